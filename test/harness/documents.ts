@@ -232,6 +232,21 @@ export const streamBomb = () =>
     stream: deflateSync(deflateSync(Buffer.alloc(4_000 * 1024 * 1024, 32), { level: 1 })),
   });
 
+/** Six gigabytes of spaces, deflated three times, as base64. */
+const LAYERS =
+  "eNqruPXmjq5Ra6JM+8PkOSo/ONwC/LYyH+VxFTtxjKnkrOExoXNKOgeYTKw/TNRxEFJ59iD2WHV8eNUn/X/PZ/5+9fbxx7RP" +
+  "6XbRf968vbPel4GBoWHi7P331q37Y592+vnjycYMDAwJb/TMri0/HPjgd833EzIMDAwGVeXsv2cf5m88//r0SkuQii/b9t/j" +
+  "b48+cPlT4usrcmAl+k2MDAwME5QkgGYy6II5FyAcQ2TOqMyozKjMqMyozKjMqMyozKjMqMyozKjMqMyozKjMqMyozKjMqMyo" +
+  "zKjMqMyozKjMqAy9ZQ7kW5f7sAmIMCRcWN71NleKY2GzlVhlyKYbulF/yh35GBokEkEatnAwMzAwLHCF6D4EIjsE2RgYGBy6" +
+  "DUCcqBaIgTygOaZRLaNaRrWMahnVMqplVMuollEto1pGtYxqoURL0d/EA2X33u95I6xi+9nw2C/GyCMz8wBcxJNY";
+
+/** A document of some 900 bytes that unpacks three times, to six gigabytes. */
+export const layeredBomb = () =>
+  onePage({
+    dictionary: "/Filter [/FlateDecode /FlateDecode /FlateDecode]",
+    stream: Buffer.from(LAYERS, "base64"),
+  });
+
 /** A font with a map of billions of characters. */
 export const mapBomb = () => {
   const ranges = "<00000000> <00ffffff> <0041>\n".repeat(100);

@@ -8,13 +8,12 @@ import { join } from "node:path";
 import { messageMaker, wordAt, writeMbox } from "../bench/generator.ts";
 import { apiClient } from "../harness/api.ts";
 import { letterWith, mapBomb, pagesOfText, pdf, streamBomb } from "../harness/documents.ts";
-import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { LARGE_MAIL } from "../harness/large-mail.ts";
+import { type LimitedPlace, setUpLimited } from "../harness/limited-server.ts";
 import { mailer } from "../harness/mail.ts";
 import { connectMcp } from "../harness/mcp-client.ts";
-import { folderOnDisk, limitMemory, limitNote, type MemoryLimit } from "../harness/memory-limit.ts";
-import { type Place, run, runJson, type Served, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
+import { limitNote } from "../harness/memory-limit.ts";
+import { type Place, run, type Served, serve } from "../harness/process.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 import { until } from "../harness/until.ts";
 
@@ -27,29 +26,6 @@ const SECONDS = 20;
 const IMPORTED = 200_000;
 const ADDRESS = "ada@acme.test";
 const MINUTE = 60_000;
-
-interface Machine {
-  limit: MemoryLimit;
-  place: Place;
-  apiKey: string;
-}
-
-async function setUp(): Promise<Machine> {
-  const folder = await folderOnDisk();
-  const limit = limitMemory(MEMORY);
-  const executable = join(folder, "mailroom");
-  // Copied under the limit, so that its pages count there, too.
-  const original = builtExecutable ?? (await buildExecutable(join(folder, "built")));
-  await Bun.spawn([...limit.within(["cp", original, executable])]).exited;
-  const place = { data: join(folder, "data"), cwd: folder, program: limit.within([executable]) };
-  const { apiKey } = await runJson<{ apiKey: string }>(
-    ...([place, "setup", "--domain", "acme.test", "--email", ADDRESS, "--name", "Ada"] as const),
-  );
-  await runJson(place, "domain", "verify", "acme.test", "--skip-dns");
-  const unlimited = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
-  settle(place, { ...unlimited, "storage.mailboxBytes": String(2 ** 40) });
-  return { limit, place, apiKey };
-}
 
 /** Delivers messages one after another while `isWanted`; returns the subjects that were acknowledged. Others are refused for now. */
 async function deliver({ mx }: Served, name: string, body: string, isWanted: () => boolean): Promise<string[]> {
@@ -74,7 +50,7 @@ function subjectsLike({ data }: Place, pattern: string): string[] {
 
 /** Delivers on some connections at once while `isWanted`. What is acknowledged is there. */
 async function deliverOnAll(
-  machine: Machine,
+  machine: LimitedPlace,
   server: Served,
   connections: number,
   name: string,
@@ -88,10 +64,10 @@ async function deliverOnAll(
 }
 
 describe.skipIf(limitNote !== "")(`a machine of 512 MB${limitNote}`, () => {
-  let machine: Machine;
+  let machine: LimitedPlace;
   let server: Served;
   beforeAll(async () => {
-    machine = await setUp();
+    machine = await setUpLimited(MEMORY, ADDRESS);
     server = await serve(machine.place);
   }, 2 * MINUTE);
   afterAll(async () => {
