@@ -155,6 +155,13 @@ export const exportCommand = command({
       onProgress: (messages) => tell(() => `${messages} exported`),
     });
     if (!exported) throw new Error("interrupted: no file was written");
-    return { mailbox: entry.address, to: path, ...exported };
+    const { lost, ...rest } = exported;
+    const told = { mailbox: entry.address, to: path, ...rest };
+    if (lost.length === 0) return told;
+    const without = lost.length === 1 ? "1 message" : `${lost.length} messages`;
+    throw new FailedCheck(
+      `the file was written, without ${without} whose attachments are damaged or missing; mailroom doctor names the files`,
+      { ...told, lost },
+    );
   },
 });

@@ -10,6 +10,7 @@
  * order restores the same conversations.
  */
 import { and, asc, eq, gt, isNull, ne, sql } from "drizzle-orm";
+import { isMissing } from "../base/files.ts";
 import { settle } from "../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
 import {
@@ -22,6 +23,7 @@ import {
   threads,
   users,
 } from "../store/schema.ts";
+import { isDamage } from "../store/sound.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { routeWithin } from "./addresses.ts";
@@ -223,8 +225,8 @@ export interface ExportedMessage {
   sentBy: string | null;
   /** Value of Authentication-Results. */
   results: string | undefined;
-  /** Lines end in CRLF. */
-  raw: Uint8Array;
+  /** Lines end in CRLF. Undefined for a message with a file that is damaged or missing. */
+  raw: Uint8Array | undefined;
 }
 
 /**
@@ -256,7 +258,10 @@ export async function* exportMailbox(store: Store, mailboxId: string): AsyncGene
         kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
         labels: labels.get(row.threadSeq) ?? [],
         results: headers.find(([name]) => /^authentication-results$/i.test(name))?.[1],
-        raw: await composeStored(store, { id: row.id, seq: row.seq, text }, bcc),
+        raw: await composeStored(store, { id: row.id, seq: row.seq, text }, bcc).catch((error) => {
+          if (!isMissing(error) && !isDamage(error)) throw error;
+          return undefined;
+        }),
       };
     }
   }

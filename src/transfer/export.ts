@@ -18,6 +18,8 @@ export interface Exported {
   messages: number;
   /** Size of the file. */
   bytes: number;
+  /** Ids of messages that are not in it, since a file of theirs is damaged or missing. */
+  lost: string[];
 }
 
 /** Returns undefined if interrupted. @throws AppError conflict if the file exists; errors of the file system */
@@ -52,7 +54,7 @@ async function write(
   isInterrupted: () => boolean,
   onProgress: (messages: number) => void,
 ): Promise<Exported | undefined> {
-  const written: Exported = { messages: 0, bytes: 0 };
+  const written: Exported = { messages: 0, bytes: 0, lost: [] };
   let waiting: Buffer[] = [];
   let size = 0;
   const flush = async () => {
@@ -63,7 +65,11 @@ async function write(
   };
   for await (const message of messages) {
     if (isInterrupted()) return undefined;
-    const entry = entryOf(message);
+    if (!message.raw) {
+      written.lost.push(message.row.id);
+      continue;
+    }
+    const entry = entryOf(message, message.raw);
     waiting.push(entry);
     size += entry.byteLength;
     written.messages++;
@@ -76,8 +82,8 @@ async function write(
 }
 
 /** The message with its `From ` line and a final empty line. */
-function entryOf(message: ExportedMessage): Buffer {
-  const text = Buffer.from(message.raw.buffer, message.raw.byteOffset, message.raw.byteLength).toString("latin1");
+function entryOf(message: ExportedMessage, raw: Uint8Array): Buffer {
+  const text = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength).toString("latin1");
   const marks = marksOf(message)
     .map((line) => `${line}\n`)
     .join("");

@@ -1,6 +1,6 @@
 /** Exporting a mailbox as an mbox; importing that gives the same mailbox on another appliance. */
 import { describe, expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { exportMail } from "../../src/transfer/export.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -242,6 +242,32 @@ describe("the file", () => {
     );
     expect(readFileSync(path, "utf8")).toBe("mine");
     expect(readdirSync(dirname(path))).toEqual(["mail.mbox"]);
+  });
+
+  test("goes without a message whose file is damaged or missing, and names it", async () => {
+    const data = temporaryFolder();
+    const booted = await boot({ MAILROOM_DATA: data });
+    const withFile = (subject: string, file: string) =>
+      letter({
+        subject,
+        headers: ["MIME-Version: 1.0", `Content-Type: application/octet-stream; name="a"`],
+        text: file,
+      });
+    await importInto(booted, files({ "1.eml": withFile("damaged", "one"), "2.eml": withFile("missing", "two") }));
+    const names = (readdirSync(join(data, "blobs"), { recursive: true, encoding: "utf8" }) as string[])
+      .filter((name) => /^..\/[0-9a-f]{62}$/.test(name))
+      .map((name) => join(data, "blobs", name));
+    const [one = "", two = ""] = names;
+    writeFileSync(one, "other");
+    rmSync(two);
+    await importInto(booted, files({ "3.eml": letter({ subject: "whole" }) }));
+    const path = join(temporaryFolder(), "mail.mbox");
+    const exported = await exportMail(booted.appliance.mailbox.exportMail(booted.owner.mailboxId), path, GOING_ON);
+    expect(exported).toMatchObject({
+      messages: 1,
+      lost: [expect.stringMatching(/^msg_/), expect.stringMatching(/^msg_/)],
+    });
+    expect(readFileSync(path, "utf8").match(/^Subject: .*$/gm)).toEqual(["Subject: whole"]);
   });
 
   test("does not appear when the export is interrupted or fails", async () => {
