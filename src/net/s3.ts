@@ -49,7 +49,10 @@ export function openS3(
   const client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
   const root = `${endpoint}/${bucket}`;
 
-  /** Makes a request, and reads its answer with one of the statuses. @throws S3Error for any other */
+  /**
+   * Makes a request, and reads its answer with one of the statuses; 404 only where it says that there is no such object, since
+   * servers say it of buckets and keys, too. @throws S3Error for any other
+   */
   async function ask(method: string, path: string, expected: number[], init: RequestInit = {}) {
     const controller = new AbortController();
     const cancel = setTimer(() => controller.abort(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
@@ -69,8 +72,8 @@ export function openS3(
     } finally {
       cancel();
     }
-    if (expected.includes(status)) return { status, etag, text };
     const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1];
+    if (expected.includes(status) && (status !== 404 || code === "NoSuchKey")) return { status, etag, text };
     const what = code === undefined ? String(status) : `${status} ${code}`;
     throw new S3Error(`the S3 server ${endpoint} answered ${what} to ${method} ${bucket}/${prefix}`, { status });
   }
@@ -80,10 +83,7 @@ export function openS3(
     /** Undefined if there is none. */
     async get(key: string): Promise<{ text: string; etag: string } | undefined> {
       const { status, etag, text } = await ask("GET", pathOf(key), [200, 404]);
-      if (status === 200) return { text, etag };
-      // Of a missing bucket, too, a server says 404.
-      if (text.includes("<Code>NoSuchBucket</Code>")) throw new S3Error(`there is no bucket ${bucket}`, { status });
-      return undefined;
+      return status === 200 ? { text, etag } : undefined;
     },
     /** Writes it, and gives its ETag; undefined, and nothing written, if the condition is not met. */
     async put(key: string, text: string, condition?: WriteCondition): Promise<string | undefined> {

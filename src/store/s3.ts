@@ -140,11 +140,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
 
   /* Requests. */
 
-  /** Bytes that were changed on the way, perhaps, come once more. `n`: attempts before. */
-  function isWorthAnother(error: unknown, n: number): boolean {
-    if (error instanceof DamagedBlob) return n === 0;
-    return error instanceof Refused ? error.status >= 500 || error.status === 429 || error.status === 408 : true;
-  }
+  const isWorthAnother = (error: unknown): boolean =>
+    error instanceof Refused ? error.status >= 500 || error.status === 429 || error.status === 408 : true;
 
   /**
    * Runs `attempt` until it succeeds. `size`: the bytes that it transfers; an attempt that finds out more calls `expect`.
@@ -172,14 +169,15 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       } catch (error) {
         if (isOurs(error)) throw error;
         const cause = controller.signal.aborted ? controller.signal.reason : error;
-        const wait = PAUSES_MS[n];
-        if (wait === undefined || !isWorthAnother(cause, n) || runtime.now() + wait >= until) {
+        // Bytes that were changed on the way, perhaps, come again at once.
+        const wait = cause instanceof DamagedBlob ? [0][n] : PAUSES_MS[n];
+        if (wait === undefined || !isWorthAnother(cause) || runtime.now() + wait >= until) {
           if (cause instanceof DamagedBlob) throw cause;
           const refusal = told(cause);
           if (!(cause instanceof NotStored)) failure = { at: runtime.now(), reason: (refusal.cause as Error).message };
           throw refusal;
         }
-        await pause(runtime, wait);
+        if (wait > 0) await pause(runtime, wait);
       } finally {
         cancel();
       }
@@ -192,7 +190,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
   }
 
   /**
-   * Makes a request. `read` takes the answer, 404 among them, and returns its result and the bytes that it read.
+   * Makes a request. `read` takes the answer, among them 404 where it says that there is no such object, and returns its
+   * result and the bytes that it read. Servers say 404 of buckets and keys, too, and so does whatever stands before them.
    * @throws Refused for any other answer
    */
   async function ask<T>(
@@ -210,7 +209,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       if (!response.ok) {
         const text = await readText(response, SHORT_ANSWER);
         const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? "";
-        if (response.status !== 404 || code === "NoSuchBucket") throw new Refused(method, response.status, code);
+        const isNone = method === "HEAD" || (method !== "PUT" && code === "NoSuchKey");
+        if (response.status !== 404 || !isNone) throw new Refused(method, response.status, code);
       }
       const { result, bytes: content = 0 } = await read(response);
       ok = true;
@@ -281,10 +281,10 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
         const attempt = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
           // Over TLS, `fetch` reads a file whole, but not a stream.
           const body = Bun.file(path).stream();
-          const etag = await ask("PUT", keyOf(name), { signal, headers, body }, async (response) => {
-            if (response.status === 404) throw new Refused("PUT", 404, "");
-            return { result: etagOf(response), bytes: size };
-          });
+          const etag = await ask("PUT", keyOf(name), { signal, headers, body }, async (response) => ({
+            result: etagOf(response),
+            bytes: size,
+          }));
           if (await isStored(name, etag, md5, signal, expect)) return true;
           throw new NotStored(`${name} is not there after it was stored`);
         };

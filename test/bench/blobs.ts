@@ -1,6 +1,6 @@
 /**
  * Attachments in S3 beside files, in pairs of one run: mail with a file of 100 kB as it comes in, many messages at once and
- * one alone, and its file as it is read. MinIO runs on the same machine and disk, so its share of both is in the figures.
+ * one alone, and its file as it is read. The server runs on the same machine and disk, so its share of both is in the figures.
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -56,12 +56,12 @@ async function newestFile({ http }: Served, apiKey: string): Promise<string> {
 }
 
 export async function blobs(): Promise<void> {
-  const missing = without("minio") ?? noS3;
+  const missing = without("versitygw") ?? noS3;
   if (missing !== undefined) {
     console.log(`blobs: ${missing}`);
     return;
   }
-  const s3 = await startS3("minio");
+  const s3 = await startS3("versitygw");
   const inFiles = await newPlace("blobs-files");
   const inS3 = await newPlace("blobs-s3");
   const url = s3.url.replace(/endpoint=[^&]*/, `endpoint=${s3.endpoint}`);

@@ -30,7 +30,7 @@ interface Kind {
 async function start(name: string, settings?: Record<string, string>): Promise<Kind> {
   const { place } = await newPlace(`replica-${name}`);
   if (settings) {
-    const s3 = await startS3(without("minio") === undefined ? "minio" : "moto");
+    const s3 = await startS3(without("versitygw") === undefined ? "versitygw" : "moto");
     const url = s3.url.replace(s3.location.endpoint, s3.endpoint);
     place.env = { ...place.env, MAILROOM_REPLICA: url, ...s3.credentials };
     settle(place, settings);

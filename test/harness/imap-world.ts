@@ -22,7 +22,11 @@ export interface ImapWorld {
 const FOLDER_NAMES = ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"];
 
 /** An app password of Alice's, for a mail app that is no program's: a key deletes nothing for good. */
-export const appPassword = ({ appliance, runtime, owner: { userId } }: Booted): string =>
+export const appPassword = ({
+  appliance,
+  runtime,
+  owner: { userId },
+}: Pick<Booted, "appliance" | "runtime" | "owner">): string =>
   appliance.store.transact((tx) => createAppPassword(tx, runtime, { userId, name: "Mail app", access: "all" }))
     .password;
 

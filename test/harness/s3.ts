@@ -1,7 +1,9 @@
 /**
- * A real S3 server, moto's, in a child process on a free port, with everything in memory; MinIO's in the long tests. Each
- * test has a bucket of its own, and a proxy before the server that can be told to misbehave.
+ * A real S3 server in a child process on a free port: moto's, with everything in memory, or Versity's gateway, which others
+ * run before their disks and which is as strict as a real place about signatures, lengths and Content-MD5. Each test has a
+ * bucket of its own, and a proxy before the server that can be told to misbehave.
  */
+import { describe } from "bun:test";
 import { join } from "node:path";
 import { AwsClient } from "aws4fetch";
 import type { S3Location } from "../../src/net/s3.ts";
@@ -13,13 +15,23 @@ import { until } from "./until.ts";
 const inGo = (name: string): string | null =>
   Bun.which(name) ?? Bun.which(join(process.env.GOBIN ?? join(process.env.HOME ?? "", "go/bin"), name));
 
-const PROGRAMS = { moto: Bun.which("moto_server"), minio: inGo("minio") };
+const PROGRAMS = { moto: Bun.which("moto_server"), versitygw: inGo("versitygw") };
 export type S3Program = keyof typeof PROGRAMS;
+/** With which tests run that name none. */
+const USUAL = process.env.MAILROOM_TEST_S3 === "versitygw" ? "versitygw" : "moto";
 
 /** The reason why its tests are skipped, or undefined. */
 export const without = (program: S3Program): string | undefined =>
   PROGRAMS[program] === null ? `${program} is not installed (.ci/run does, with Python or Go)` : undefined;
-export const noS3 = without("moto");
+export const noS3 = without(USUAL);
+
+/** Describes tests once with each server. */
+export function describeS3(what: string, tests: (program: S3Program) => void): void {
+  for (const program of ["moto", "versitygw"] as const) {
+    const missing = without(program);
+    describe.skipIf(missing !== undefined)(`${what} (${missing ?? program})`, () => tests(program));
+  }
+}
 
 const CREDENTIALS = { accessKeyId: "mailroom-test", secretAccessKey: "secret-of-the-test" };
 
@@ -38,14 +50,14 @@ async function startProgram(program: S3Program): Promise<string> {
   const address = `127.0.0.1:${port}`;
   const command = {
     moto: [executable, "-H", "127.0.0.1", "-p", String(port)],
-    minio: [executable, "server", "--quiet", "--address", address, temporaryFolder()],
+    // What it knows of its objects is kept beside them, since not every file system has room for it at a file.
+    versitygw: [executable, "--quiet", "--port", address, "posix", "--sidecar", temporaryFolder(), temporaryFolder()],
   };
   const env = {
     PATH: process.env.PATH ?? "",
     HOME: temporaryFolder(),
-    MINIO_ROOT_USER: CREDENTIALS.accessKeyId,
-    MINIO_ROOT_PASSWORD: CREDENTIALS.secretAccessKey,
-    MINIO_BROWSER: "off",
+    ROOT_ACCESS_KEY_ID: CREDENTIALS.accessKeyId,
+    ROOT_SECRET_ACCESS_KEY: CREDENTIALS.secretAccessKey,
   };
   children.push(Bun.spawn(command[program], { env, stdio: ["ignore", "ignore", "ignore"] }));
   await until(() => isListening(port));
@@ -83,7 +95,7 @@ export type Interference = (
  * the same bucket instead, with a proxy of its own. `hostname`: where the proxy listens.
  */
 export async function startS3(
-  program: S3Program = "moto",
+  program: S3Program = USUAL,
   { beside, hostname = "127.0.0.1" }: { beside?: S3; hostname?: string } = {},
 ): Promise<S3> {
   const server = shared.get(program) ?? startProgram(program);
@@ -134,11 +146,21 @@ export async function startS3(
   };
 }
 
+/** A server that takes no notice of a condition of writes. */
+export const ignoring =
+  ({ direct }: S3, condition: string): Interference =>
+  (request) => {
+    if (!request.headers.has(condition)) return undefined;
+    const key = new URL(request.url).pathname.split("/").slice(2).join("/");
+    const write = async (): Promise<Response> => {
+      await direct.write(key, await request.text());
+      return new Response(null, { headers: { etag: (await direct.stat(key)).etag } });
+    };
+    return write();
+  };
+
 async function createBucket(endpoint: string, bucket: string, region: string): Promise<void> {
   const client = new AwsClient({ ...CREDENTIALS, service: "s3", region, retries: 0 });
-  const create = () => client.fetch(`${endpoint}/${bucket}`, { method: "PUT" });
-  let made = await create();
-  // MinIO listens before it is ready.
-  while (made.status === 503) made = await create();
+  const made = await client.fetch(`${endpoint}/${bucket}`, { method: "PUT" });
   if (!made.ok) throw new Error(`the bucket is refused: ${made.status} ${await made.text()}`);
 }

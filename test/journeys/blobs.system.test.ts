@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { checkBlobBytes } from "../../src/doctor/checks/blob-bytes.ts";
 import { checkBlobs } from "../../src/doctor/checks/blobs.ts";
 import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem } from "../../src/doctor/system.ts";
@@ -11,6 +12,8 @@ import { claimMove } from "../../src/store/claim.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { imapAccount } from "../harness/imap-client.ts";
+import { appPassword } from "../harness/imap-world.ts";
 import { letter } from "../harness/mail.ts";
 import { filesIn, hurriedRuntime, keyOf } from "../harness/remote-blobs.ts";
 import { deliverTo, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
@@ -371,6 +374,67 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     // Without MAILROOM_BLOBS, all is there.
     expect((await openTerminal({ data }).say("settings", "get", "blobs.cacheBytes")).exitCode).toBe(0);
   });
+
+  test("objects with other bytes are never served: they are damaged, not away, named, and mended by what arrives", async () => {
+    const { deliver, attached, api, s3, appliance, inFiles, terminal, runtime, owner, ready, pass } = await open({
+      MAILROOM_IMAPS: "127.0.0.1:0",
+    });
+    const texts = ["flipped", "short", "empty", "whole"];
+    const [flipped = "", short = "", empty = "", whole = ""] = texts.map(sha256);
+    await deliver(withFiles("damaged", ...texts));
+    const statuses = async () => {
+      const urls = (await attached("damaged")).map(({ url }) => url.replace(/^.*\/api\/v1/, ""));
+      const answers: [number, string | null][] = [];
+      for (const url of urls) {
+        const { status, headers } = await api.bytes(url);
+        answers.push([status, headers.get("retry-after")]);
+      }
+      return answers;
+    };
+    await appliance.store.remote?.cache.clear();
+    const password = appPassword({ appliance, runtime, owner });
+    const app = await imapAccount(Number(ready.imaps?.split(":")[1]), "alice@example.test", password);
+    await app.say("SELECT INBOX");
+    const fetched = async () => (await app.say("FETCH 1 BODY.PEEK[]")).text;
+
+    // Out of reach is another thing.
+    s3.interfere(denied);
+    expect(await statuses()).toEqual(texts.map(() => [503, "5"]));
+    expect(await fetched()).toStartWith("[UNAVAILABLE] ");
+    s3.interfere(undefined);
+    await pass(10_000);
+
+    await s3.direct.write(keyOf(flipped), "flippeD");
+    await s3.direct.write(keyOf(short), "shor");
+    await s3.direct.write(keyOf(empty), "");
+    await appliance.store.remote?.cache.clear();
+    expect(await statuses()).toEqual([
+      [500, null],
+      [500, null],
+      [500, null],
+      [200, null],
+    ]);
+    expect(await fetched()).toStartWith("[SERVERBUG] ");
+    app.end();
+
+    const lost = [flipped, short, empty].sort();
+    const look = () => examine({ ...appliance, system: operatingSystem, serving: true }, { bytes: checkBlobBytes });
+    expect(await look()).toMatchObject([
+      { state: "bad", detail: `4 of 4 were read; damaged: ${lost.join(", ")}`, todo: expect.stringContaining("blobs") },
+    ]);
+    for (const moved of [1, 0]) {
+      const said = await terminal.say("blobs", "move", "--to", "files", "--json");
+      expect([said.exitCode, said.stderr]).toEqual([1, expect.stringContaining("3 files were left alone")]);
+      expect(JSON.parse(said.stdout)).toMatchObject({ to: "files", moved, lost });
+    }
+    expect(inFiles()).toEqual([whole]);
+
+    expect((await deliver(withFiles("again", ...texts))).code).toBe(250);
+    expect((await statuses()).map(([status]) => status)).toEqual([200, 200, 200, 200]);
+    expect(await look()).toMatchObject([{ state: "ok", detail: "4 of 4 were read, and are whole" }]);
+    expect(await terminal.ask("blobs", "move", "--to", "files")).toMatchObject({ to: "files", moved: 0 });
+    expect((await openTerminal({ data: terminal.data }).say("settings", "list")).exitCode).toBe(0);
+  }, 120_000);
 
   test("without the place of its attachments, or with another, nothing starts", async () => {
     const { terminal, deliver, s3 } = await open();

@@ -1,5 +1,5 @@
 /** The lease over a real S3 server: probe, take, renew, lose, release, and how others see it. */
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { openS3 } from "../../src/net/s3.ts";
 import type { Identity, KnownIdentity } from "../../src/replica/identity.ts";
 import {
@@ -15,7 +15,7 @@ import {
   takeLease,
 } from "../../src/replica/lease.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { noS3, type S3, startS3 } from "../harness/s3.ts";
+import { describeS3, ignoring, type S3, startS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
 
 const SECOND = 1_000;
@@ -75,9 +75,9 @@ const copied = (identity: KnownIdentity | undefined): KnownIdentity => ({
 
 const held = async (s3: S3): Promise<Lease | undefined> => readLease(openS3(s3.location, fakeRuntime({ fetch })));
 
-describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () => {
+describeS3("the lease", (program) => {
   test("the probe accepts a server that honours both conditions, and leaves nothing behind", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const { objects, runtime } = machine(s3);
     await probeConditions(objects, runtime);
     expect((await s3.direct.list()).contents ?? []).toEqual([]);
@@ -87,18 +87,15 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
     ["if-none-match", "If-None-Match"],
     ["if-match", "If-Match"],
   ])("the probe refuses a server that ignores %s", async (header, named) => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const { objects, runtime } = machine(s3);
-    s3.interfere((request, forward) => {
-      request.headers.delete(header);
-      return forward();
-    });
+    s3.interfere(ignoring(s3, header));
     await expect(probeConditions(objects, runtime)).rejects.toThrow(`does not honour ${named}`);
     expect((await s3.direct.list()).contents ?? []).toEqual([]);
   });
 
   test("the first holder takes epoch 1, renews it, and goes on with it after a crash", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     const lease = await one.take();
     const first = await held(s3);
@@ -123,13 +120,13 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("an epoch that has files without a lease is not used again", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     await s3.direct.write("team/epochs/7/0000/x", "x");
     expect((await machine(s3).take()).epoch).toBe(8);
   });
 
   test("another takes it when it is released, in the next epoch; the first is refused from then on", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     await (await one.take()).release();
     expect(await held(s3)).toMatchObject({ epoch: 1, released: true });
@@ -143,7 +140,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("who released it takes it again in the same epoch", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     await (await one.take()).release();
     expect((await one.take()).epoch).toBe(1);
@@ -151,7 +148,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("another is refused while the holder renews, and takes over when it was unchanged for a term", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     const lease = await one.take();
     const two = machine(s3, { url: "https://two.example" });
@@ -174,7 +171,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("a holder that is overtaken notices at its next renewal", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     const lease = await one.take();
     await s3.direct.write(
@@ -188,7 +185,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("a holder whose lease is removed has lost it", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     await one.take();
     await s3.direct.delete("team/lease");
@@ -197,7 +194,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("a holder that cannot renew loses sight well before the term ends, and finds it again", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     const lease = await one.take();
     s3.interfere(() => new Response("<Code>SlowDown</Code>", { status: 503 }));
@@ -216,7 +213,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("a renewal that happened although its answer was lost is known as its own", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     const lease = await one.take();
     let lost = 0;
@@ -236,7 +233,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("setting the clock ahead or back changes nothing", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     const lease = await one.take();
     one.runtime.setBy(10 * 60 * SECOND);
@@ -249,7 +246,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("of two machines with copies of one data folder, one stops", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     await one.take();
     // The copy was made before the last renewal: it waits, and sees that the lease lives.
@@ -275,7 +272,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("a folder that was moved, or whose machine was started anew, goes on in its epoch after a few seconds", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     await (await one.take()).stop();
     const moved = machine(s3, { identity: copied(one.identity) });
@@ -288,7 +285,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("a copy that is older than the lease is refused also when its original has ended", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     const one = machine(s3);
     const lease = await one.take();
     const old = one.identity as KnownIdentity;
@@ -302,7 +299,7 @@ describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () =
   });
 
   test("what is no lease is no lease", async () => {
-    const s3 = await startS3();
+    const s3 = await startS3(program);
     for (const text of ["", "null", "[]", "{", '{"epoch":"1","holder":"a","nonce":"b"}']) {
       await s3.direct.write("team/lease", text);
       await expect(machine(s3).take()).rejects.toThrow("is no lease");

@@ -6,7 +6,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
 import { beginServing, type Place, run, serve } from "../harness/process.ts";
 import { isAlive, litestreamOf, noReplica, replicatedPlace, restored } from "../harness/replica.ts";
-import { startS3 } from "../harness/s3.ts";
+import { describeS3, ignoring, startS3 } from "../harness/s3.ts";
 import { settle } from "../harness/settle.ts";
 import { until } from "../harness/until.ts";
 
@@ -38,42 +38,48 @@ const subjectsIn = async (s3: Awaited<ReturnType<typeof startS3>>, epoch = 1): P
   }
 };
 
+describeS3("a server with a replica", (program) => {
+  test.skipIf(noReplica !== undefined)(
+    "copies what it commits, keeps its secrets out of files, and goes on in the same epoch",
+    async () => {
+      const s3 = await startS3(program);
+      const place = await replicatedPlace(s3);
+      const server = await serve(place);
+      const sender = mailer(server.mx, { connections: 1, starttls: false });
+      await sender.send(ENVELOPE, messageOf("one"));
+      sender.close();
+      await until(async () => (await healthOf(server.http)).replica === "ok, 0.0 s behind");
+      await until(async () => (await subjectsIn(s3)).length === 1);
+
+      const folder = join(place.data, "replica");
+      expect(statSync(folder).mode & 0o777).toBe(0o700);
+      expect(statSync(join(folder, "litestream.sock")).mode & 0o777).toBe(0o600);
+      expect(readFileSync(join(folder, "litestream.yml"), "utf8")).not.toContain(s3.location.secretAccessKey);
+      const environment = readFileSync(`/proc/${litestreamOf(place.data)}/environ`, "utf8").split("\0");
+      expect(environment.filter((entry) => /^(MAILROOM|HOME|AWS)/.test(entry))).toEqual([]);
+
+      expect(await server.kill("SIGTERM")).toBe(0);
+      expect(existsSync(`/proc/${litestreamOf(place.data)}`)).toBeFalse();
+      const lease = JSON.parse(await s3.direct.file("team/lease").text());
+      expect(lease).toMatchObject({ epoch: 1, released: true, url: "https://one.example" });
+
+      // A command beside no server writes, too.
+      expect((await run(place, ["mailbox", "add", "more@example.test", "--name", "More"])).exitCode).toBe(0);
+      const again = await serve(place);
+      const database = await found(async () => {
+        const copy = await restored(s3);
+        return copy.query("SELECT 1 FROM mailboxes WHERE name = 'More'").get() ? copy : undefined;
+      });
+      expect(database.query("PRAGMA integrity_check").get()).toEqual({ integrity_check: "ok" });
+      database.close();
+      expect(again.stderr()).not.toContain('"level":"error"');
+      expect(await again.kill("SIGTERM")).toBe(0);
+    },
+    60_000,
+  );
+});
+
 describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? ` (${noReplica})` : ""}`, () => {
-  test("copies what it commits, keeps its secrets out of files, and goes on in the same epoch", async () => {
-    const s3 = await startS3();
-    const place = await replicatedPlace(s3);
-    const server = await serve(place);
-    const sender = mailer(server.mx, { connections: 1, starttls: false });
-    await sender.send(ENVELOPE, messageOf("one"));
-    sender.close();
-    await until(async () => (await healthOf(server.http)).replica === "ok, 0.0 s behind");
-    await until(async () => (await subjectsIn(s3)).length === 1);
-
-    const folder = join(place.data, "replica");
-    expect(statSync(folder).mode & 0o777).toBe(0o700);
-    expect(statSync(join(folder, "litestream.sock")).mode & 0o777).toBe(0o600);
-    expect(readFileSync(join(folder, "litestream.yml"), "utf8")).not.toContain(s3.location.secretAccessKey);
-    const environment = readFileSync(`/proc/${litestreamOf(place.data)}/environ`, "utf8").split("\0");
-    expect(environment.filter((entry) => /^(MAILROOM|HOME|AWS)/.test(entry))).toEqual([]);
-
-    expect(await server.kill("SIGTERM")).toBe(0);
-    expect(existsSync(`/proc/${litestreamOf(place.data)}`)).toBeFalse();
-    const lease = JSON.parse(await s3.direct.file("team/lease").text());
-    expect(lease).toMatchObject({ epoch: 1, released: true, url: "https://one.example" });
-
-    // A command beside no server writes, too.
-    expect((await run(place, ["mailbox", "add", "more@example.test", "--name", "More"])).exitCode).toBe(0);
-    const again = await serve(place);
-    const database = await found(async () => {
-      const copy = await restored(s3);
-      return copy.query("SELECT 1 FROM mailboxes WHERE name = 'More'").get() ? copy : undefined;
-    });
-    expect(database.query("PRAGMA integrity_check").get()).toEqual({ integrity_check: "ok" });
-    database.close();
-    expect(again.stderr()).not.toContain('"level":"error"');
-    expect(await again.kill("SIGTERM")).toBe(0);
-  }, 60_000);
-
   test("a server whose lease another takes stops at once, says so, and is refused from then on", async () => {
     const s3 = await startS3();
     const place = await replicatedPlace(s3);
@@ -229,10 +235,7 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
   test("a server of the replica that ignores conditions, refuses the key, or has no such bucket is refused", async () => {
     const s3 = await startS3();
     const place = await replicatedPlace(s3);
-    s3.interfere((request, forward) => {
-      request.headers.delete("if-none-match");
-      return forward();
-    });
+    s3.interfere(ignoring(s3, "if-none-match"));
     const ignored = await refusedToServe(place);
     expect(ignored).toMatchObject({ exitCode: 1 });
     expect(ignored.stderr).toContain("does not honour If-None-Match");

@@ -1,14 +1,14 @@
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Moved, moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { bytesOf, keyOf, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
-import { noS3 } from "../harness/s3.ts";
+import { describeS3, type S3Program, startS3 } from "../harness/s3.ts";
 
 /** Files from before, of which rows name all but the last. */
-async function withFiles(...texts: string[]) {
-  const rig = await openRemote();
+async function withFilesIn(program: S3Program, texts: string[]) {
+  const rig = await openRemote(await startS3(program));
   const files = openBlobs(join(rig.data, "blobs"), rig.runtime);
   const names: string[] = [];
   for (const text of texts) names.push(await files.write(bytesOf(text)));
@@ -29,7 +29,9 @@ const requestOf = ({ blobs, runtime }: RemoteRig, named: ReadonlySet<string>) =>
   };
 };
 
-describe.skipIf(noS3 !== undefined)(`blobs are moved${noS3 ? `: ${noS3}` : ""}`, () => {
+describeS3("blobs are moved", (program) => {
+  const withFiles = (...texts: string[]) => withFilesIn(program, texts);
+
   test("to S3: those that rows name, and a damaged file is left where it is", async () => {
     const { move, files, names, inFiles, inS3, blobs } = await withFiles("one", "two", "damaged", "unnamed");
     writeFileSync(files.pathOf(names[2] ?? ""), "other bytes");

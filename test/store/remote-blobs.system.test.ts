@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/base/errors.ts";
@@ -6,7 +6,7 @@ import { openBlobs } from "../../src/store/blobs.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { DamagedBlob } from "../../src/store/sound.ts";
 import { bytesOf, keyOf, nameOfText, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
-import { noS3 } from "../harness/s3.ts";
+import { describeS3, startS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
 
 const HOUR = 3_600_000;
@@ -22,9 +22,11 @@ const staged = ({ data }: RemoteRig, text: string): string => {
 };
 const textOf = async (rig: RemoteRig, name: string): Promise<string> => (await rig.blobs.file(name)).text();
 
-describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () => {
+describeS3("blobs in S3, and in the cache", (program) => {
+  const open = async () => openRemote(await startS3(program));
+
   test("are there before a write or an adoption resolves, and are then read from the cache", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const { blobs } = rig;
     const written = await blobs.write(bytesOf("writ"), bytesOf("ten"));
     expect(written).toBe(nameOfText("written"));
@@ -41,7 +43,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("what was stored a moment ago is not stored again; what was stored before is, so that it is young", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const name = await rig.blobs.write(bytesOf("again"));
     rig.asked();
     const file = staged(rig, "again");
@@ -57,7 +59,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("a write that fails is an error that passes, and leaves nothing", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     rig.s3.interfere(down);
     const file = staged(rig, "two");
     for (const work of [() => rig.blobs.write(bytesOf("one")), () => rig.blobs.adopt(file, nameOfText("two"))]) {
@@ -67,7 +69,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("readers of a blob that is not here share one download, and never see other bytes", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const name = await rig.blobs.write(bytesOf("shared"));
     await rig.blobs.cache.clear();
     rig.asked();
@@ -87,7 +89,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("what is damaged in one place comes from another, and a file is written anew", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const { blobs } = rig;
     const name = await blobs.write(bytesOf("three copies"));
     await blobs.files.write(bytesOf("three copies"));
@@ -127,7 +129,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("a damaged copy of what was stored a moment ago is not taken for what arrives", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const name = await rig.blobs.write(bytesOf("again"));
     await rig.s3.direct.write(keyOf(name), "aGain");
     for (const arrive of [() => rig.blobs.write(bytesOf("again")), () => rig.blobs.adopt(staged(rig, "again"), name)]) {
@@ -141,14 +143,14 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("a blob that is nowhere is a file that is missing", async () => {
-    const { blobs } = await openRemote();
+    const { blobs } = await open();
     expect(await (await blobs.file(nameOfText("nothing"))).exists()).toBe(false);
     await expect(blobs.read(nameOfText("nothing"))).rejects.toMatchObject({ code: "ENOENT" });
     await expect(blobs.lend(nameOfText("nothing"), "/nowhere")).rejects.toMatchObject({ code: "ENOENT" });
   });
 
   test("with S3 down, what is in the cache or still a file is read, and the rest passes", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const cached = await rig.blobs.write(bytesOf("cached"));
     const gone = await rig.blobs.write(bytesOf("elsewhere"));
     await rig.blobs.cache.drop(gone);
@@ -160,7 +162,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("a file is lent as a link or a download, without filling the cache", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const cached = await rig.blobs.write(bytesOf("cached"));
     const far = await rig.blobs.write(bytesOf("far"));
     await rig.blobs.cache.drop(far);
@@ -176,7 +178,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("the cache keeps to its bytes, and what was used last", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const { blobs, runtime } = rig;
     const text = (n: number) => `${n}`.repeat(100_000);
     const names: string[] = [];
@@ -202,7 +204,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("the sweep removes old objects and copies that no row names, and nothing else", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const { blobs } = rig;
     const kept = await blobs.write(bytesOf("kept"));
     await blobs.write(bytesOf("orphan"));
@@ -219,7 +221,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("the sweep leaves a blob that a row names only after the list", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const { blobs } = rig;
     const named = await blobs.write(bytesOf("named"));
     let asked = 0;
@@ -230,7 +232,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("an upload and the removal of the same blob do not cross", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const { blobs } = rig;
     const name = await blobs.write(bytesOf("crossing"));
     await blobs.cache.clear();
@@ -269,7 +271,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("leftovers of processes that ended go, and do not stop a sweep for ever", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const { blobs, data } = rig;
     const name = await blobs.write(bytesOf("left"));
     const cache = join(data, "blob-cache");
@@ -292,7 +294,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("during a backup, or with S3 down, the sweep removes nothing there", async () => {
-    const rig = await openRemote();
+    const rig = await open();
     const name = await rig.blobs.write(bytesOf("orphan"));
     const release = claimBlobs(rig.data);
     expect(await rig.blobs.sweep(Date.now() + HOUR, none)).toBeUndefined();
@@ -304,7 +306,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
   });
 
   test("only one data folder sweeps a place, the one that took it last", async () => {
-    const first = await openRemote();
+    const first = await open();
     await first.blobs.write(bytesOf("of the first"));
     expect(await first.blobs.sweep(Date.now(), all)).toBe(0);
     const second = await openRemote(first.s3);

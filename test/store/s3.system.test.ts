@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/base/errors.ts";
@@ -6,7 +6,7 @@ import { systemRuntime } from "../../src/base/runtime.ts";
 import { openS3Blobs, type S3Request } from "../../src/store/s3.ts";
 import { DamagedBlob } from "../../src/store/sound.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Interference, noS3, startS3 } from "../harness/s3.ts";
+import { describeS3, type Interference, type S3Program, startS3 } from "../harness/s3.ts";
 
 const system = systemRuntime();
 /** Waits are shorter by this factor; a request that hangs is cut off after ten seconds. */
@@ -17,8 +17,8 @@ const hurriedBy = (factor: number) => ({
 });
 const hurried = hurriedBy(20);
 
-async function setUp(runtime = hurried) {
-  const s3 = await startS3();
+async function setUpIn(program: S3Program, runtime = hurried) {
+  const s3 = await startS3(program);
   const blobs = openS3Blobs(s3.location, runtime);
   const folder = temporaryFolder();
   let files = 0;
@@ -50,7 +50,9 @@ const on =
   (request, forward) =>
     request.method === method ? rule(request, forward) : undefined;
 
-describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () => {
+describeS3("blobs in S3", (program) => {
+  const setUp = (runtime?: typeof hurried) => setUpIn(program, runtime);
+
   test("are stored under their names, read back, listed and removed", async () => {
     const { s3, blobs, fileOf, keyOf, into } = await setUp();
     const large = fileOf(new Uint8Array(3_000_000).fill(7));
@@ -138,7 +140,7 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     expect(methods()).toEqual(["PUT"]);
     interfere(undefined);
     const { now } = hurried;
-    const later = openS3Blobs({ ...(await startS3()).location }, { ...hurried, now });
+    const later = openS3Blobs({ ...(await startS3(program)).location }, { ...hurried, now });
     expect(await later.get(name, into())).toBe(false);
   });
 
@@ -262,6 +264,18 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     expect(await s3.direct.file(keyOf(name)).text()).toBe("moved before");
     expect(await blobs.examine(name)).toBe(true);
     expect(await blobs.examine("a".repeat(64))).toBe(false);
+  });
+
+  test.each(["NoSuchUser", ""])("404 %s is no word of the object", async (code) => {
+    const { s3, blobs, fileOf, into, interfere } = await setUp();
+    const { name, path } = fileOf("there");
+    await blobs.put(name, path);
+    interfere(answer(404, code));
+    // After a failure, each would rest.
+    const anew = () => openS3Blobs(s3.location, hurried);
+    for (const work of [() => anew().get(name, into()), () => anew().examine(name), () => anew().remove(name)]) {
+      expect(await outcomeOf(work())).toMatch(/^the S3 server answered 404( NoSuchUser)? to (GET|DELETE)$/);
+    }
   });
 
   test("pages of a long list follow one another", async () => {
