@@ -6,8 +6,10 @@
  *   length of the rest, length of the JSON (32 bits each) │ JSON: [value, places] │ what belongs there, in that order
  */
 
-/** The keys that lead to bytes or a text in a value, and the number of bytes. */
-type Place = [keys: readonly (string | number)[], length: number, isText?: 1];
+const TEXT = 1;
+const MAP = 2;
+/** The keys that lead to bytes, a text, or a Map as JSON in a value, and the number of bytes. */
+type Place = [keys: readonly (string | number)[], length: number, kind?: typeof TEXT | typeof MAP];
 
 const PREFIX_BYTES = 8;
 /** Characters of a text that stands in the JSON. */
@@ -15,7 +17,7 @@ const LONGEST_IN_JSON = 1_000;
 /** Bytes of the JSON, and so a bound of the values in it. That of a message with a thousand attachments has 300 kB. */
 const LONGEST_JSON = 4 * 1024 * 1024;
 
-/** Writes a value of plain objects, lists and Uint8Arrays. What is undefined in an object is left out. */
+/** Writes a value of plain objects, lists, Uint8Arrays and Maps from text to text. What is undefined in an object is left out. */
 export function encodeMessage(value: unknown): Buffer {
   const places: Place[] = [];
   const pieces: (Uint8Array | string)[] = [];
@@ -41,8 +43,14 @@ function takeOut(value: unknown, keys: Place[0], places: Place[], pieces: (Uint8
   if (typeof value === "string") {
     // UTF-8 has no lone surrogates.
     if (value.length <= LONGEST_IN_JSON || !value.isWellFormed()) return value;
-    places.push([keys, Buffer.byteLength(value), 1]);
+    places.push([keys, Buffer.byteLength(value), TEXT]);
     pieces.push(value);
+    return null;
+  }
+  if (value instanceof Map) {
+    const entries = JSON.stringify([...value]);
+    places.push([keys, Buffer.byteLength(entries), MAP]);
+    pieces.push(entries);
     return null;
   }
   if (typeof value !== "object" || value === null) return value;
@@ -74,17 +82,31 @@ export function decodeMessage(message: Uint8Array): unknown {
   if (at > octets.length) throw new Error("it has fewer bytes than it says");
   const [value, places] = JSON.parse(octets.toString("utf8", PREFIX_BYTES, at)) as [unknown, Place[]];
   const top = { value };
-  for (const [keys, length, isText] of places) {
+  let left = LONGEST_JSON - jsonBytes;
+  for (const [keys, length, kind] of places) {
     const end = at + length;
     if (!(length >= 0 && end <= octets.length)) throw new Error("it has fewer bytes than it says");
-    put(top, ["value", ...keys], isText ? octets.toString("utf8", at, end) : new Uint8Array(octets.subarray(at, end)));
+    const text = kind && octets.toString("utf8", at, end);
+    if (kind === MAP) left -= length;
+    if (left < 0) throw new Error("it has too many values");
+    const part = text === undefined ? new Uint8Array(octets.subarray(at, end)) : kind === MAP ? mapOf(text) : text;
+    put(top, ["value", ...keys], part);
     at = end;
   }
   return top.value;
 }
 
+/** @throws Error for what is no Map from text to text */
+function mapOf(json: string): Map<string, string> {
+  const entries = JSON.parse(json) as unknown[];
+  const isEntry = (entry: unknown): entry is [string, string] =>
+    Array.isArray(entry) && entry.length === 2 && entry.every((part) => typeof part === "string");
+  if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error("it has something else than a Map");
+  return new Map(entries);
+}
+
 /** Puts a part where null stands. @throws Error where it does not */
-function put(top: object, keys: Place[0], part: Uint8Array | string): void {
+function put(top: object, keys: Place[0], part: Uint8Array | string | Map<string, string>): void {
   let at = top as Record<string, unknown>;
   for (const [index, key] of keys.entries()) {
     const there = Object.hasOwn(at, key) ? at[key] : undefined;

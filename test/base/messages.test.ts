@@ -8,6 +8,15 @@ const values: Record<string, unknown> = {
   bytes: { bytes: new Uint8Array([0, 1, 255]), list: [new Uint8Array(0), { deep: new Uint8Array(70_000).fill(7) }] },
   "long texts": { text: LONG, list: [["Subject", LONG], [LONG]], both: new Uint8Array([1]) },
   "texts that are no Unicode": { text: `${"x".repeat(2_000)}\ud800`, short: "\udfff" },
+  maps: {
+    root: {
+      parameters: new Map([
+        ["charset", "utf-8"],
+        ["__proto__", LONG],
+      ]),
+      children: [{ of: new Map() }],
+    },
+  },
   "names of their own": JSON.parse(`{"__proto__": {"a": "${"b".repeat(2_000)}"}, "constructor": "c"}`),
 };
 
@@ -48,6 +57,8 @@ test.each<[string, Buffer]>([
   ["bytes in a place of something else", raw('[{"a":1},[[["a"],1]]]', "x")],
   ["bytes in a place that is not there", raw('[{},[[["a","b"],1]]]', "x")],
   ["bytes in what all objects share", raw('[{},[[["__proto__","polluted"],1]]]', "x")],
+  ["a map that is none", raw('[{"a":null},[[["a"],2,2]]]', "{}")],
+  ["a map of something else", raw('[{"a":null},[[["a"],11,2]]]', '[["a",[1]]]')],
   ["a place that is none", raw("[{},[5]]")],
 ])("%s is no message", (_, message) => {
   expect(() => decodeMessage(message)).toThrow();
