@@ -7,7 +7,6 @@
  */
 import type { Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
-import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 
@@ -20,18 +19,21 @@ const REMEMBERED_MS = 3_600_000;
 /** Longer than a tick of any file system. */
 const TICK_MS = 2_000;
 
-/** The bytes of a blob are not those of its name, and no copy is at hand. */
-export class DamagedBlob extends AppError {
+/** The bytes of a blob are not those of its name, and no copy is at hand: a fault of the store, for whoever asked. */
+export class DamagedBlob extends Error {
+  override readonly name = "DamagedBlob";
+  /** As an error of the system has one, by which it is known when it comes from a parser. */
+  readonly code = "EDAMAGED";
+
   constructor(readonly blob: string) {
-    super("server_error", `A file of this mail is damaged, and there is no other copy of it: ${blob}`);
+    super(`the blob ${blob} has other bytes, and there is no other copy`);
   }
 }
 
-const UNREADABLE = new Set(["EIO", "EISDIR"]);
+const DAMAGE = new Set(["EDAMAGED", "EIO", "EISDIR"]);
 
 /** True for an error that one blob is damaged, in one place at least; others may be well. */
-export const isDamage = (error: unknown): boolean =>
-  error instanceof DamagedBlob || UNREADABLE.has((error as NodeJS.ErrnoException)?.code ?? "");
+export const isDamage = (error: unknown): boolean => DAMAGE.has((error as NodeJS.ErrnoException)?.code ?? "");
 
 /** Calls `take` with the bytes of a file in pieces, which are valid during the call. @throws errors of the file system */
 export async function eachPiece(path: string, take: (piece: Uint8Array) => void): Promise<void> {
