@@ -43,7 +43,5 @@ export function mayPose(host: string): boolean {
   if (!host.includes("xn--")) return false;
   const labels = domainToUnicode(host).split(".");
   const isAsciiTop = /^[a-z]+$/.test(labels.at(-1) ?? "");
-  return labels.some(
-    (label) => (LATIN.test(label) && OTHER_ALPHABET.test(label)) || (isAsciiTop && looksLatin(label)),
-  );
+  return labels.some((label) => (LATIN.test(label) && OTHER_ALPHABET.test(label)) || (isAsciiTop && looksLatin(label)));
 }
