@@ -45,16 +45,35 @@ function createProvider() {
   };
 }
 
+type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+/**
+ * Tells when an SDK has got the answer to the stream that it asks for behind the answer to connecting. Were its access over while
+ * it asks, it would renew it for that and for the next call at the same time: a token that comes twice ends the grant.
+ */
+function watchStream(): { fetch: Fetch; answered: Promise<void> } {
+  const { promise: answered, resolve } = Promise.withResolvers<void>();
+  return {
+    answered,
+    async fetch(url, init) {
+      const response = await fetch(url, init);
+      if (init?.method === "GET" && String(url) === world.resource) resolve();
+      return response;
+    },
+  };
+}
+
 /** Each connects, is refused, is let in by Alice, and connects again. */
 const sdks = {
   "1.x": () => ({
     make: () => new Client2025({ name: "test", version: "1" }),
-    transport: (provider: unknown) =>
-      new Transport2025(new URL(world.resource), { authProvider: provider as never }) as Transport2025,
+    transport: (provider: unknown, fetch?: Fetch) =>
+      new Transport2025(new URL(world.resource), { authProvider: provider as never, ...(fetch && { fetch }) }),
   }),
   "2.x": () => ({
     make: () => new Client2026({ name: "test", version: "1" }),
-    transport: (provider: unknown) => new Transport2026(new URL(world.resource), { authProvider: provider as never }),
+    transport: (provider: unknown, fetch?: Fetch) =>
+      new Transport2026(new URL(world.resource), { authProvider: provider as never, ...(fetch && { fetch }) }),
   }),
 };
 
@@ -77,7 +96,9 @@ describe.each(Object.keys(sdks) as (keyof typeof sdks)[])("the TypeScript SDK %s
     const answer = name === "2.x" ? back.searchParams : back.searchParams.get("code");
     await (first as { finishAuth(answer: unknown): Promise<void> }).finishAuth(answer);
     const client = make();
-    await client.connect(transport(provider) as never);
+    const stream = watchStream();
+    await client.connect(transport(provider, stream.fetch) as never);
+    await stream.answered;
     return client;
   }
 
