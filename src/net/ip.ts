@@ -95,6 +95,10 @@ export const isLoopback = networkList(["127.0.0.0/8", "::1/128"]);
 
 const isHost = networkList(["127.0.0.1", "::1"]);
 
+/** True for the source, as sourceOfAddress gives it, of 127.0.0.1 and ::1, where a proxy of one's own may stand. */
+export const isThisHost = (source: string): boolean =>
+  source === "127.0.0.1" || source === sourceOfAddress("0:0:0:0:0:0:0:1");
+
 /**
  * True for a source that rules for strangers leave out: this host, where a proxy of one's own may stand before all
  * clients, and the networks for which `isTrusted` is true. Another loopback address is a stranger as any other.

@@ -5,13 +5,14 @@
  *
  * Invariant: a document is fetched only for a person who is signed in, to an address that net/destination.ts allows.
  */
-import { and, asc, count, eq, isNotNull, isNull, lt, notExists, sql } from "drizzle-orm";
+import { and, asc, count, eq, inArray, isNotNull, isNull, lt, notExists, type SQL, sql } from "drizzle-orm";
 import { createRateLimit } from "../access/rate.ts";
 import { createSlots } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { readText } from "../net/answer.ts";
 import { type HttpClient, openHttpClient } from "../net/http-client.ts";
+import { isThisHost, networkOfAddress } from "../net/ip.ts";
 import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -33,8 +34,10 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Registrations of one source an hour. */
 const MOST_AN_HOUR = 20;
-/** Programs that registered and have no grant yet; beyond it the oldest go. */
-const MOST_UNUSED = 1_000;
+/** Programs that registered from a network and have no grant yet; beyond it the oldest of the network go. */
+const MOST_OF_NETWORK = 100;
+/** Of all networks; beyond it none is taken, so that those of one network never push out another's. */
+const MOST_UNUSED = 10_000;
 /** A hosted client may be added by one person, and used by another only later. */
 const UNUSED_MS = 30 * DAY_MS;
 /** How long a program is remembered after its last grant ended, counted from when that was given. */
@@ -123,13 +126,15 @@ export function createClients({
       throw fault("it is not JSON");
     }
     if (given?.client_id !== id) throw fault("it names another client_id");
+    const name = nameIn(given.client_name, "");
+    if (name === "") throw fault("it has no client_name");
     const secret = /^client_secret/.test(String(given.token_endpoint_auth_method ?? "none"));
     if (secret || given.client_secret !== undefined)
       throw fault("it asks for a secret, which a public document cannot have");
     try {
       return {
         id,
-        name: nameIn(given.client_name, host),
+        name,
         redirectUris: readRedirects(given.redirect_uris),
         host,
         asksForCodes: !isMissing(given.grant_types, "authorization_code") && !isMissing(given.response_types, "code"),
@@ -163,19 +168,27 @@ export function createClients({
       }
       const id = newId(runtime, "cli");
       const name = nameIn(metadata.client_name, "A program without a name");
+      // A proxy of one's own is no network.
+      const network = isThisHost(source) ? "" : networkOfAddress(source);
       store.transact((tx) => {
-        const unused = tx.select({ n: count() }).from(oauthClients).where(isNull(oauthClients.usedAt)).get()?.n ?? 0;
-        if (unused >= MOST_UNUSED) {
+        const unused = isNull(oauthClients.usedAt);
+        const ofNetwork = and(unused, eq(oauthClients.network, network));
+        const counted = (where: SQL | undefined) =>
+          tx.select({ n: count() }).from(oauthClients).where(where).get()?.n ?? 0;
+        if (network !== "" && counted(ofNetwork) >= MOST_OF_NETWORK) {
           const oldest = tx
             .select({ id: oauthClients.id })
             .from(oauthClients)
-            .where(isNull(oauthClients.usedAt))
+            .where(ofNetwork)
             .orderBy(asc(oauthClients.createdAt))
-            .limit(1)
-            .get();
-          if (oldest) tx.delete(oauthClients).where(eq(oauthClients.id, oldest.id)).run();
+            .limit(1);
+          tx.delete(oauthClients).where(inArray(oauthClients.id, oldest)).run();
+        } else if (counted(unused) >= MOST_UNUSED) {
+          throw new AppError("rate_limited", "Too many programs wait for somebody to let them in: try again later", {
+            retryAfter: HOUR_MS / 1_000,
+          });
         }
-        tx.insert(oauthClients).values({ id, name, redirectUris, createdAt: now }).run();
+        tx.insert(oauthClients).values({ id, name, redirectUris, createdAt: now, network }).run();
       });
       return {
         client_id: id,

@@ -6,12 +6,19 @@
 const LONGEST = 2_048;
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
-/** Schemes that a browser or system opens by itself, so that they lead to no program of the client's. */
-const RESERVED = new Set([
-  ..."about blob chrome content data file filesystem ftp intent javascript jar mailto sms tel vbscript view-source ws wss".split(
-    " ",
-  ),
-]);
+/**
+ * Schemes on which browsers or systems act themselves, so that they lead to no program of the client's: they run or show what
+ * stands behind them, open settings, files, shops, calls and other connections.
+ */
+const RESERVED: ReadonlySet<string> = new Set(
+  `about afp android-app app-prefs blob brave callto chrome cid content data devtools edge facetime facetime-audio feed feeds file
+  filesystem ftp ftps geo gopher hcp help intent irc ircs isolated-app itms itms-apps itms-services its jar javascript ldap ldaps
+  livescript magnet mailto market mhtml mid mk mms mocha moz-icon news nfs nntp opera pcast prefs readonly res resource rlogin rtsp
+  search sftp shell sip sips sms smsto smb snews ssh tel telnet tn3270 unsafe urn vbs vbscript view-source vivaldi vnc webcal
+  webcals wp wpa ws wss wyciwyg`.split(/\s+/),
+);
+const RESERVED_KINDS =
+  /^(?:chrome|edge|ie|microsoft|moz|ms|search|web|windows|x-apple)[-.+]|[-.](?:extension|settings|systempreferences)$/;
 
 /** Where a redirect leads. `app`: to whatever program took the scheme; `computer`: to one on the person's computer. */
 export type Place = { kind: "host" | "app" | "computer"; name: string };
@@ -30,7 +37,7 @@ export function placeOf(uri: string): Place | undefined {
   if (protocol === "https:") return { kind: "host", name: host };
   if (isLoopback(url)) return { kind: "computer", name: host };
   const scheme = protocol.slice(0, -1);
-  if (scheme === "http" || RESERVED.has(scheme)) return undefined;
+  if (scheme === "http" || RESERVED.has(scheme) || RESERVED_KINDS.test(scheme)) return undefined;
   return { kind: "app", name: `${scheme}:` };
 }
 

@@ -59,6 +59,7 @@ import seenWords from "./migrations/0053_seen_words.sql" with { type: "text" };
 import signInSources from "./migrations/0054_sign_in_sources.sql" with { type: "text" };
 import provenance from "./migrations/0055_provenance.sql" with { type: "text" };
 import workspaceLimits from "./migrations/0056_workspace_limits.sql" with { type: "text" };
+import registeredFrom from "./migrations/0057_registered_from.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -191,4 +192,5 @@ export const MIGRATIONS: readonly string[] = [
   signInSources,
   provenance,
   workspaceLimits,
+  registeredFrom,
 ];

@@ -312,8 +312,10 @@ export const oauthClients = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** When a person last gave it a grant. */
     usedAt: integer("used_at"),
+    /** As networkOfAddress gives it; empty for this host. */
+    network: text("network").notNull().default(""),
   },
-  (table) => [index("oauth_clients_by_age").on(table.usedAt, table.createdAt)],
+  (table) => [index("oauth_clients_by_age").on(table.usedAt, table.network, table.createdAt)],
 );
 
 /** Keys that are grants: the program, and the code for its first tokens. */

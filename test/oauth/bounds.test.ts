@@ -2,19 +2,35 @@
 import { expect, test } from "bun:test";
 import { startOAuth } from "../harness/oauth.ts";
 
-test("of 1,000 programs that nobody let in, the oldest makes room; one with a grant stays", async () => {
-  const world = await startOAuth();
+test("of 100 programs of a network that nobody let in, its oldest makes room, and never another's", async () => {
+  const world = await startOAuth({}, { MAILROOM_TRUSTED_PROXIES: "127.0.0.1/32" });
   const { clientId: used } = await world.letIn();
   const { $client: sqlite } = world.appliance.store.db;
-  const add = sqlite.prepare("INSERT INTO oauth_clients VALUES (?, 'n', '[]', ?, NULL)");
-  for (let n = 0; n < 1_000; n++) add.run(`cli_${n}`, world.runtime.now() - 1_000 + n);
-  const clientId = (await world.register()).body.client_id;
-  const ids = (sqlite.query("SELECT id FROM oauth_clients").all() as { id: string }[]).map(({ id }) => id);
-  expect(ids).toHaveLength(1_001);
-  expect(ids).toContain(used);
-  expect(ids).toContain(clientId);
-  expect(ids).not.toContain("cli_0");
-  expect(ids).toContain("cli_1");
+  const from = async (address: string) => {
+    const headers = { "content-type": "application/json", "x-forwarded-for": address };
+    const body = JSON.stringify({ client_name: "App", redirect_uris: ["https://app.example/callback"] });
+    const answer = await fetch(`${world.origin}/oauth/register`, { method: "POST", headers, body });
+    return { status: answer.status, id: (await answer.json()).client_id as string };
+  };
+  const here = (await world.register()).body.client_id;
+  const { id: other } = await from("192.0.2.1");
+  const { id: site } = await from("2001:db8:1:2::1");
+  const flood: string[] = [];
+  // Each source may register twenty an hour.
+  for (let n = 0; n < 105; n++) flood.push((await from(`198.51.100.${1 + Math.floor(n / 20)}`)).id);
+  const ids = () => (sqlite.query("SELECT id FROM oauth_clients").all() as { id: string }[]).map(({ id }) => id);
+  const left = new Set(ids());
+  for (const id of [used, here, other, site, ...flood.slice(5)]) expect(left).toContain(id);
+  for (const id of flood.slice(0, 5)) expect(left).not.toContain(id);
+  expect(left.size).toBe(104);
+  // Beyond all of them, none is taken but in place of the network's own.
+  const add = sqlite.prepare("INSERT INTO oauth_clients VALUES (?, 'n', '[]', ?, NULL, ?)");
+  sqlite.transaction(() => {
+    for (let n = 0; n < 9_900; n++) add.run(`cli_${n}`, world.runtime.now(), `10.0.${n % 250}.0/24`);
+  })();
+  expect((await from("203.0.113.1")).status).toBe(429);
+  expect((await from("198.51.100.99")).status).toBe(201);
+  expect(ids()).toContain(other);
 });
 
 test("a grant keeps its latest tokens: 20 access tokens, and 1,000 refresh tokens", async () => {

@@ -507,9 +507,35 @@ describe("registration (RFC 7591)", () => {
   });
 
   test("an app's own scheme is allowed", async () => {
-    const id = (await world.register({ redirect_uris: ["cursor://anysphere/cb"] })).body.client_id;
-    const { body } = await world.open(world.queryOf(id, { redirect_uri: "cursor://anysphere/cb" }));
-    expect(body.place).toEqual({ kind: "app", name: "cursor:" });
+    const redirect_uris = ["cursor://anysphere/cb", "vscode://vendor.app/cb", "com.example.app:/cb", "msteams-app:/cb"];
+    const id = (await world.register({ redirect_uris })).body.client_id;
+    for (const uri of redirect_uris) {
+      const { body } = await world.open(world.queryOf(id, { redirect_uri: uri }));
+      expect(body.place).toEqual({ kind: "app", name: uri.slice(0, uri.indexOf(":") + 1) });
+    }
+  });
+
+  test.each([
+    ...[
+      "feed:javascript:alert(1)",
+      "FEED:https://evil.example/",
+      "search-ms:query=x&crumb=location:evil",
+      "ms-msdt:/id",
+    ],
+    ...[
+      "ms-settings:network",
+      "ms-word:ofe|u|https://evil.example",
+      "chrome-extension://abc/cb",
+      "moz-extension://abc/cb",
+    ],
+    ...["safari-web-extension://abc/cb", "view-source:https://evil.example", "microsoft-edge:https://evil.example"],
+    ...["intent://scan/#Intent;end", "blob:https://app.example/1", "about:blank", "x-apple.systempreferences:x"],
+    ...["itms-services://?url=x", "web+feed:x", "jar:https://evil.example!/x", "webcal://evil.example/", "tel:1"],
+  ])("a scheme on which browsers or systems act is refused: %s", async (uri) => {
+    // Limited by the hour, whatever is sent.
+    await world.advance(3_600_000);
+    const { status, body } = await world.register({ redirect_uris: [CALLBACK, uri] });
+    expect([status, body.error]).toEqual([400, "invalid_redirect_uri"]);
   });
 
   test("is limited for a source, by the hour", async () => {
