@@ -16,8 +16,8 @@ import { createIssued, type Issuer, type Kept, readKept, STOPPING } from "./issu
 import type { KeyPair } from "./pair.ts";
 import { type CertificateSetup, type Source, selfSignedSource } from "./source.ts";
 
-/** Time between two checks of the names and the renewal time. */
-const LOOK_MS = 10 * 60_000;
+/** Time between two checks of the domains and the renewal time. */
+const LOOK_MS = 60_000;
 /** The operator may choose an authority at any address. */
 const EVERYWHERE = ["0.0.0.0/0", "::/0"];
 

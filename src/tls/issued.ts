@@ -274,7 +274,8 @@ function blamed(error: unknown, names: readonly string[]): readonly string[] {
   if (error instanceof ChallengeFailure) return error.hosts;
   if (!(error instanceof AuthorityRefusal)) return [];
   if (error.names.length > 0 || error.type !== "rejectedIdentifier") return error.names;
-  // Boulder and Pebble name the one that they refuse in the text alone.
+  // Boulder and Pebble name the one that they refuse in the text alone; others name none.
   const words = new Set(error.message.toLowerCase().split(/[^a-z0-9.-]/));
-  return names.filter((name) => words.has(name));
+  const named = names.filter((name) => words.has(name) || words.has(`${name}.`));
+  return named.length > 0 ? named : names;
 }

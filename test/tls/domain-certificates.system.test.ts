@@ -10,7 +10,8 @@ import { noPebble, startPebble } from "../harness/pebble.ts";
 import { takePort } from "../harness/port.ts";
 import { namesShownAt } from "../harness/tls-client.ts";
 
-const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const HERE = { a: ["127.0.0.1"] };
 const LIMIT_MS = 120_000;
@@ -104,14 +105,19 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
         domains.markVerified(tx, id);
         return id;
       });
-      await advance(10 * 60_000);
+      await advance(MINUTE_MS);
       expect(await namesShownAt(listeners.https, "mta-sts.other.test")).toEqual(["mta-sts.other.test"]);
       const folder = join(appliance.config.data, "tls/acme/domains");
       expect(readdirSync(folder).sort()).toEqual(["example.test", "other.test"]);
       store.transact((tx) => domains.removeDomain(tx, added));
-      await advance(10 * 60_000);
+      await advance(MINUTE_MS);
       expect(readdirSync(folder)).toEqual(["example.test"]);
       expect(await namesShownAt(listeners.https, "mta-sts.other.test")).toEqual(own);
+      // A workspace that has left for another server.
+      store.db.$client.exec("UPDATE workspaces SET moving = 'out'");
+      await advance(MINUTE_MS);
+      expect(readdirSync(folder)).toEqual([]);
+      expect(await namesShownAt(listeners.https, "mta-sts.example.test")).toEqual(own);
       expect(lines.filter(({ level }) => level === "error")).toEqual([]);
     },
     LIMIT_MS,
@@ -170,7 +176,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       at.serve("one.test");
       const opened = await at.open();
       await opened.look();
-      at.runtime.advanceTo(at.runtime.now() + 10 * 60_000);
+      at.runtime.advanceTo(at.runtime.now() + 10 * MINUTE_MS);
       await opened.look();
       expect(await opened.shownFor("mta-sts.one.test")).toEqual(["mta-sts.one.test"]);
       expect(await opened.shownFor("autoconfig.one.test")).toEqual([HOST]);
@@ -271,7 +277,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       const { key } = JSON.parse(readFileSync(join(folder, "order.json"), "utf8"));
       const asked = pebble.asked.length;
       rmSync(join(folder, "certificate.pem.new"), { recursive: true });
-      at.runtime.advanceTo(at.runtime.now() + 10 * 60_000);
+      at.runtime.advanceTo(at.runtime.now() + 10 * MINUTE_MS);
       const opened = await at.open();
       await opened.look();
       expect(readFileSync(join(folder, "certificate.pem"), "utf8")).toContain(key.trim());
