@@ -72,45 +72,49 @@ describe("an authority that gives no certificate", () => {
   });
 
   test.each([
-    ["apart", { detail: "not that name", identifier: { type: "dns", value: "app.example.test" } }],
-    ["in words", { detail: 'cannot issue for "app.example.test": not public' }],
-    ["not at all", { detail: "forbidden by policy" }],
-  ])("for a name, told %s, leaves it out for a day; a clock set back then lengthens no wait", async (_, refusal) => {
-    const pair = await makePair("localhost");
-    const orders: string[][] = [];
-    const server = Bun.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      tls: pair,
-      async fetch(request) {
-        const { origin, pathname } = new URL(request.url);
-        const at = (path: string) => `${origin}/${path}`;
-        const headers = { "replay-nonce": "abc", location: at("account") };
-        if (pathname === "/dir") {
-          return Response.json({ newNonce: at("nonce"), newAccount: at("account"), newOrder: at("order") });
-        }
-        if (pathname !== "/order") return Response.json({ status: "valid" }, { headers });
-        const { payload } = (await request.json()) as { payload: string };
-        const { identifiers } = JSON.parse(Buffer.from(payload, "base64url").toString());
-        orders.push(identifiers.map(({ value }: { value: string }) => value));
-        return Response.json({ type: "rejectedIdentifier", ...refusal }, { status: 403 });
-      },
-    });
-    atEndOfTest(() => void server.stop(true));
-    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone: {} });
-    const { look, trouble } = await at.open(["app.example.test"]);
-    const [main, both] = [[HOST], [HOST, "app.example.test"]];
-    at.runtime.setBy(365 * DAY_MS);
-    await look();
-    at.runtime.advanceTo(trouble()?.retryAt ?? 0);
-    await look();
-    expect(orders).toEqual([both, main]);
-    at.runtime.setBy(-365 * DAY_MS);
-    await look();
-    at.runtime.advanceTo(trouble()?.retryAt ?? 0);
-    await look();
-    expect(orders).toEqual([both, main, both]);
-  });
+    ["apart", { detail: "not that name", identifier: { type: "dns", value: "app.example.test" } }, true],
+    ["in words", { detail: 'cannot issue for "app.example.test": not public' }, true],
+    ["not at all", { detail: "forbidden by policy" }, false],
+  ])(
+    "for a name, told %s, leaves it out for a day; a clock set back then lengthens no wait",
+    async (_, refusal, tells) => {
+      const pair = await makePair("localhost");
+      const orders: string[][] = [];
+      const server = Bun.serve({
+        hostname: "127.0.0.1",
+        port: 0,
+        tls: pair,
+        async fetch(request) {
+          const { origin, pathname } = new URL(request.url);
+          const at = (path: string) => `${origin}/${path}`;
+          const headers = { "replay-nonce": "abc", location: at("account") };
+          if (pathname === "/dir") {
+            return Response.json({ newNonce: at("nonce"), newAccount: at("account"), newOrder: at("order") });
+          }
+          if (pathname !== "/order") return Response.json({ status: "valid" }, { headers });
+          const { payload } = (await request.json()) as { payload: string };
+          const { identifiers } = JSON.parse(Buffer.from(payload, "base64url").toString());
+          orders.push(identifiers.map(({ value }: { value: string }) => value));
+          return Response.json({ type: "rejectedIdentifier", ...refusal }, { status: 403 });
+        },
+      });
+      atEndOfTest(() => void server.stop(true));
+      const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone: {} });
+      const { look, trouble } = await at.open(["app.example.test", "web.example.test"]);
+      const all = [HOST, "app.example.test", "web.example.test"];
+      const left = tells ? [HOST, "web.example.test"] : [HOST];
+      at.runtime.setBy(365 * DAY_MS);
+      await look();
+      at.runtime.advanceTo(trouble()?.retryAt ?? 0);
+      await look();
+      expect(orders).toEqual([all, left]);
+      at.runtime.setBy(-365 * DAY_MS);
+      await look();
+      at.runtime.advanceTo(trouble()?.retryAt ?? 0);
+      await look();
+      expect(orders).toEqual([all, left, all]);
+    },
+  );
 
   describe("for the hosts of many domains", () => {
     const nameOf = (i: number) => `d${i}.test`;

@@ -263,6 +263,24 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
   );
 
   test(
+    "gave one for all names, which is replaced at once, and once",
+    async () => {
+      const pebble = await startPebble(leadingHere("mta-sts.one.test"));
+      const at = place(pebble);
+      pebble.askAt(at.origin);
+      await (await at.open(["mta-sts.one.test"])).look();
+      at.serve("one.test");
+      const opened = await at.open();
+      await opened.look();
+      await opened.look();
+      expect([HOST, "mta-sts.one.test"].map((name) => obtained(at, name).length)).toEqual([1, 1]);
+      expect(await opened.shownFor(HOST)).toEqual([HOST]);
+      expect(await opened.shownFor("mta-sts.one.test")).toEqual(["mta-sts.one.test"]);
+    },
+    LIMIT_MS,
+  );
+
+  test(
     "continues the order of a domain with its key after a crash between the order and its certificate",
     async () => {
       const pebble = await startPebble(leadingHere("mta-sts.one.test"));
