@@ -5,7 +5,7 @@
  */
 import { and, asc, count, eq, lte, sql } from "drizzle-orm";
 import { normalizeAddress } from "../message/address.ts";
-import { isAutomaticReply } from "../message/automatic.ts";
+import { isAutomaticReply, isOfProgram } from "../message/automatic.ts";
 import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import { automaticMail } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -61,6 +61,13 @@ const statements = prepared((db) => ({
   postpone: db.$client.prepare<unknown, [dueAt: number, seq: number]>(
     "UPDATE automatic_mail SET due_at = ? WHERE seq = ?",
   ),
+  forwarded: db.$client.prepare<object, [messageId: string]>(
+    "SELECT 1 FROM outbound_messages WHERE message_id = ? AND automatic = 'forward'",
+  ),
+  forwardedBy: db.$client.prepare<object, [messageIds: string, mailboxId: string]>(
+    `SELECT 1 FROM outbound_messages WHERE message_id IN (SELECT value FROM json_each(?)) AND mailbox_id = ?
+     AND automatic = 'forward'`,
+  ),
   forget: db.$client.prepare<unknown, [mailboxId: string]>("DELETE FROM automatic_mail WHERE mailbox_id = ?"),
   settle: db.$client.prepare<unknown, [seq: number]>("DELETE FROM automatic_mail WHERE seq = ?"),
 }));
@@ -70,7 +77,10 @@ export interface Filed extends Answerable {
   workspaceId: string;
   /** messages.seq */
   seq: number;
-  message: Pick<PreparedMessage, "headers" | "from" | "to" | "cc" | "deliveredTo" | "report">;
+  message: Pick<
+    PreparedMessage,
+    "headers" | "messageId" | "inReplyTo" | "references" | "from" | "to" | "cc" | "deliveredTo" | "report"
+  >;
   ruled: Pick<RulesOutcome, "folder" | "forwards"> | undefined;
 }
 
@@ -79,24 +89,38 @@ const MOST_PASSED = 10;
 
 /** Asks for what is to be written about a message. */
 export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: Filed): void {
-  const { mailboxId, workspaceId, seq: messageSeq, message, ruled, now } = filed;
-  for (const recipient of forwardsOf(tx, filed)) {
+  const { mailboxId, workspaceId, seq: messageSeq, ruled, now } = filed;
+  const { recipients, passed } = forwardsOf(tx, filed);
+  for (const recipient of recipients) {
     if (!mayForwardTo(tx, options, workspaceId, recipient)) continue;
-    askForMail(tx, { mailboxId, messageSeq, kind: "forward", recipient, passed: message.deliveredTo }, now);
+    askForMail(tx, { mailboxId, messageSeq, kind: "forward", recipient, passed }, now);
   }
   // Nobody answers what is thrown away.
   const recipient = ruled?.folder === "trash" ? undefined : absenceReplyTo(tx, filed);
   if (recipient !== undefined) askForMail(tx, { mailboxId, messageSeq, kind: "absence", recipient, passed: [] }, now);
 }
 
-/** Where rules send the message on: nowhere if that may go round in circles (rules: Forwarding). */
-function forwardsOf(tx: Tx, { mailboxId, message, reversePath, ruled }: Filed): string[] {
-  if (!ruled || ruled.forwards.length === 0) return [];
-  const { headers, deliveredTo, report } = message;
-  if (reversePath === "" || report !== undefined || isAutomaticReply(headers)) return [];
+/**
+ * Where rules send the message on, and the mailboxes that passed it: nowhere if that goes round in circles (rules: Forwarding).
+ * Anybody can write Delivered-To, so it counts only in what this server has forwarded. What comes back from elsewhere names a
+ * Message-ID that the mailbox forwarded under, which strangers do not know.
+ */
+function forwardsOf(
+  tx: Tx,
+  { mailboxId, message, reversePath, ruled }: Filed,
+): { recipients: string[]; passed: string[] } {
+  const none = { recipients: [], passed: [] };
+  if (!ruled || ruled.forwards.length === 0) return none;
+  const { headers, messageId = "", inReplyTo = "", references, report } = message;
+  if (reversePath === "" || report !== undefined || isAutomaticReply(headers)) return none;
+  const { forwarded, forwardedBy } = statements(tx);
+  // A person's answer to what was forwarded names it as well.
+  const named = isOfProgram(headers) ? [messageId, inReplyTo, ...references] : [messageId];
+  if (forwardedBy.get(JSON.stringify(named), mailboxId) !== null) return none;
+  const passed = forwarded.get(messageId) === null ? [] : message.deliveredTo;
   const own = ownAddresses(tx, mailboxId);
-  if (deliveredTo.length >= MOST_PASSED || deliveredTo.some((address) => isOwnAddress(own, address))) return [];
-  return ruled.forwards.filter((address) => !deliveredTo.includes(normalizeAddress(address) ?? ""));
+  if (passed.length >= MOST_PASSED || passed.some((address) => isOwnAddress(own, address))) return none;
+  return { recipients: ruled.forwards.filter((address) => !passed.includes(normalizeAddress(address) ?? "")), passed };
 }
 
 /** Asks for mail, due at once, unless too much waits. */

@@ -49,7 +49,7 @@ function refusalOf({ kind, path, schema }: Fault, root: Schema): AppError {
     case "missing":
       return new AppError("bad_request", `${field} is required`);
     case "unknown":
-      return new AppError("bad_request", `${field} is not a field of this request: it takes ${fields}`);
+      return new AppError("bad_request", `${field} is not a field of this request: it takes ${fields || "none"}`);
     case "empty":
       return new AppError("bad_request", `The body needs at least one of ${fields}`);
     case "wrong":

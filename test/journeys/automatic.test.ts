@@ -100,13 +100,14 @@ describe("a message that a rule forwards", () => {
       'Reply-To: "?Bob"? <bob@remote.example>',
       "Subject: Fwd: Oak",
       "References: <a@x> <1@remote.example>",
-      "Delivered-To: list@remote.example",
       "Delivered-To: alice@example.test",
       "Auto-Submitted: auto-generated",
     ]) {
       expect(content).toMatch(new RegExp(`^${line}\r$`, "m"));
     }
     expect(content).not.toContain("In-Reply-To");
+    // Others may have written it, and the next server would take it for a circle.
+    expect(content).not.toContain("Delivered-To: list@remote.example");
     expect(content).toContain("Boards");
     // The arrival is what it would be without: no Sent copy, no further event.
     expect(it.stored(it.owner.mailboxId)).toHaveLength(1);
@@ -159,6 +160,31 @@ describe("a message that a rule forwards", () => {
     await it.arrive({ subject: "Oak" });
     const counts = [it.owner.mailboxId, team, ops].map((id) => it.stored(id).length);
     expect(counts).toEqual([1, 1, 1]);
+  });
+
+  test("is not kept back by what its sender writes into Delivered-To", async () => {
+    const it = await world();
+    it.set("rules.forwardOutside", "true");
+    it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
+    const many = Array.from({ length: 12 }, (_, n) => `Delivered-To: box${n}@remote.example`);
+    const hostile = [[`Delivered-To: ${ALICE}`], ["Delivered-To: carol@remote.example"], many];
+    for (const [n, headers] of hostile.entries()) await it.arrive({ subject: `Oak ${n}`, headers });
+    expect(it.remote.messages.map(({ to }) => to)).toEqual(hostile.map(() => ["carol@remote.example"]));
+  });
+
+  test("is not forwarded once more when it comes back from elsewhere; an answer to it is", async () => {
+    const it = await world();
+    it.set("rules.forwardOutside", "true");
+    it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
+    await it.arrive({ subject: "Oak", messageId: "<1@remote.example>" });
+    const id = /^Message-ID: (<.*>)\r$/m.exec(it.remote.messages[0]?.content ?? "")?.[1] ?? "";
+    // As it is; and forwarded by a server that makes a new message of it.
+    await it.arrive({ subject: "Fwd: Oak", messageId: id });
+    const again = [`References: <1@remote.example> ${id}`, "Auto-Submitted: auto-generated"];
+    await it.arrive({ subject: "Fwd: Fwd: Oak", messageId: "<2@remote.example>", headers: again });
+    expect(it.remote.messages).toHaveLength(1);
+    await it.arrive({ subject: "Re: Fwd: Oak", messageId: "<3@remote.example>", headers: [`References: ${id}`] });
+    expect(it.remote.messages).toHaveLength(2);
   });
 
   test("counts for the caps, waits for room, and is given up after a day", async () => {

@@ -323,6 +323,14 @@ describe("approving", () => {
     expect(await arrived()).toEqual(["Offer"]);
   });
 
+  test("takes no field that it does not know, and says which it takes", async () => {
+    const { emailId } = await hold();
+    const refused = await world.api.post<{ error: string }>(`${HOLDS}/${emailId}/approve`, { colour: "red" });
+    expect(refused.status).toBe(400);
+    expect(refused.body.error).toMatch(/^colour is not a field of this request: it takes \S/);
+    expect(await waiting()).toHaveLength(1);
+  });
+
   test("is idempotent", async () => {
     const { emailId } = await hold();
     const ask = () => world.api.post(`${HOLDS}/${emailId}/approve`, {}, { "idempotency-key": "a" });

@@ -235,7 +235,7 @@ function toolOf(ofRest: Operation): Tool {
         if (!known.includes(argument)) {
           throw new AppError(
             "bad_request",
-            `${argument.slice(0, 80)} is no argument of ${name}: it takes ${known.join(", ")}`,
+            `${argument.slice(0, 80)} is no argument of ${name}: it takes ${known.join(", ") || "none"}`,
           );
         }
         if (there[argument] === false && trueOnly.includes(argument)) {
