@@ -11,6 +11,7 @@ import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { requirePlace } from "../store/blob-mark.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openS3Blobs } from "../store/s3.ts";
+import { isDamage, unlessDamaged } from "../store/sound.ts";
 import { makeFolder, sizeOf } from "./files.ts";
 import { BLOBS } from "./layout.ts";
 
@@ -27,13 +28,15 @@ export function openBlobSource(
   const cache = join(data, BLOB_CACHE);
   const local = (name: string): string => blobPath(join(data, BLOBS), name);
 
-  /** Undefined for a file that is missing or has other bytes than `isSound` takes. */
+  /** Undefined for a file that is missing, cannot be read, or has other bytes than `isSound` takes. */
   async function attempt<T>(path: string, copy: (path: string) => Promise<T>, isSound: (copied: T) => boolean) {
     try {
       const copied = await copy(path);
       return isSound(copied) ? copied : undefined;
-    } catch (error) {
-      if (isMissing(error)) return undefined;
+    } catch (caught) {
+      const error = caught as NodeJS.ErrnoException;
+      // What fails at writing is the backup's disk.
+      if (isMissing(error) || (isDamage(error) && (error.syscall === "read" || error.path === path))) return undefined;
       throw error;
     }
   }
@@ -58,7 +61,7 @@ export function openBlobSource(
       const path = join(cache, `.backup-${name}`);
       try {
         // Perhaps it was moved from S3 to a file meanwhile.
-        if (!(await s3.get(name, path))) return await attempt(local(name), copy, isSound);
+        if (!(await s3.get(name, path).catch(unlessDamaged))) return await attempt(local(name), copy, isSound);
         return await attempt(path, copy, isSound);
       } finally {
         await unlink(path).catch(() => {});

@@ -14,7 +14,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { writeMark } from "./blob-mark.ts";
 import type { RemoteBlobs } from "./remote-blobs.ts";
 import type { S3Blobs, S3Object } from "./s3.ts";
-import { isDamage } from "./sound.ts";
+import { unlessDamaged } from "./sound.ts";
 
 /** A reader that has found a file opens it within this time, ms. */
 const OPENED_MS = 2_000;
@@ -41,11 +41,6 @@ export interface MoveRequest {
   runtime: Pick<Runtime, "now" | "setTimer">;
   isInterrupted(): boolean;
   onProgress(moved: Moved): void;
-}
-
-/** What to do about a blob that is damaged, as if it were not there. */
-function isLost(error: unknown): undefined {
-  if (!isDamage(error)) throw error;
 }
 
 /** True for a file that is there, with another size than `size`. */
@@ -99,8 +94,8 @@ export async function moveToS3(request: MoveRequest): Promise<Moved> {
   };
 
   async function store(name: string): Promise<void> {
-    const path = await remote.locate(name).catch(isLost);
-    if (path !== undefined && (await s3.put(name, path).catch(isLost))) {
+    const path = await remote.locate(name).catch(unlessDamaged);
+    if (path !== undefined && (await s3.put(name, path).catch(unlessDamaged))) {
       leaving.push({ path: files.pathOf(name), at: runtime.now() });
       result.moved++;
       result.bytes += Bun.file(path).size;
@@ -144,7 +139,7 @@ export async function moveToFiles(request: MoveRequest): Promise<Moved> {
     before = before.filter((path) => now.has(path));
   }
 
-  const isSound = (path: string, name: string) => files.isSound(path, name).catch(isLost);
+  const isSound = (path: string, name: string) => files.isSound(path, name).catch(unlessDamaged);
 
   /** False if there is no sound copy. */
   async function bring(name: string): Promise<boolean> {
@@ -152,7 +147,7 @@ export async function moveToFiles(request: MoveRequest): Promise<Moved> {
     const path = await cache.onTheWay(name);
     try {
       // Not a copy of the cache, if possible: what S3 has damaged is found.
-      if (await s3.get(name, path).catch(isLost)) await files.adopt(path, name);
+      if (await s3.get(name, path).catch(unlessDamaged)) await files.adopt(path, name);
       else if (await isSound(cache.pathOf(name), name)) await files.write(await Bun.file(cache.pathOf(name)).bytes());
       else return false;
     } finally {

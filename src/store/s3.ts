@@ -26,6 +26,8 @@ const REST_MS = 5_000;
 const AT_ONCE = 8;
 /** Of a signature: longer than any operation. */
 const SIGNED_SECONDS = 3_600;
+/** Twice the largest message that may come. */
+const LARGEST_BLOB = 2 * 1024 ** 3;
 const NAME = /^[0-9a-f]{64}$/;
 
 const METHODS = ["PUT", "GET", "HEAD", "DELETE", "LIST"] as const;
@@ -233,11 +235,14 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     const hash = new Bun.CryptoHasher("sha256");
     const size = await ask("GET", keyOf(name), { signal }, async (response) => {
       if (response.status === 404) return { result: undefined };
-      expect(Number(response.headers.get("content-length") ?? 0));
+      const length = Number(response.headers.get("content-length") ?? 0);
+      if (length > LARGEST_BLOB) throw new DamagedBlob(name);
+      expect(length);
       let bytes = 0;
       for await (const piece of response.body ?? []) {
         hash.update(piece);
         bytes += piece.byteLength;
+        if (bytes > LARGEST_BLOB) throw new DamagedBlob(name);
         await take(piece);
       }
       return { result: bytes, bytes };

@@ -30,10 +30,16 @@ export class DamagedBlob extends Error {
   }
 }
 
-const DAMAGE = new Set(["EDAMAGED", "EIO", "EISDIR"]);
+/** Of the system: a place of the disk, one file's rights, what is no file. */
+const DAMAGE = new Set(["EDAMAGED", "EIO", "EACCES", "EISDIR", "ELOOP"]);
 
 /** True for an error that one blob is damaged, in one place at least; others may be well. */
 export const isDamage = (error: unknown): boolean => DAMAGE.has((error as NodeJS.ErrnoException)?.code ?? "");
+
+/** For `catch`: what is damaged is as if it were not there. @throws any other error */
+export function unlessDamaged(error: unknown): undefined {
+  if (!isDamage(error)) throw error;
+}
 
 /** Calls `take` with the bytes of a file in pieces, which are valid during the call. @throws errors of the file system */
 export async function eachPiece(path: string, take: (piece: Uint8Array) => void): Promise<void> {

@@ -101,12 +101,14 @@ test("no blob is removed while a list of blobs cannot be trusted", async () => {
 
 test("missing and damaged blobs of the data folder are reported, and the rest is backed up", async () => {
   const { data, folder, add, say } = await openBackupRig();
-  const names = [await add("missing"), await add("damaged"), await add("sound")];
-  rmSync(blobPath(join(data, "blobs"), names[0] as string));
-  writeFileSync(blobPath(join(data, "blobs"), names[1] as string), "dAmaged");
+  const names = [await add("missing"), await add("damaged"), await add("unreadable"), await add("sound")];
+  const [missing = "", damaged = "", unreadable = ""] = names.map((name) => blobPath(join(data, "blobs"), name));
+  for (const path of [missing, unreadable]) rmSync(path);
+  writeFileSync(damaged, "dAmaged");
+  mkdirSync(unreadable);
   const said = await say("backup", folder, "--json");
-  expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("without 2 files") });
-  const lacking = names.slice(0, 2).sort();
+  expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("without 3 files") });
+  const lacking = names.slice(0, 3).sort();
   expect(JSON.parse(said.stdout)).toMatchObject({ blobs: 1, copied: 1, lacking });
   const verified = await say("backup", "verify", folder, "--json");
   expect(verified.exitCode).toBe(1);

@@ -120,7 +120,9 @@ describe.skipIf(limitNote !== "")(`a machine of 768 MB${limitNote}`, () => {
         "application/pdf",
         Buffer.concat([layeredBomb(), Buffer.from(`% ${n}`)]),
       ]);
-      const letter = letterWith(ADDRESS, files).replace(/^Date:.*\n/m, "").replaceAll("\n", "\r\n");
+      const letter = letterWith(ADDRESS, files)
+        .replace(/^Date:.*\n/m, "")
+        .replaceAll("\n", "\r\n");
       expect(await hand(newAddress(), "x@far.example", letter)).toBe(250);
       const mcp = await connectMcp(server.http, machine.apiKey);
       const { messages } = (await mcp.call("list_messages", { direction: "inbound", limit: 1 })).structured;

@@ -233,6 +233,23 @@ describeS3("blobs in S3", (program) => {
     }
   });
 
+  test("an object that is larger than any blob is damaged, and not downloaded", async () => {
+    const { s3, into } = await setUp();
+    const server = Bun.listen({
+      hostname: "127.0.0.1",
+      port: 0,
+      socket: { data: (socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3000000000\r\n\r\nbeginning") },
+    });
+    try {
+      const huge = openS3Blobs({ ...s3.location, endpoint: `http://127.0.0.1:${server.port}` }, hurried);
+      const copy = into();
+      expect(await outcomeOf(huge.get("a".repeat(64), copy))).toBeInstanceOf(DamagedBlob);
+      expect(existsSync(copy)).toBe(false);
+    } finally {
+      server.stop(true);
+    }
+  });
+
   test("an ETag that is not the MD5 makes it read back what it stored", async () => {
     const { s3, blobs, fileOf, keyOf, methods, interfere } = await setUp();
     const { name, path } = fileOf("encrypted by the bucket");
