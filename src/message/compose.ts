@@ -86,7 +86,7 @@ function bodyOf(parts: MessageParts): MimeNode {
   const text = addText(node, "text/plain", parts.text);
   if (parts.html !== undefined) {
     if (inline.length > 0) node = node.createChild("multipart/related");
-    addText(node, "text/html", parts.html);
+    addText(node, "text/html", withSafeIds(parts.html, inline));
     for (const attachment of inline) attach(node, attachment, "inline");
   }
   if (parts.calendar) addText(alternatives, `text/calendar; method=${parts.calendar.method}`, parts.calendar.content);
@@ -114,7 +114,7 @@ function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "
   const type = safeType(attachment.contentType, content);
   const node = parent.createChild(type, { filename: attachment.filename });
   node.setHeader("Content-Disposition", disposition);
-  const contentId = attachment.contentId?.replace(/[\s<>\p{Cc}]+/gu, "");
+  const contentId = safeId(attachment.contentId ?? "");
   if (contentId) node.setHeader("Content-ID", { prepared: true, foldLines: true, value: `<${contentId}>` });
   if (type === "message/rfc822") {
     // RFC 2046 §5.2.1 forbids base64 and quoted-printable around a message.
@@ -123,6 +123,23 @@ function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "
     node.setHeader("Content-Transfer-Encoding", "base64");
   }
   node.setContent(content);
+}
+
+/**
+ * A content id as a header field can carry it, and as URLs write it: percent-encoded where it is no printable ASCII (RFC 2392 §2).
+ */
+const safeId = (contentId: string): string =>
+  contentId
+    .toWellFormed()
+    .replace(/[\p{Cc}<>]+/gu, "")
+    .replace(/[^!-~]+/gu, encodeURIComponent);
+
+/** HTML that refers to these files by the ids that they get. */
+function withSafeIds(given: string, inline: readonly ComposedAttachment[]): string {
+  let html = given;
+  for (const { contentId = "" } of inline)
+    if (safeId(contentId) !== contentId) html = html.replaceAll(`cid:${contentId}`, () => `cid:${safeId(contentId)}`);
+  return html;
 }
 
 /**

@@ -31,8 +31,9 @@ import {
 } from "./headers.ts";
 import { firstMessageId, referencesOf } from "./identity.ts";
 import { stripTags } from "./layout.ts";
-import { type Budget, createBudget } from "./markup.ts";
+import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
 import { isNote, isStub, isVisible } from "./notes.ts";
+import { DROPPED_WITH_CONTENT } from "./sanitize.ts";
 import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
 import { decodeFields, guessFor } from "./undeclared.ts";
@@ -221,9 +222,13 @@ async function contentOf(
   const said = joined(chooseBody(structure, stubs).text.filter((part) => !stubs.has(part)));
   const text = stubs.size === 0 || isVisible(said) ? said : joined(body.text);
 
-  const shown = contentIdsIn(html ?? "");
-  const attachments: ParsedAttachment[] = [];
-  for (const part of body.attachments) attachments.push(decodeAttachment(buffer, part, attachments.length, shown));
+  const attachments = body.attachments.map((part, index) => decodeAttachment(buffer, part, index));
+  const shown = html === undefined ? new Set() : shownImages(html, budget);
+  // Of several with one id, the last is shown.
+  for (const attachment of attachments.toReversed()) {
+    const { contentType, contentId } = attachment;
+    attachment.inline = IMAGE_TYPE.test(contentType) && shown.delete(contentId);
+  }
   return { text, ...(html === undefined ? {} : { html }), attachments };
 }
 
@@ -233,19 +238,43 @@ function showsNothing(html: string, budget: Budget): boolean {
   return visible?.text.trim() === "" && visible.hidden === 0 && !/<img\b/i.test(html);
 }
 
-/** The content ids that an HTML body refers to (RFC 2392), also percent-decoded. */
-function contentIdsIn(html: string): Set<string> {
-  const ids = new Set<string>();
-  for (const [, id = ""] of html.matchAll(/\bcid:([^\s"'<>()]{1,500})/gi)) {
-    ids.add(id);
-    try {
-      ids.add(decodeURIComponent(id));
-    } catch {}
+/** Types of images that the app shows inside of HTML, and that of files whose type their sender did not know. */
+const IMAGE_TYPE = /^image\/(?!svg|tiff)|^application\/octet-stream$/;
+
+/**
+ * The content ids of the images that people are shown in an HTML body (RFC 2392), also percent-decoded. None where it cannot be
+ * followed, since it is shown as text.
+ */
+function shownImages(html: string, budget: Budget): Set<string | undefined> {
+  const ids = new Set<string | undefined>();
+  if (!/cid:/i.test(html) || isTooLarge(html)) return ids;
+  let dropped = 0;
+  const isDropped = (name: string) => DROPPED_WITH_CONTENT.includes(name);
+  const reader: Reader = {
+    open(name, { src = "" }) {
+      if (isDropped(name)) dropped++;
+      const id = name === "img" && dropped === 0 ? /^\s*cid:(.{1,500}?)\s*$/isu.exec(src)?.[1] : undefined;
+      if (id === undefined) return;
+      ids.add(id);
+      try {
+        ids.add(decodeURIComponent(id));
+      } catch {}
+    },
+    close(name) {
+      if (isDropped(name)) dropped--;
+    },
+    text() {},
+    pass() {},
+  };
+  try {
+    readMarkup(html, budget, reader);
+    return ids;
+  } catch {
+    return new Set();
   }
-  return ids;
 }
 
-function decodeAttachment(buffer: Buffer, part: Part, index: number, shown: ReadonlySet<string>): ParsedAttachment {
+function decodeAttachment(buffer: Buffer, part: Part, index: number): ParsedAttachment {
   const { content, filename } = decodeFile(buffer, part);
   const contentId = cleanText(headerOf(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
@@ -255,7 +284,7 @@ function decodeAttachment(buffer: Buffer, part: Part, index: number, shown: Read
     filename: safeFilename(filename) || nameOfMessage(contentType, content) || defaultFilename(contentType, index),
     contentType,
     content,
-    inline: contentId !== "" && shown.has(contentId),
+    inline: false,
     ...(contentId === "" ? {} : { contentId }),
   };
 }

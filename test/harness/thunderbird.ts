@@ -147,7 +147,9 @@ export async function openMessageWindow({ run }: Pick<Thunderbird, "run">, path:
         `${UNTIL}${READER}
          const before = pane.contentDocument;
          reader.displayMessage(args[0]);
-         const isShown = (document) => document !== before && document?.body && document.readyState === "complete";
+         // Before it is laid out, hidden text counts as shown. Some pages never load whole.
+         const isShown = (document) => document !== before && document?.body &&
+           (document.body.getClientRects().length > 0 || document.readyState === "complete");
          await until(() => reader.msgLoaded && isShown(pane.contentDocument));
          const { currentHeaderData: fields, currentAttachments } = reader;
          const { NetUtil } = ChromeUtils.importESModule("resource://gre/modules/NetUtil.sys.mjs");

@@ -49,6 +49,18 @@ describe("composeMessage", () => {
     ]);
   });
 
+  test.each(["bild-ü@x", "a b@x", "<a>\u0001@x", "\u{1f4f7}@x"])(
+    "writes the content id %j as its URL has it",
+    async (contentId) => {
+      const html = `<img src="cid:${contentId}"><img src="cid:p@x">`;
+      const source = await compose({ text: "t", html, attachments: [{ ...PICTURE, contentId }, PICTURE] });
+      expect([isAscii(Buffer.from(source, "latin1")), /^Content-ID: <[!-~]+>$/im.test(source)]).toEqual([true, true]);
+      const parsed = await parseMessage(new Uint8Array(Buffer.from(source, "latin1")));
+      expect(parsed.attachments.map(({ inline }) => inline)).toEqual([true, true]);
+      expect(parsed.html).toContain(`cid:${parsed.attachments[0]?.contentId}"`);
+    },
+  );
+
   test("nests parts according to RFC 2046 and RFC 2387", async () => {
     const source = await compose({ text: "t", html: '<img src="cid:p@x">', attachments: [PDF, PICTURE] });
     const types = [...source.matchAll(/^Content-Type: ([a-z/-]+)/gm)].map(([, type]) => type);

@@ -189,6 +189,41 @@ describe("bodies and attachments", () => {
     expect(await htmlOf("<p hidden>secret</p>")).toBe("<p hidden>secret</p>");
   });
 
+  const related = async (html: string, ids: string[], type = "image/png") => {
+    const files = ids.map((id) => `Content-Type: ${type}\nContent-ID: <${id}>\n\nABC`);
+    const { attachments } = await parse(multipart("related", `Content-Type: text/html\n\n${html}`, ...files));
+    return attachments.map(({ inline }) => inline);
+  };
+  test.each([
+    ["a(1)@x", "cid:a(1)@x"],
+    ["a'b@x", "cid:a'b@x"],
+    ["a b@x", " cid:a b@x "],
+    ["a b@x", "cid:a%20b@x"],
+    ["a&b@x", "cid:a&amp;b@x"],
+    ["a@x", "CID:a&#64;x"],
+  ])("the image %j is inline by the URL %j", async (id, url) => {
+    expect(await related(`<img src="${url}">`, [id])).toEqual([true]);
+  });
+
+  test.each([
+    '<table background="cid:pic@x"><tr><td>Hi</table>',
+    '<p style="background:url(cid:pic@x)">Hi',
+    '<a href="cid:pic@x">Hi</a>',
+    '<!--[if mso]><img src="cid:pic@x"><![endif]-->Hi',
+    '<video><img src="cid:pic@x"></video>Hi',
+    '<picture><source srcset="cid:pic@x"></picture>Hi',
+    "cid:pic@x",
+  ])("a file that people are not shown in the HTML is not inline: %s", async (html) => {
+    expect(await related(html, ["pic@x"])).toEqual([false]);
+  });
+
+  test("of several files with one id, that which is shown is inline; no PDF or drawing is", async () => {
+    expect(await related('<img src="cid:pic@x">', ["pic@x", "pic@x"])).toEqual([false, true]);
+    for (const type of ["application/pdf", "image/svg+xml", "image/tiff"])
+      expect(await related('<img src="cid:pic@x">', ["pic@x"], type)).toEqual([false]);
+    expect(await related('<img src="cid:pic@x">', ["pic@x"], "application/octet-stream")).toEqual([true]);
+  });
+
   test("images that the HTML shows are inline and keep their cid", async () => {
     const other = IMAGE.replaceAll("pic@x", "other@x");
     const message = await parse(multipart("related", HTML, IMAGE, other));
