@@ -61,21 +61,27 @@ function bodiesOf({ text, html, quoted, forwarded }: Pick<Composition, "text" | 
 } {
   const budget = createBudget();
   const safeHtml = html ? sanitizeHtml(withoutScope(html), budget, "recipient") : undefined;
+  const doctype = DOCTYPE.exec(html ?? "")?.[1] ?? "";
   const ownText = text || (followHtml(safeHtml ?? "", budget)?.text ?? stripTags(safeHtml ?? ""));
   if (forwarded) {
     const below = forwardedText(forwarded);
     return {
       text: ownText === "" ? below.trimStart() : ownText + below,
       ...((safeHtml ?? forwarded.html) !== undefined && {
-        html: `${safeHtml ?? htmlOfText(ownText)}\n${forwardedHtml(forwarded, budget)}`,
+        html: `${doctype}${safeHtml ?? htmlOfText(ownText)}\n${forwardedHtml(forwarded, budget)}`,
       }),
     };
   }
   return {
     text: quoted ? `${ownText}\n\n${quotedText(quoted)}` : ownText,
-    ...(safeHtml !== undefined && { html: quoted ? `${safeHtml}\n<br>\n${quotedHtml(quoted, budget)}` : safeHtml }),
+    ...(safeHtml !== undefined && {
+      html: `${doctype}${safeHtml}${quoted ? `\n<br>\n${quotedHtml(quoted, budget)}` : ""}`,
+    }),
   };
 }
+
+/** The document type at the start of HTML: readers render by the standards, or like old browsers without it. */
+const DOCTYPE = /^\s{0,100}(<!doctype\s[^<>]{1,300}>)/i;
 
 /*
  * Quotes the replied-to message under the reply (rules: Reply request). The quoted text comes from somebody else, so it

@@ -60,6 +60,20 @@ describe("an outgoing message with", () => {
     });
   }
 
+  test("HTML keeps the document type that its author gave it, once and in front", async () => {
+    for (const type of ["<!DOCTYPE html>", '<!doctype html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "x.dtd">']) {
+      const html = `\n${type}<html><body><p>You</p></body></html>`;
+      const forwarded = { ...quoted, to: [], cc: [], subject: "Lunch", html: "<!doctype html><p>Lunch?</p>" };
+      for (const more of [{}, { quoted }, { forwarded }]) {
+        const composed = (await read({ html, ...more })).html ?? "";
+        expect(composed.startsWith(`${type}<div`) || composed.startsWith(`${type}\n<div`)).toBe(true);
+        expect(composed.match(/<!doctype/gi)).toHaveLength(1);
+      }
+    }
+    expect((await read({ html: "<p>You</p>", quoted })).html).not.toMatch(/doctype/i);
+    expect((await read({ html: "<p>x</p><!doctype html>" })).html).toBe("<p>x</p>");
+  });
+
   test("HTML, quoting", async () => {
     const { text, html } = await read({ html: "<p>Yes</p>", quoted });
     expect(text).toMatch(/^Yes\n\nOn .* wrote:\n> Lunch\?$/);
