@@ -14,6 +14,7 @@ import type { KeyPair } from "./pair.ts";
 import type { CertificateSetup, DomainHosts } from "./source.ts";
 
 const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
 /** Orders that may follow each other at once; later ones follow in this distance. */
 const MOST_AT_ONCE = 10;
 const DISTANCE_MS = 2 * MINUTE_MS;
@@ -23,6 +24,8 @@ const EXAMINE_AGAIN_MS = 10 * MINUTE_MS;
 
 /** The folder of domains in the folder of the authority. */
 const FOLDER = "domains";
+/** Domains whose name can be that of a folder. Those that people add can. */
+const FOLDER_NAME = /^[a-z0-9_][a-z0-9_.-]*$/;
 
 interface Entry {
   name: string;
@@ -86,6 +89,12 @@ export function createDomainCertificates({
     spentUntil = Math.max(spentUntil, at) + DISTANCE_MS;
   }
 
+  /** When what is kept of a domain is of no more use while nothing of it leads here: a failure is forgotten after a day. */
+  function endOf({ issued }: Entry): number {
+    const trouble = issued.trouble();
+    return issued.until() ?? (trouble ? trouble.retryAt + DAY_MS : Number.POSITIVE_INFINITY);
+  }
+
   async function remove(entry: Entry): Promise<void> {
     try {
       await entry.issued.remove();
@@ -116,8 +125,7 @@ export function createDomainCertificates({
         entry.here = hosts.filter((_, i) => found[i]?.some((address) => addresses.includes(address)));
         await entry.issued.askWindow();
         entry.examinedAt = now;
-        // Of no more use to anybody.
-        if (entry.here.length === 0 && (entry.issued.until() ?? now) < now) await remove(entry);
+        if (entry.here.length === 0 && endOf(entry) < now) await remove(entry);
       }),
     );
   }
@@ -153,7 +161,7 @@ export function createDomainCertificates({
         return log.warn("the domains cannot be listed, their certificates stay", { error });
       }
       for (const entry of entries.values()) entry.listed = undefined;
-      for (const domain of listed) {
+      for (const domain of listed.filter(({ name }) => FOLDER_NAME.test(name))) {
         const hosts = domain.hosts.filter((host) => !own.includes(host));
         const entry = entryOf(domain.name);
         entry.listed = { ...domain, hosts };

@@ -1,12 +1,14 @@
 /** Authorities that give no certificate, and the schedule of orders. */
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { openAuthority } from "../../src/tls/authority.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { savePair, selfSign } from "../../src/tls/pair.ts";
 import { afterFailure, renewalTime } from "../../src/tls/schedule.ts";
 import { atEndOfTest, HOST, place } from "../harness/acme-place.ts";
+import { zone } from "../harness/dns-server.ts";
 import { makePair } from "../harness/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
 
@@ -163,16 +165,16 @@ describe("an authority that gives no certificate", () => {
       at.serve(...MANY.map((name) => `${name} greedy`), "other.test");
       const opened = await at.open();
       const begin = at.runtime.now();
-      let next = await opened.look();
+      await opened.look();
       expect(orders[0]).toBe(`${HOST} 0`);
       expect(orders).toHaveLength(11);
       expect(orders.slice(1, 4)).toContain("mta-sts.other.test 1");
       expect(orders.slice(1).every((order) => order.endsWith(" 1"))).toBe(true);
       const ofDomains = () => orders.filter((order) => order.endsWith(" 1"));
-      while (next < begin + HOUR_MS) {
-        at.runtime.advanceTo(next);
+      while (at.runtime.now() < begin + HOUR_MS) {
+        at.runtime.advanceTo(at.runtime.now() + 2 * MINUTE_MS);
         const before = ofDomains().length;
-        next = await opened.look();
+        await opened.look();
         expect(ofDomains().length - before).toBeLessThanOrEqual(1);
       }
       expect(ofDomains().length).toBeLessThanOrEqual(40);
@@ -196,6 +198,35 @@ describe("an authority that gives no certificate", () => {
       at.runtime.advanceTo(at.runtime.now() + 10 * MINUTE_MS);
       await look();
       expect(orders).toEqual([`${HOST} 0`, `mta-sts.${nameOf(0)} 1`, `mta-sts.${nameOf(1)} 1`]);
+    });
+
+    test("a failure is forgotten once nothing of the domain leads here, and its wait is over for a day", async () => {
+      const { place } = await refusing("1");
+      const at = place();
+      const name = nameOf(0);
+      at.serve(name);
+      const opened = await at.open();
+      await opened.look();
+      at.runtime.dns = zone({ [HOST]: { a: ["127.0.0.1"] } });
+      const failing = () => opened.domains().filter(({ isFailing }) => isFailing).length;
+      at.runtime.advanceTo(at.runtime.now() + DAY_MS);
+      await opened.look();
+      expect([failing(), existsSync(at.file(`domains/${name}`))]).toEqual([1, true]);
+      at.runtime.advanceTo(at.runtime.now() + HOUR_MS);
+      await opened.look();
+      expect([failing(), existsSync(at.file(`domains/${name}`))]).toEqual([0, false]);
+    });
+
+    test("a name that leads out of their folder removes nothing there", async () => {
+      const { place } = await refusing("1");
+      const at = place();
+      mkdirSync(join(at.folder, "elsewhere.test"));
+      at.serve("../../../elsewhere.test");
+      const { look } = await at.open();
+      await look();
+      at.serve();
+      await look();
+      expect(readdirSync(at.folder).sort()).toEqual(["elsewhere.test", "tls"]);
     });
 
     test("a list that cannot be read loses no certificate, and does not delay the server's own", async () => {

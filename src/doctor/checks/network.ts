@@ -147,7 +147,8 @@ async function describeDomains({ config: { data, tls }, runtime }: World): Promi
   const late = runtime.now() + LATE_DAYS * DAY_MS;
   const wrong = (await readAcme(data)).domains
     .filter(({ until, trouble }) => trouble || (until !== undefined && until < late))
-    .sort((a, b) => (a.until ?? 0) - (b.until ?? 0));
+    // Those that serve somebody first.
+    .sort((a, b) => (a.until ?? Number.MAX_VALUE) - (b.until ?? Number.MAX_VALUE));
   const described = wrong.slice(0, MOST_DESCRIBED).map(({ domain, until, trouble }): Finding => {
     const has =
       until === undefined ? "its hosts have none" : `it is good until ${new Date(until).toISOString().slice(0, 10)}`;
