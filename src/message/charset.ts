@@ -154,11 +154,20 @@ export function decodeOctets(octets: Uint8Array): string {
   return decodeCertain(octets) ?? decodeNearUtf8(octets, 4) ?? windows1252.decode(octets);
 }
 
-/** Text of invalid UTF-8 that is mostly valid: with at most `most` invalid characters for each other one outside ASCII. */
+/**
+ * Text of invalid UTF-8 that is mostly valid: with at most `most` invalid characters for each other one outside ASCII. Octets
+ * that begin no character, as of a quotation in windows-1252, are read in that.
+ */
 export function decodeNearUtf8(octets: Uint8Array, most: number): string | undefined {
-  const text = lenientUtf8.decode(octets);
-  return isMostlyValid(text, most) ? text : undefined;
+  if (!isMostlyValid(lenientUtf8.decode(octets), most)) return undefined;
+  const mended = Buffer.from(octets)
+    .toString("latin1")
+    .replace(STRAY, (run) => Buffer.from(windows1252.decode(Buffer.from(run, "latin1"))).toString("latin1"));
+  return lenientUtf8.decode(Buffer.from(mended, "latin1"));
 }
+
+/** Octets that only continue characters of UTF-8, behind none, and that are characters of windows-1252. */
+const STRAY = /(?<![\x80-\xff])[\x80\x82-\x8c\x8e\x91-\x9c\x9e-\xbf]+/g;
 
 /** The charset of octets that the declared one does not fit. */
 export type Guess = () => Promise<string>;
@@ -170,7 +179,8 @@ export const guessWindows1252: Guess = () => Promise.resolve("windows-1252");
  * first of declared charset, UTF-8 and guessed charset in which they are mostly valid.
  */
 export async function decodeDoubtful(octets: Uint8Array, text: string | undefined, guess: Guess): Promise<string> {
-  const known = decodeCertain(octets) ?? (isMostlyValid(text, 1) ? text : decodeNearUtf8(octets, 1));
+  const isOther = text !== lenientUtf8.decode(octets) && isMostlyValid(text, 1);
+  const known = decodeCertain(octets) ?? (isOther ? text : decodeNearUtf8(octets, 1));
   if (known !== undefined) return known;
   const guessed = decodeCharset(octets, await guess());
   return isMostlyValid(guessed, 1 / 10) ? guessed : (text ?? decodeOctets(octets));

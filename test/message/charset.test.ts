@@ -8,6 +8,18 @@ test("decodeOctets reads UTF-8 if the octets are valid, else windows-1252", () =
   expect(decodeOctets(Buffer.from("Jörg und Bärbel").subarray(0, -5))).toBe("Jörg und B\ufffd");
 });
 
+test("octets among UTF-8 that begin no character are windows-1252, declared or not", async () => {
+  const octets = Buffer.concat([
+    Buffer.from("Grüße, Größe, Bärbel "),
+    Buffer.from("don\x92t\xa0\x93go\x94 \x81.", "latin1"),
+  ]);
+  const text = "Grüße, Größe, Bärbel don’t\xa0“go” \ufffd.";
+  expect(decodeOctets(octets)).toBe(text);
+  const guess = () => Promise.reject(new Error("asked"));
+  expect(await decodeDoubtful(octets, decodeCharset(octets, "utf-8"), guess)).toBe(text);
+  expect(await decodeDoubtful(octets, undefined, guess)).toBe(text);
+});
+
 test("decodeCharset knows the charset names of mail", () => {
   expect(decodeCharset(Buffer.from([0x82, 0xa0]), "cp932")).toBe("あ");
   expect(decodeCharset(Buffer.from([0xa4, 0xa2]), "ISO-2022-JP")).toBe("あ");
