@@ -1,0 +1,134 @@
+/**
+ * A machine of 1 GB whose clients ask for a conversation of 16 MB and do not read: the kernel kills nothing, another workspace is
+ * served, and who has no room is told so. The executable as users run it, under a limit of the system.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { apiClient } from "../harness/api.ts";
+import { buildExecutable, builtExecutable } from "../harness/executable.ts";
+import { readExposition } from "../harness/exposition.ts";
+import { mailer } from "../harness/mail.ts";
+import { folderOnDisk, limitMemory, limitNote, type MemoryLimit } from "../harness/memory-limit.ts";
+import { type Place, runJson, type Served, serve } from "../harness/process.ts";
+import { openRaw, type RawClient } from "../harness/raw-http.ts";
+import { settle } from "../harness/settle.ts";
+import { until } from "../harness/until.ts";
+
+const MB = 1024 * 1024;
+const MEMORY = 1024 * MB;
+/** In use without the cache of files: the server at rest, an eighth of its memory for answers, and what is being composed. */
+const MOST_USED = 600 * MB;
+const ADA = "ada@acme.test";
+const BOB = "bob@other.test";
+const MINUTE = 60_000;
+
+const unlimited = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
+
+/** Octets of answers that nobody has read yet. */
+async function unreadAt({ http }: Served): Promise<number> {
+  const families = readExposition(await (await fetch(`${http}/metrics`)).text());
+  const samples = families.get("mailroom_shared")?.samples ?? [];
+  return samples.find(({ labels: { pool, kind } }) => pool === "answers" && kind === "held")?.value ?? Number.NaN;
+}
+
+describe.skipIf(limitNote !== "")(`a machine of 1 GB${limitNote}`, () => {
+  let limit: MemoryLimit;
+  let server: Served;
+  const keys = { ada: "", bob: "" };
+  let threadId = "";
+
+  beforeAll(async () => {
+    const folder = await folderOnDisk();
+    limit = limitMemory(MEMORY);
+    const executable = builtExecutable ?? (await buildExecutable(join(folder, "built")));
+    const place: Place = {
+      data: join(folder, "data"),
+      cwd: folder,
+      program: limit.within([executable]),
+    };
+    const { apiKey } = await runJson<{ apiKey: string }>(
+      ...([place, "setup", "--domain", "acme.test", "--email", ADA, "--name", "Ada"] as const),
+    );
+    keys.ada = apiKey;
+    await runJson(place, "workspace", "add", "Other");
+    await runJson(place, "domain", "add", "other.test", "--workspace", "Other");
+    for (const domain of ["acme.test", "other.test"]) await runJson(place, "domain", "verify", domain, "--skip-dns");
+    await runJson(place, "user", "add", BOB, "--name", "Bob", "--role", "owner", "--workspace", "Other");
+    keys.bob = (
+      await runJson<{ key: string }>(place, "key", "create", "--user", BOB, "--name", "K", "--scopes", "read")
+    ).key;
+    settle(place, unlimited);
+    server = await serve(place);
+    const sender = mailer(server.mx);
+    for (const to of [ADA, BOB]) {
+      for (let n = 0; n < 9; n++) {
+        const html = `<p>${"words of a long mail ".repeat(100)}</p>\r\n`.repeat(950);
+        await sender.send(
+          { from: "carol@remote.example", to },
+          [
+            "From: Carol <carol@remote.example>",
+            `To: <${to}>`,
+            "Subject: A long conversation",
+            `Message-ID: <${n}.${to}.remote.example@remote.example>`,
+            ...(n > 0 ? [`In-Reply-To: <0.${to}.remote.example@remote.example>`] : []),
+            "MIME-Version: 1.0",
+            "Content-Type: text/html; charset=utf-8",
+            "",
+            html,
+          ].join("\r\n"),
+        );
+      }
+    }
+    sender.close();
+    const { body } = await apiClient(server.http, keys.ada).get<{ threads: { id: string }[] }>("/threads");
+    threadId = body.threads[0]?.id ?? "";
+  }, 10 * MINUTE);
+  afterAll(async () => {
+    expect(await server.kill("SIGTERM")).toBe(0);
+  });
+
+  test.each([55, 300])(
+    "%i connections of one key that do not read leave it working",
+    async (count) => {
+      const clients: RawClient[] = [];
+      let most = 0;
+      const look = setInterval(() => {
+        most = Math.max(most, limit.used());
+      }, 50);
+      try {
+        for (let i = 0; i < count; i++) {
+          const client = await openRaw(Number(new URL(server.http).port));
+          clients.push(client);
+          // The first read nothing. The others read what is refused, and nothing of what is not.
+          if (i < 3) client.socket.pause();
+          client.socket.on("data", () => {
+            if (!/^HTTP\/1\.1 503/.test(client.text())) client.socket.pause();
+          });
+          client.write(
+            `GET /api/v1/threads/${threadId} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.ada}\r\n\r\n`,
+          );
+        }
+        // Another workspace is served meanwhile, the same conversation and a small answer, and so is a small one of that key.
+        const bob = apiClient(server.http, keys.bob);
+        const { body } = await bob.get<{ threads: { id: string }[] }>("/threads");
+        const large = await bob.get<{ messages: unknown[] }>(`/threads/${body.threads[0]?.id}`);
+        expect([large.status, large.body.messages.length]).toEqual([200, 9]);
+        expect((await apiClient(server.http, keys.ada).get("/mailboxes")).status).toBe(200);
+        const refused = () => clients.filter((client) => client.text().startsWith("HTTP/1.1 503"));
+        await until(() => refused().length >= count - 4);
+        for (const client of refused()) {
+          const [response] = await client.read(1);
+          expect(response?.headers.get("retry-after")).toBe("10");
+          expect(JSON.parse(response?.body ?? "").code).toBe("server_error");
+        }
+        expect(await unreadAt(server)).toBeWithin(16 * MB, 32 * MB + 1);
+      } finally {
+        clearInterval(look);
+        for (const { socket } of clients) socket.destroy();
+      }
+      expect({ kills: limit.kills(), most: most < MOST_USED ? "within" : most }).toEqual({ kills: 0, most: "within" });
+      await until(async () => (await unreadAt(server)) === 0);
+    },
+    10 * MINUTE,
+  );
+});
