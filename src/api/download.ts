@@ -30,16 +30,36 @@ export function contentDisposition(type: "attachment" | "inline", filename: stri
   return `${type}; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }
 
-/** Gives the response with a download. A file is streamed, and supports range requests. */
+/** Bytes of a large message that are in memory at once while a client reads it. */
+const PIECE_BYTES = 64 * 1024;
+
+/** Large bytes are a file's memory: pieces of them are read as the client takes them, and a copy is never made. */
+function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  let at = 0;
+  return new ReadableStream(
+    {
+      pull(controller) {
+        controller.enqueue(bytes.slice(at, at + PIECE_BYTES));
+        at += PIECE_BYTES;
+        if (at >= bytes.byteLength) controller.close();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Gives the response with a download, which is streamed. A file supports range requests. */
 export async function downloadResponse({ filename, contentType, content }: Download): Promise<Response> {
   if (!(content instanceof Uint8Array) && !(await content.exists()))
     throw new Error(`the blob ${content.name} is gone`);
-  const response = new Response(content as Uint8Array<ArrayBuffer> | Blob, {
-    headers: {
-      "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
-      "content-disposition": contentDisposition("attachment", filename),
-      "content-security-policy": "sandbox; default-src 'none'",
-    },
-  });
-  return content instanceof Uint8Array ? response : asStreamed(response);
+  const isLarge = content instanceof Uint8Array && content.byteLength > PIECE_BYTES;
+  return asStreamed(
+    new Response(isLarge ? streamOf(content) : (content as Uint8Array<ArrayBuffer> | Blob), {
+      headers: {
+        "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
+        "content-disposition": contentDisposition("attachment", filename),
+        "content-security-policy": "sandbox; default-src 'none'",
+      },
+    }),
+  );
 }

@@ -30,6 +30,10 @@ interface StoredPart {
   size: number;
 }
 
+/** Bytes that it takes at least. */
+export const sizeOfParts = ({ text, html, files }: StoredParts): number =>
+  files.reduce((sum, { size }) => sum + size, text.length + (html?.byteLength ?? 0));
+
 type ReadBlob = (name: string) => Promise<Uint8Array>;
 
 /** Composes the RFC 5322 file of a message. Lines end in CRLF. `above`: whole lines that go on top. */

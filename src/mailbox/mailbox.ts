@@ -297,8 +297,8 @@ export function createMailbox({
     detailsOf: (caller: Caller, id: string): MessageDetailsView => detailsOf(db, caller, id),
     /** Text and HTML of a message as they were written. @throws AppError not_found */
     writtenContent: (caller: Caller, id: string): { text: string; html?: string } => writtenContent(db, caller, id),
-    /** The message as an RFC 5322 file, composed from what is stored. @throws AppError not_found */
-    getRawMessage: (caller: Caller, id: string): Promise<Uint8Array> => getRawMessage(store, caller, id),
+    /** The message as an RFC 5322 file, composed from what is stored; a large one is in a file's memory. @throws AppError not_found */
+    getRawMessage: (caller: Caller, id: string): Promise<Uint8Array> => getRawMessage(store, composeStored, caller, id),
     /** An attachment, to attach it to another message. @throws AppError not_found */
     fileOf: (caller: Caller, id: string): StoredFile => fileOf(db, caller, id),
     /** The attachments of a message, to attach them to another. @throws AppError not_found */

@@ -15,7 +15,7 @@ import { addresses, attachments, mailboxes, messageBodies, messages, threads } f
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isOwnAddress } from "./addresses.ts";
-import { composeParts, type StoredParts } from "./composers.ts";
+import { COMPOSER, type ComposeStored, composeParts, type StoredParts, sizeOfParts } from "./composers.ts";
 import { heldViewOf } from "./holds.ts";
 import { type ClassificationView, readClassification } from "./junk/classification.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
@@ -315,10 +315,21 @@ export function getClassification(db: Db, caller: Caller, id: string): Classific
   return readClassification(db, message.id);
 }
 
-export async function getRawMessage(store: Store, caller: Caller, id: string): Promise<Uint8Array> {
-  const { message, body } = reachedMessage(store.db, caller, id, { html: false });
-  const bcc = bccReader(store.db, caller)(message);
-  return composeStored(store, { ...message, text: body.text }, bcc);
+/** Bytes of a message that is composed on the main thread when it is read. */
+export const SMALL_MESSAGE = 64 * 1024;
+
+export async function getRawMessage(
+  { db, blobs }: Store,
+  compose: ComposeStored,
+  caller: Caller,
+  id: string,
+): Promise<Uint8Array> {
+  const { message, body } = reachedMessage(db, caller, id, { html: false });
+  const parts = storedParts(db, { ...message, text: body.text }, bccReader(db, caller)(message));
+  if (sizeOfParts(parts) <= SMALL_MESSAGE) return composeParts(parts, blobs.read);
+  const { bytes } = await compose({ ...parts, trace: "", composer: COMPOSER }, caller.userId);
+  if (!bytes) throw new Error("a message was composed without its octets");
+  return bytes;
 }
 
 /** Composes the RFC 5322 file of a message. `bcc`: the part that the reader may see. */

@@ -27,14 +27,12 @@ import {
   described,
   type OctetsParts,
 } from "./composers.ts";
-import { storedParts } from "./messages.ts";
+import { SMALL_MESSAGE, storedParts } from "./messages.ts";
 
 /** What imap_messages.octets says; 1 is frozen. */
 const LOST = 2;
 const CHANGED = 3;
 
-/** Bytes of a message that is composed on the main thread when it is read. */
-const SMALL = 64 * 1024;
 /** Most messages, and bytes beyond the first, that are frozen in one transaction. */
 const PORTION = 64;
 const PORTION_BYTES = 2 * 1024 * 1024;
@@ -273,7 +271,7 @@ export function createOctets({
     const author = isAuthor(source, userId);
     const frozen = frozenOf(source.seq, author);
     const parts = () => partsOf(source, author, frozen?.composer ?? COMPOSER);
-    const isSmall = source.bytes <= SMALL;
+    const isSmall = source.bytes <= SMALL_MESSAGE;
     const composing = isSmall ? composeOctets(parts(), store.blobs.read) : large(keyOf(source, author), parts, userId);
     const composed = await composing.catch((failure) => {
       const error = asUnavailable(failure);
@@ -339,7 +337,7 @@ export function createOctets({
       const author = isAuthor(source, userId);
       const frozen = frozenOf(seq, author);
       if (frozen && !source.isPlain) return composeHeader(partsOf(source, author, frozen.composer, ""));
-      if (frozen && source.bytes <= SMALL) return composeHeader(partsOf(source, author, frozen.composer));
+      if (frozen && source.bytes <= SMALL_MESSAGE) return composeHeader(partsOf(source, author, frozen.composer));
       return withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.header.bodyStart));
     },
     /**

@@ -18,7 +18,7 @@ import { decodeMessage } from "../base/messages.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
-import type { ComposeStored, OctetsParts } from "../mailbox/composers.ts";
+import { type ComposeStored, type OctetsParts, sizeOfParts } from "../mailbox/composers.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
@@ -215,7 +215,7 @@ export function createParserPool({
     try {
       if (remote) await lend(remote, parts.files, stage);
       const job: OctetsJob = { octets: parts, ...(remote && { stage }), ...(owner !== undefined && { file }) };
-      const { octets } = given(await add(work, job, sizeOfStored(parts)), "octets");
+      const { octets } = given(await add(work, job, sizeOfParts(parts)), "octets");
       // The mapping stays when the file is gone.
       const bytes = owner === undefined ? undefined : Bun.mmap(file);
       return { ...octets, bytes: bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
@@ -354,9 +354,6 @@ function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Req
   if (missing !== undefined) throw new Error(`the parser prepared a message without its ${missing}`);
   return prepared as Required<Pick<Prepared, K>>;
 }
-
-const sizeOfStored = ({ text, html, files }: OctetsParts): number =>
-  files.reduce((sum, { size }) => sum + size, text.length + (html?.byteLength ?? 0));
 
 /** Size in bytes; an estimate for a message that is not composed yet. */
 function sizeOf(source: Source | Composition): number {

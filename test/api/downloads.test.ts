@@ -97,6 +97,23 @@ test("a raw message is a download of type message/rfc822", async () => {
   expect(text).toMatch(/^Subject: File\r$/m);
 });
 
+test("a large raw message is streamed, and whole", async () => {
+  const { file, origin, key } = await startApi();
+  const lines = Array.from({ length: 20_000 }, (_, i) => `Line ${i} of a long letter`);
+  const { messageId } = await file(
+    `From: zoe@remote.example\nTo: olga@example.test\nSubject: Long\nMessage-ID: <long@remote.example>\n\n${lines.join("\n")}\n`,
+  );
+  const ask = (method: string) =>
+    fetch(`${origin}/api/v1/messages/${messageId}/raw`, { method, headers: { authorization: `Bearer ${key}` } });
+  const answer = await ask("GET");
+  expect(answer.headers.get("content-type")).toBe("message/rfc822");
+  const text = await answer.text();
+  const body = Buffer.from(text.slice(text.indexOf("\r\n\r\n")), "base64").toString();
+  expect(body.trimEnd()).toBe(lines.join("\r\n"));
+  const head = await ask("HEAD");
+  expect([head.status, await head.text()]).toEqual([200, ""]);
+});
+
 test("a name is sent in ASCII, and in full beside it (RFC 6266)", async () => {
   const table: [filename: string, disposition: string][] = [
     ["report.pdf", 'attachment; filename="report.pdf"'],

@@ -2,9 +2,10 @@
  * A machine of 1 GB whose clients ask for a conversation of 16 MB and do not read: the kernel kills nothing, another workspace is
  * served, and who has no room is told so. The executable as users run it, under a limit of the system.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
+import { letterWith } from "../harness/documents.ts";
 import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { readExposition } from "../harness/exposition.ts";
 import { mailer } from "../harness/mail.ts";
@@ -30,6 +31,12 @@ async function unreadAt({ http }: Served): Promise<number> {
   const samples = families.get("mailroom_shared")?.samples ?? [];
   return samples.find(({ labels: { pool, kind } }) => pool === "answers" && kind === "held")?.value ?? Number.NaN;
 }
+
+const clients: RawClient[] = [];
+function closeAll(): void {
+  for (const { socket } of clients.splice(0)) socket.destroy();
+}
+afterEach(closeAll);
 
 describe.skipIf(limitNote !== "")(`a machine of 1 GB${limitNote}`, () => {
   let limit: MemoryLimit;
@@ -85,12 +92,41 @@ describe.skipIf(limitNote !== "")(`a machine of 1 GB${limitNote}`, () => {
   }, 10 * MINUTE);
   afterAll(async () => {
     expect(await server.kill("SIGTERM")).toBe(0);
-  });
+  }, MINUTE);
+
+  test(
+    "a hundred connections that ask for a large message and its attachment, and do not read, take little memory",
+    async () => {
+      const sender = mailer(server.mx);
+      const from = { from: "carol@remote.example", to: ADA };
+      await sender.send(from, letterWith(ADA, [["a.bin", "application/octet-stream", new Uint8Array(15 * MB)]]));
+      sender.close();
+      const ada = apiClient(server.http, keys.ada);
+      const { body } = await ada.get<{ threads: { id: string }[] }>("/search?q=has:attachment");
+      const thread = await ada.get<{ messages: { id: string; attachments: { url: string }[] }[] }>(
+        `/threads/${body.threads[0]?.id}`,
+      );
+      const message = thread.body.messages.find(({ attachments }) => attachments.length > 0);
+      const raw = `/api/v1/messages/${message?.id}/raw`;
+      for (let i = 0; i < 100; i++) {
+        const client = await openRaw(Number(new URL(server.http).port));
+        clients.push(client);
+        client.socket.once("data", () => client.socket.pause());
+        const path = i % 10 === 0 ? raw : message?.attachments[0]?.url;
+        client.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.ada}\r\n\r\n`);
+      }
+      await until(() => clients.every((client) => client.text().startsWith("HTTP/1.1 ")));
+      expect(new Set(clients.map((client) => client.text().slice(0, 12)))).toEqual(new Set(["HTTP/1.1 200"]));
+      expect(limit.used()).toBeLessThan(MOST_USED);
+      expect((await ada.bytes(raw)).body.length).toBeGreaterThan(20 * MB);
+      expect(limit.kills()).toBe(0);
+    },
+    10 * MINUTE,
+  );
 
   test.each([55, 300])(
     "%i connections of one key that do not read leave it working",
     async (count) => {
-      const clients: RawClient[] = [];
       let most = 0;
       const look = setInterval(() => {
         most = Math.max(most, limit.used());
@@ -124,7 +160,7 @@ describe.skipIf(limitNote !== "")(`a machine of 1 GB${limitNote}`, () => {
         expect(await unreadAt(server)).toBeWithin(16 * MB, 32 * MB + 1);
       } finally {
         clearInterval(look);
-        for (const { socket } of clients) socket.destroy();
+        closeAll();
       }
       expect({ kills: limit.kills(), most: most < MOST_USED ? "within" : most }).toEqual({ kills: 0, most: "within" });
       await until(async () => (await unreadAt(server)) === 0);
