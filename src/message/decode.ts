@@ -10,6 +10,7 @@ import {
   decodeOctets,
   type Guess,
   guessWindows1252,
+  isEightBit,
   isWide,
 } from "./charset.ts";
 import { headerOf } from "./headers.ts";
@@ -29,8 +30,21 @@ export async function decodeText(buffer: Buffer, part: Part, guess: Guess = gues
   const mayBeWrong = isOftenWrong(charset);
   const octets = mayBeWrong ? octetsOf(buffer, part) : unflow(part, octetsOf(buffer, part));
   let text = decodeCharset(octets, charset);
-  if (text === undefined || (text.includes("\ufffd") && !mayBeWrong)) text = await decodeDoubtful(octets, text, guess);
+  if (text === undefined || (text.includes("\ufffd") && !mayBeWrong)) {
+    const inside = part.type === "text/html" ? charsetInHtml(octets) : undefined;
+    text = await decodeDoubtful(octets, text, inside === undefined ? guess : () => Promise.resolve(inside));
+  }
   return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
+}
+
+/** Octets at the start of HTML in which its charset is looked for; browsers look into a quarter of them. */
+const HTML_HEAD = 4_096;
+
+/** The charset that a `meta` of HTML names; undefined if it names none, or one that does not tell how to read 8-bit octets. */
+function charsetInHtml(octets: Buffer): string | undefined {
+  const head = octets.toString("latin1", 0, HTML_HEAD);
+  const name = /<meta\s[^<>]{0,500}?\bcharset\s{0,9}=\s{0,9}["']?\s{0,9}([\w.:-]{1,40})/i.exec(head)?.[1] ?? "";
+  return isEightBit(name) ? name : undefined;
 }
 
 /** The octets of a text with the lines of each paragraph joined, if they are flowed (RFC 3676 §4). */

@@ -95,7 +95,7 @@ async function filesOf({ attachments, problem }: ParsedMessage, depth = 0): Prom
       const { text } = visibleHtml(inner.html ?? "");
       const all = [inner.subject, ...addresses, inner.text, text, inner.headers.join(" "), octets];
       files.push({ ...file, text: all.join("\n") }, ...(await filesOf(inner, depth + 1)));
-    } else files.push({ ...file, text: octets.toString() + octets.toString("latin1") });
+    } else files.push({ ...file, text: `${octets} ${octets.toString("latin1")}` });
   }
   return files;
 }
