@@ -6,13 +6,16 @@ import { connect, type TLSSocket } from "node:tls";
 import { startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { noPebble, startPebble } from "../harness/pebble.ts";
-import { type Served, serve } from "../harness/process.ts";
+import { runJson, type Served, serve } from "../harness/process.ts";
+import { namesShownAt } from "../harness/tls-client.ts";
 import { until as eventually } from "../harness/until.ts";
 
 const HOST = "mail.example.test";
 const NAME = `_acme-challenge.${HOST}`;
+/** A host of another domain that is served here. */
+const OTHER = "mta-sts.other.test";
 
-/** A server that is told to have `script`, lines of shell, publish its proofs; "$1" is what it is to do. */
+/** A server that is told to have `script`, lines of shell, publish its proofs; "$1" is what it is to do, "$2" the name. */
 async function setUp(script: string) {
   const folder = temporaryFolder();
   const hook = join(folder, "hook");
@@ -32,15 +35,18 @@ async function setUp(script: string) {
     }
     return [...values];
   };
+  const proofs = {
+    get txt() {
+      return published();
+    },
+  };
   const zone: Zone = {
     [HOST]: { a: ["127.0.0.1"] },
+    [OTHER]: { a: ["127.0.0.1"] },
     // Nobody answers there: what the resolver says counts.
     "example.test": { ns: [HOST] },
-    [NAME]: {
-      get txt() {
-        return published();
-      },
-    },
+    [NAME]: proofs,
+    [`_acme-challenge.${OTHER}`]: proofs,
   };
   const pebble = await startPebble(zone);
   const dns = await startDnsServer(zone);
@@ -115,6 +121,33 @@ describe.skipIf(noPebble !== undefined)("a hook", () => {
     const served = await serve(place);
     await until(served, () => served.stderr().includes("certificate obtained") && calls().length >= 4);
     expect(published()).toEqual([]);
+    expect(await served.kill("SIGTERM")).toBe(0);
+  }, 120_000);
+
+  test("that a crash ends while it works for a domain works for it at the next start, and each name is shown its own", async () => {
+    const { place, hook } = await setUp(
+      `[ "$1 $2" != "present _acme-challenge.${OTHER}." ] || [ -e $0.again ] || { echo $$ > $0.new; mv $0.new $0.pid; sleep 600; }`,
+    );
+    await runJson(place, "setup", "--domain", "other.test", "--email", "owner@other.test", "--name", "Owner");
+    await runJson(place, "domain", "verify", "other.test", "--skip-dns");
+    const crashed = await serve(place);
+    await until(crashed, () => existsSync(`${hook}.pid`));
+    // The server's own came first.
+    expect(await namesShownAt(crashed.submissions, OTHER)).toEqual([HOST]);
+    await crashed.kill("SIGKILL");
+    process.kill(-Number(readFileSync(`${hook}.pid`, "utf8")), "SIGKILL");
+    writeFileSync(`${hook}.again`, "");
+    const served = await serve(place);
+    expect(await namesShownAt(served.submissions, HOST)).toEqual([HOST]);
+    await until(served, () => served.stderr().includes("certificate obtained"));
+    for (const [name, shown] of [
+      [OTHER, OTHER],
+      [HOST, HOST],
+      ["elsewhere.test", HOST],
+    ] as const) {
+      expect(await namesShownAt(served.submissions, name)).toEqual([shown]);
+      expect(await namesShownAt({ ...served.mx, starttls: "smtp" }, name)).toEqual([shown]);
+    }
     expect(await served.kill("SIGTERM")).toBe(0);
   }, 120_000);
 });
