@@ -136,7 +136,7 @@ export function createDomainCertificates({
     if (due.length < 2) return due[0];
     const last = new Map<string | undefined, number>();
     for (const { listed, issued } of entries.values()) {
-      last.set(listed?.owner, Math.max(last.get(listed?.owner) ?? 0, issued.orderedAt()));
+      last.set(listed?.owner, Math.max(last.get(listed?.owner) ?? 0, Math.min(issued.orderedAt(), now)));
     }
     const rank = ({ listed, issued }: Entry) => [last.get(listed?.owner) ?? 0, issued.trouble()?.failures ?? 0];
     return due.reduce((best, entry) => (compare(rank(entry), rank(best)) < 0 ? entry : best));
@@ -171,7 +171,8 @@ export function createDomainCertificates({
       }
       for (const entry of entries.values()) {
         if (entry.listed) continue;
-        log.info("certificate of a domain removed: it is no longer served here", { domain: entry.name });
+        if (entry.issued.pair())
+          log.info("certificate removed: the domain is served here no longer", { domain: entry.name });
         await remove(entry);
       }
     },
