@@ -5,6 +5,9 @@
  * time. So a repeated import costs little, and an interrupted one continues. When reading breaks off, it connects again,
  * after growing waits, and continues behind the last message that came.
  *
+ * The server is a stranger's: lines, literals, tokens and answers have bounds before the library parses them, and so have the
+ * octets and the time of each command.
+ *
  * Gmail shows a message in a folder for each of its labels. There, only the folders that together hold all mail are
  * read, and labels tell the rest.
  */
@@ -63,6 +66,22 @@ export function readAccount(text: string): Omit<ImapAccount, "password"> | undef
   };
 }
 
+/** Octets of a line, and the words and numbers in one answer: the longest is that to a SEARCH of SEARCHED_AT_ONCE. */
+const LONGEST_LINE = 256 * 1024;
+const MOST_TOKENS = 20_000;
+/** Messages that one SEARCH looks among. */
+const SEARCHED_AT_ONCE = 5_000;
+const MOST_MESSAGES = 5_000_000;
+const MOST_FOLDERS = 10_000;
+/** Octets of the answers to a command; to one that lists folders, and beside the text of a message. */
+const MOST_OCTETS = 512 * 1024;
+const MOST_OF_LIST = 4 * 1024 * 1024;
+/** Errors of the library about what is too large: another connection would bring the same. */
+const TOO_LARGE = new Set(["LineTooLarge", "LiteralTooLarge", "ResponseTooLarge", "TooManyTokens"]);
+/** A command has this time, and as much more as its answers take at the least rate of an octet a millisecond. */
+const PATIENCE_MS = 120_000;
+const LOOK_MS = 1_000;
+
 /** Headers in one FETCH. */
 const HEADERS_AT_ONCE = 500;
 /** Bytes of messages in one FETCH. */
@@ -108,13 +127,14 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
         yield* read(client, folder, isGmail, request);
         remaining.shift();
       }
-      await client.logout();
+      await within(client, request, MOST_OCTETS, client.logout());
     } catch (error) {
       if (error instanceof AppError) throw error;
       if ((error as { authenticationFailed?: boolean }).authenticationFailed) {
         throw new AppError("unauthorized", `${account.host} refuses the user ${account.user} or the password`);
       }
       const reason = error instanceof Error ? error.message : String(error);
+      if (TOO_LARGE.has(codeOf(error) ?? "")) throw tooMuch(account, reason);
       const at = `${remaining?.length} ${remaining?.[0]?.lastUid}`;
       if (at !== lostAt) failures = 0;
       lostAt = at;
@@ -138,7 +158,7 @@ async function connect(request: ImapRequest): Promise<ImapFlow> {
     // The pending call rejects with the same error.
     client.on("error", () => {});
     try {
-      await client.connect();
+      await within(client, request, MOST_OCTETS, client.connect());
       return client;
     } catch (error) {
       client.close();
@@ -147,7 +167,7 @@ async function connect(request: ImapRequest): Promise<ImapFlow> {
   }
 }
 
-function clientFor({ account, runtime }: ImapRequest, address: string): ImapFlow {
+function clientFor({ account, runtime, mostBytes }: ImapRequest, address: string): ImapFlow {
   const { host, port, user, password: pass, implicitTls } = account;
   return new ImapFlow({
     host: address,
@@ -162,13 +182,78 @@ function clientFor({ account, runtime }: ImapRequest, address: string): ImapFlow
       ...(runtime.authorities && { ca: [...runtime.authorities] }),
     },
     disableAutoIdle: true,
+    disableCompression: true,
+    maxLineLength: LONGEST_LINE,
+    // Servers miscount the sizes that they tell.
+    maxLiteralSize: mostBytes + MOST_OF_LIST,
+    maxResponseSize: mostBytes + MOST_OF_LIST + LONGEST_LINE,
+    maxResponseTokens: MOST_TOKENS,
     logger: false,
   });
 }
 
+const tooMuch = ({ host }: ImapAccount, what: string): AppError =>
+  new AppError("upstream_failed", `${host} does not work: ${what}`);
+
+/**
+ * Resolves as the work of a command does, unless it takes more than `octets`, or comes too slowly: then the connection ends.
+ */
+async function within<T>(
+  client: ImapFlow,
+  { account, runtime: { now, setTimer } }: ImapRequest,
+  octets: number,
+  work: Promise<T>,
+): Promise<T> {
+  const [startedAt, before] = [now(), client.stats().received];
+  const refused = Promise.withResolvers<never>();
+  function look(): void {
+    const received = client.stats().received - before;
+    const isSlow = now() - startedAt > PATIENCE_MS + received;
+    if (received <= octets && !isSlow) {
+      cancelTimer = setTimer(look, LOOK_MS);
+      return;
+    }
+    refused.reject(isSlow ? new Error("its answers come too slowly") : tooMuch(account, "its answers have no end"));
+    client.close();
+  }
+  let cancelTimer = setTimer(look, LOOK_MS);
+  // Of the two, the other one's failure is nobody's.
+  work.catch(() => {});
+  try {
+    return await Promise.race([work, refused.promise]);
+  } finally {
+    cancelTimer();
+  }
+}
+
+/** The answers to a FETCH of `count` messages, with `octets` at most for each. */
+async function* eachWithin(
+  client: ImapFlow,
+  request: ImapRequest,
+  { count, octets }: { count: number; octets: number },
+  answers: AsyncIterable<FetchMessageObject>,
+): AsyncGenerator<FetchMessageObject> {
+  const iterator = answers[Symbol.asyncIterator]();
+  try {
+    for (let seen = 0; ; seen++) {
+      const { done, value } = await within(client, request, octets, iterator.next());
+      if (done) return;
+      // A server may tell of other messages meanwhile.
+      if (seen > 2 * count + SEARCHED_AT_ONCE) throw tooMuch(request.account, "its answers have no end");
+      yield value;
+    }
+  } finally {
+    // The error that ended it is the one to tell.
+    await iterator.return?.().catch(() => {});
+  }
+}
+
 /** The folders to read. \All comes last, so that a message in several folders is filed by a more specific one. */
-async function foldersToRead(client: ImapFlow, { folders, account }: ImapRequest): Promise<FolderProgress[]> {
-  const listed = (await client.list()).filter(({ flags }) => !flags.has("\\Noselect") && !flags.has("\\NonExistent"));
+async function foldersToRead(client: ImapFlow, request: ImapRequest): Promise<FolderProgress[]> {
+  const { folders, account } = request;
+  const all = await within(client, request, MOST_OF_LIST, client.list());
+  if (all.length > MOST_FOLDERS) throw tooMuch(account, `it lists ${all.length} folders`);
+  const listed = all.filter(({ flags }) => !flags.has("\\Noselect") && !flags.has("\\NonExistent"));
   const missing = folders?.find((path) => !listed.some((folder) => folder.path === path));
   if (missing !== undefined) throw new AppError("not_found", `${account.host} has no folder ${missing}`);
   const isGmail = client.capabilities.has("X-GM-EXT-1") && listed.some(({ specialUse }) => specialUse === "\\All");
@@ -193,32 +278,55 @@ async function* read(
   client: ImapFlow,
   folder: FolderProgress,
   isGmail: boolean,
-  { mostBytes, isKnown }: ImapRequest,
+  request: ImapRequest,
 ): AsyncGenerator<FoundMessage | KnownMessage> {
+  const { mostBytes, isKnown } = request;
   const { source } = folder;
-  const mailbox = await client.mailboxOpen(folder.path, { readOnly: true });
+  const mailbox = await within(client, request, MOST_OCTETS, client.mailboxOpen(folder.path, { readOnly: true }));
   // RFC 9051 §2.3.1.1: a folder that was made anew has other UIDs.
   if (folder.uidValidity !== undefined && folder.uidValidity !== mailbox.uidValidity) folder.lastUid = 0;
   folder.uidValidity = mailbox.uidValidity;
-  if (mailbox.exists === 0) return;
-  const found = await client.search({ uid: `${folder.lastUid + 1}:*` }, { uid: true });
-  if (!Array.isArray(found)) throw new Error(`the server refuses to search ${folder.path}`);
-  // `n:*` always includes the last UID.
-  const uids = found.filter((uid) => uid > folder.lastUid).sort((a, b) => a - b);
+  const uids = await uidsIn(client, folder, mailbox.exists, request);
   for (let at = 0; at < uids.length; at += HEADERS_AT_ONCE) {
     const portion = uids.slice(at, at + HEADERS_AT_ONCE);
     const asked = { uid: true, size: true, headers: ["message-id"] };
     const sizes = new Map<number, number>();
     let known = 0;
-    for await (const { uid, size = 0, headers } of client.fetch(portion, asked, { uid: true })) {
+    const answers = client.fetch(portion, asked, { uid: true });
+    const bounds = { count: portion.length, octets: MOST_OCTETS };
+    for await (const { uid, size = 0, headers } of eachWithin(client, request, bounds, answers)) {
       const messageId = firstMessageId(headers?.toString("latin1").replace(/^[^:]*:/, "") ?? "");
       if (messageId !== undefined && isKnown(messageId, size)) known++;
       else sizes.set(uid, size);
     }
     for (let i = 0; i < known; i++) yield { source, known: true };
-    for (const some of portionsOf(sizes, mostBytes)) yield* fetchSome(client, folder, some, { isGmail, mostBytes });
+    for (const some of portionsOf(sizes, mostBytes)) yield* fetchSome(client, folder, some, isGmail, request);
     folder.lastUid = portion.at(-1) ?? folder.lastUid;
   }
+}
+
+/**
+ * The UIDs above the last one that came, in order. Looks for them in portions, from the end, so that none is passed over when
+ * others are removed meanwhile.
+ */
+async function uidsIn(
+  client: ImapFlow,
+  { path, lastUid }: FolderProgress,
+  exists: number,
+  request: ImapRequest,
+): Promise<number[]> {
+  const { account } = request;
+  if (exists > MOST_MESSAGES) throw tooMuch(account, `it says that ${path} has ${exists} messages`);
+  const uids = new Set<number>();
+  for (let last = exists; last > 0; last -= SEARCHED_AT_ONCE) {
+    const among = { seq: `${Math.max(1, last - SEARCHED_AT_ONCE + 1)}:${last}`, uid: `${lastUid + 1}:*` };
+    const found = await within(client, request, MOST_OCTETS, client.search(among, { uid: true }));
+    if (!Array.isArray(found)) throw new Error(`the server refuses to search ${path}`);
+    if (found.length > SEARCHED_AT_ONCE) throw tooMuch(account, `it finds more in ${path} than was asked for`);
+    // `n:*` always includes the last UID.
+    for (const uid of found) if (uid > lastUid) uids.add(uid);
+  }
+  return [...uids].sort((a, b) => a - b);
 }
 
 /** Groups UIDs into portions of BYTES_AT_ONCE; a larger message is a portion of its own. */
@@ -242,8 +350,10 @@ async function* fetchSome(
   client: ImapFlow,
   folder: FolderProgress,
   sizes: ReadonlyMap<number, number>,
-  { isGmail, mostBytes }: { isGmail: boolean; mostBytes: number },
+  isGmail: boolean,
+  request: ImapRequest,
 ): AsyncGenerator<FoundMessage> {
+  const { mostBytes } = request;
   const isTooLarge = [...sizes.values()].some((size) => size > mostBytes);
   const asked = {
     uid: true,
@@ -253,7 +363,12 @@ async function* fetchSome(
     source: isTooLarge ? { maxLength: 1_024 } : true,
     ...(isGmail && { labels: true }),
   };
-  for await (const message of client.fetch([...sizes.keys()], asked, { uid: true })) {
+  const answers = client.fetch([...sizes.keys()], asked, { uid: true });
+  const largest = Math.min(mostBytes, Math.max(...sizes.values()));
+  const bounds = { count: sizes.size, octets: 2 * largest + MOST_OF_LIST };
+  for await (const message of eachWithin(client, request, bounds, answers)) {
+    // Of others it tells as well, such as of changed flags.
+    if (!sizes.has(message.uid)) continue;
     const { uid, source: content = Buffer.alloc(0), internalDate } = message;
     const at = internalDate === undefined ? Number.NaN : new Date(internalDate).getTime();
     yield {

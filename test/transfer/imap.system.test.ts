@@ -16,8 +16,8 @@ const world = { dns, now: Date.now };
 
 /** Timers fire at once. */
 const atOnce = (wake: () => void) => {
-  setImmediate(wake);
-  return () => {};
+  const timer = setImmediate(wake);
+  return () => clearImmediate(timer);
 };
 
 describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noDovecot})` : ""}`, () => {
