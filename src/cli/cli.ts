@@ -23,7 +23,7 @@ import { keyCommands } from "./key.ts";
 import { listen } from "./listen.ts";
 import { movingCommands } from "./moving.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
-import { render } from "./output.ts";
+import { plain, render } from "./output.ts";
 import { reindex } from "./reindex.ts";
 import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
@@ -178,7 +178,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await perform(described, invocation, io);
     return 0;
   } catch (error) {
-    io.writeStderr(`mailroom: ${messageOf(error)}\n`);
+    io.writeStderr(`mailroom: ${plain(messageOf(error))}\n`);
     if (reading) io.writeStderr(`usage: ${usageOf(reading)}\n`);
     if (error instanceof Fenced && error.isFinal) return 3;
     return error instanceof UsageError ? 2 : 1;

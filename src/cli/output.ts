@@ -16,6 +16,9 @@ function cell(value: unknown): string {
   return String(value);
 }
 
+/** A text without characters that a terminal acts on: other servers and senders wrote parts of it. */
+export const plain = (text: string): string => text.replace(/[^\P{Cc}\n\t]/gu, "\ufffd");
+
 const pad = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - Bun.stringWidth(text)));
 
 /** Empty without rows. */
@@ -63,7 +66,10 @@ const hasDns = (document: Document): document is { dns: DnsRecord[] } => "dns" i
 
 /** The document as the command prints it. */
 export function render(described: Command, document: Document, json: boolean): string {
-  if (json) return `${JSON.stringify(document)}\n`;
+  return json ? `${JSON.stringify(document)}\n` : plain(textOf(described, document));
+}
+
+function textOf(described: Command, document: Document): string {
   if (described.text) return described.text(document);
   if (hasDns(document)) return recordWithDns(document);
   return isList(document) ? table(document, described.columns ?? Object.keys(document[0] ?? {})) : record(document);

@@ -70,7 +70,8 @@ function describe(document: object): string {
 const WHY_STOPPED: Record<NonNullable<ImportResult["stopped"]>, (result: ImportResult) => string> = {
   interrupted: () => "interrupted; run it again to go on",
   unavailable: ({ reason }) => `the store takes no more (${reason}): see to its disk, and run it again to go on`,
-  quota: () => "the mailbox is full: raise it with `mailroom mailbox quota ADDRESS BYTES`, and run it again to go on",
+  quota: () =>
+    "the mailbox or its workspace is full: raise that with `mailroom mailbox quota` or `workspace limit`, and run it again to go on",
 };
 
 export const importCommand = command({

@@ -59,7 +59,10 @@ export function takeMarks(header: string): { header: string; marks: Marks } {
   return { header: rest, marks };
 }
 
-const unfolded = (folded = ""): string => folded.replace(/\r?\n/g, "").trim();
+/** Characters of a mark: a sender may have written fields of those names, too. */
+const LONGEST_MARK = 64 * 1024;
+
+const unfolded = (folded = ""): string => folded.slice(0, LONGEST_MARK).replace(/\r?\n/g, "").trim();
 
 function readMark(marks: Marks, name: string, value: string): void {
   if (name === "status") marks.read = value.includes("R");

@@ -37,9 +37,19 @@ const LONGEST_FROM_LINE = 1_000;
 /** Bytes of a header that are searched for Content-Length. */
 const LONGEST_HEADER = 256 * 1024;
 
-const DATED = /\b\d{1,2}:\d{2}\b.*\b\d{4}\s*$|\b\d{4}\b.*\b\d{1,2}:\d{2}\b/;
+const TIME = /\b\d{1,2}:\d{2}\b/;
+const YEAR = /\b\d{4}\b/;
+const LAST_YEAR = /\b\d{4}\s*$/;
 const FIELD = /^(?:>From |[!-9;-~]+[ \t]*:)/;
 const CONTENT_LENGTH = /^content-length[ \t]*:[ \t]*(\d{1,15})[ \t]*\r?$/im;
+
+/** True for a line with a time, and a year before it or at its end. */
+function isDated(line: string): boolean {
+  const year = YEAR.exec(line);
+  if (year && TIME.test(line.slice(year.index + year[0].length))) return true;
+  const time = TIME.exec(line);
+  return time !== null && LAST_YEAR.test(line.slice(time.index + time[0].length));
+}
 
 /** True if a file with this beginning is an mbox. */
 export const isMbox = (beginning: Buffer): boolean =>
@@ -102,7 +112,7 @@ async function* cut(
       .toString("latin1")
       .trimEnd();
     // A file whose first `From ` line has no date needs none in the others.
-    mayLackDate ??= !DATED.test(line);
+    mayLackDate ??= !isDated(line);
     current = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, isLengthRead: !trustsLengths };
     return true;
   }
@@ -241,7 +251,7 @@ function separatorIn(
       const fromLine = buffer.toString("latin1", line, fromEnd);
       const next = buffer.toString("latin1", lineEnd < 0 ? buffer.length : lineEnd + 1, lineEnd + 1 + 200);
       const isHeader = FIELD.test(next) || (lineEnd >= 0 && /^\r?(?:\n|$)/.test(next));
-      if (isHeader && (mayLackDate || DATED.test(fromLine))) return { found: true, index: line };
+      if (isHeader && (mayLackDate || isDated(fromLine))) return { found: true, index: line };
     }
     from = line;
   }

@@ -61,8 +61,14 @@ const CONTAINER = /^(?:\.?maildir|mail|takeout|local folders)$/i;
 
 /** All mail at `path`. `mostBytes`: of one message in memory. @throws errors of the file system if there is no `path` */
 export async function* findMessages(path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
-  if ((await stat(path)).isDirectory()) {
+  const given = await stat(path);
+  if (given.isDirectory()) {
     yield* walk(path, [], mostBytes);
+    return;
+  }
+  // A pipe is read once; an import looks at a file several times.
+  if (!given.isFile()) {
+    yield { path, reason: "neither a file nor a folder" };
     return;
   }
   const beginning = await beginningOf(path);

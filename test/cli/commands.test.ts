@@ -1,5 +1,7 @@
 /** The commands and their documents (rules: Commands), in one process; test/cli/process.system.test.ts runs real ones. */
 import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
 import { findCaller } from "../../src/access/credentials.ts";
 import { openIdentity } from "../../src/access/identity.ts";
@@ -11,6 +13,7 @@ import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { type Zone, zone, zoneOf } from "../harness/dns-server.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { openTerminal, SETUP } from "../harness/terminal.ts";
 
@@ -396,4 +399,15 @@ test("settings are listed, read, changed and reset", async () => {
   expect(await ask("settings", "set", "smtp.retrySeconds", "1,2")).toMatchObject({ value: "1,2" });
   expect((await say("settings", "get", "smtp.retrySeconds")).stdout).toBe("1,2\n");
   expect(await ask("settings", "reset", "smtp.retrySeconds")).toMatchObject({ value: expect.stringMatching(/^60,/) });
+});
+
+test("what a terminal would act on is not printed, in answers and refusals", async () => {
+  const { say } = openTerminal({ interrupted: new Promise(() => {}) });
+  const { stderr } = await say("domain", "verify", "never\u001b]0;owned.test");
+  expect(stderr).not.toContain("\u001b");
+  await say(...SETUP);
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, "re\u001b[31md.eml.gz"), Buffer.from([0x1f, 0x8b]));
+  const { stdout } = await say("import", "--mailbox", "ada@acme.test", folder);
+  expect(stdout).toContain("re\ufffd[31md.eml.gz");
 });

@@ -60,6 +60,10 @@ test("a mailbox and a workspace are paused, saying why, and resumed", async () =
     name: "Acme",
     state: "paused",
     paused: "Moving",
+    mailboxes: 1,
+    usedBytes: 0,
+    mostMailboxes: null,
+    mostBytes: null,
     createdAt: ISO,
   });
   expect(await ask<object[]>("workspace", "list")).toEqual([paused]);

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { rmSync, symlinkSync, utimesSync } from "node:fs";
 import { join, relative } from "node:path";
 import { unavailable } from "../../src/base/errors.ts";
-import { findMessages } from "../../src/transfer/sources.ts";
+import { findMessages, unwrap } from "../../src/transfer/sources.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { files, importInto, mboxEntry } from "../harness/transfer-rig.ts";
@@ -252,6 +252,18 @@ test("symbolic links are not followed, so that a folder of mail cannot expose ot
   symlinkSync(join(elsewhere, "new"), join(folder, "new"));
   expect(await importInto(booted, folder)).toMatchObject({ imported: 1, skipped: 0, failed: 0 });
   expect((await messagesOf(booted)).map(({ subject }) => subject)).toEqual(["Here"]);
+});
+
+test("what is neither a file nor a folder is not read", async () => {
+  expect(await Array.fromAsync(findMessages("/dev/zero", 1_000_000))).toEqual([
+    { path: "/dev/zero", reason: "neither a file nor a folder" },
+  ]);
+});
+
+test("marks have a bound, whatever a sender wrote into fields of their names", () => {
+  const content = Buffer.from(`X-Gmail-Labels: ${"a,".repeat(1_000_000)}\nSubject: x\n\nx`);
+  const { marks } = unwrap({ content, fromLine: "From a@x Thu Jan  1 00:00:00 2026", unquoted: false });
+  expect(marks.labels.length).toBeLessThan(40_000);
 });
 
 test("an imported draft is opened, changed and discarded like any other", async () => {
