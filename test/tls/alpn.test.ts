@@ -5,11 +5,18 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHash, X509Certificate } from "node:crypto";
 import { connect as connectTcp, createServer, type Socket } from "node:net";
-import { type ConnectionOptions, connect } from "node:tls";
+import {
+  type ConnectionOptions,
+  connect,
+  createSecureContext,
+  createServer as createTlsServer,
+  type TLSSocket,
+} from "node:tls";
 import fc from "fast-check";
 import { createAlpnFront, readClientHello } from "../../src/tls/alpn-front.ts";
 import { atEndOfTest, HOST } from "../harness/acme-place.ts";
 import { fingerprintOf, listener, log, readAll } from "../harness/alpn-listener.ts";
+import { makePair } from "../harness/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { openTls } from "../harness/tls-client.ts";
 
@@ -133,6 +140,33 @@ describe("while a proof is shown", () => {
     }
     expect([...seen].sort()).toEqual([first, second].map(({ cert }) => fingerprintOf(cert)).sort());
   }, 120_000);
+});
+
+/** The front is needed as long as this holds (docs/platform.md, TLS). */
+test("under Bun a protocol is negotiated beside SNICallback, and setKeyCert replaces no certificate", async () => {
+  const [shown, replacing] = await Promise.all([makePair(HOST), makePair(HOST)]);
+  const server = createTlsServer(
+    {
+      ...shown,
+      SNICallback: (_, done) => done(null),
+      ALPNCallback(this: TLSSocket, { protocols }) {
+        this.setKeyCert(createSecureContext(replacing));
+        return protocols[0];
+      },
+    },
+    (socket) => socket.on("error", () => {}),
+  );
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  atEndOfTest(() => void server.close());
+  const { port } = server.address() as { port: number };
+  for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
+    const socket = await openTls(port, { ...ACME, maxVersion });
+    expect([socket.alpnProtocol, socket.getPeerCertificate().fingerprint256]).toEqual([
+      "acme-tls/1",
+      fingerprintOf(shown.cert),
+    ]);
+    socket.destroy();
+  }
 });
 
 /** The first bytes that Bun's TLS client writes. */
