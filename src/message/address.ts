@@ -161,8 +161,13 @@ export function parseSender(text: string): EmailAddress | undefined {
 }
 
 function readSender(text: string): EmailAddress | undefined {
-  const first = parseAddressList(text)[0];
-  if (first !== undefined) return first;
+  const [first, second] = readAddressEntries(text).take(2);
+  const { email, name: rest } = second?.addresses[0] ?? {};
+  // The name has a comma that nobody quoted: `Doe, Ann <a@x.example>`.
+  if (email !== undefined && rest !== undefined && first?.addresses.length === 0 && WORDS.test(first.source))
+    return named(email, cleanName(`${decodeWords(first.source.trim())}, ${rest}`));
+  const known = parseAddressList(text)[0];
+  if (known !== undefined) return known;
   const [, before = "", angle = ""] = /^([^<]*)<?([^<>]*)/.exec(text.slice(0, MAX_WORD_LENGTH)) ?? [];
   const name = cleanName(decodeWords(before.replace(/["()]/g, " ")));
   const local = [angle.trim(), name.split(" ", 1)[0] ?? ""]
@@ -173,6 +178,9 @@ function readSender(text: string): EmailAddress | undefined {
   if (angle !== "" || isLocalOnly) return named(`${local ?? "unknown"}@${NO_DOMAIN}`, isLocalOnly ? "" : name);
   return named(NO_SENDER.email, name);
 }
+
+/** An entry of nothing but words. */
+const WORDS = /^[^"<>()[\]:@\\]{1,100}$/u;
 
 /** What stands between local part and domain, or looks like it. */
 const AT = /[@\ufe6b\uff20]/;

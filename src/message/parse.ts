@@ -310,10 +310,13 @@ function isCalendarFile(content: Uint8Array, filename: string): boolean {
 
 const CALENDAR_NAME = /\.ics$/i;
 
+/** Begins like a path, or has a step up or a backslash in it; any other slash is one of a title, as in `Report 1/2.pdf`. */
+const PATH = /^(?:[/~.]|[a-z]:)|\\|\/\.\.\//iu;
+
 /** A file name that is valid on every system: no path, no control or direction-changing characters. */
 export function safeFilename(name: string): string {
-  return cleanText(decodeWords(name))
-    .replace(/^.*[/\\]/su, "")
+  const decoded = cleanText(decodeWords(name));
+  return (PATH.test(decoded) ? decoded.replace(/^.*[/\\]/su, "") : decoded.replaceAll("/", "_"))
     .replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, " ")
     .trim()
     .slice(0, 255)

@@ -166,7 +166,8 @@ export function parseHeaderValue(text: string): HeaderValue {
     i++;
   }
   endPiece();
-  for (const parameter of pieces.slice(1)) {
+  // Some mailers leave out the value, as in `Content-Disposition: filename=a.pdf`.
+  for (const parameter of pieces.slice(pieces[0]?.includes("=") ? 0 : 1)) {
     const equals = parameter.indexOf("=");
     const name = parameter.slice(0, equals).trim().toLowerCase();
     if (equals <= 0 || name === "" || parameters.has(name)) continue;

@@ -100,6 +100,12 @@ describe("parseAddressList", () => {
 
 test("parseSender gives senders without a domain one that cannot exist", () => {
   expect(parseSender("Ann <ann@b.example>, bob@b.example")).toEqual({ email: "ann@b.example", name: "Ann" });
+  expect(parseSender("=?utf-8?q?D=C3=B6?=, J <a@b.example>, c@d.example")).toEqual({
+    email: "a@b.example",
+    name: "Dö, J",
+  });
+  expect(parseSender('"Doe", J <a@b.example>')).toEqual({ email: "a@b.example", name: "J" });
+  expect(parseSender("Doe, a@b.example")).toEqual({ email: "a@b.example" });
   expect(parseSender("MAILER-DAEMON")).toEqual({ email: "mailer-daemon@unknown.invalid" });
   expect(parseSender("Mail Delivery <MAILER-DAEMON>")).toEqual({
     email: "mailer-daemon@unknown.invalid",

@@ -403,6 +403,9 @@ describe("bodies and attachments", () => {
     ['attachment; filename="../../etc/passwd"', "passwd"],
     ['attachment; filename="C:\\\\Temp\\\\a.pdf"', "a.pdf"],
     [`attachment; filename="a${utf8("\u202e")}fdp.exe"`, "a fdp.exe"],
+    ['attachment; filename="Report 1/2.pdf"', "Report 1_2.pdf"],
+    ['attachment; filename="files/../../a.pdf"', "a.pdf"],
+    ["filename=a.pdf", "a.pdf"],
     ["attachment", "attachment-1.pdf"],
     ['attachment; filename=""', "attachment-1.pdf"],
   ];
