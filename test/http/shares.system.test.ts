@@ -1,0 +1,97 @@
+/** One workspace, and one person in it, take as much as they get of what all share; others are served meanwhile. */
+import { afterEach, expect, test } from "bun:test";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
+import { SCOPES } from "../../src/store/schema.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { readExposition } from "../harness/exposition.ts";
+import { openRaw, type RawClient } from "../harness/raw-http.ts";
+import { until } from "../harness/until.ts";
+
+const clients: RawClient[] = [];
+afterEach(() => {
+  for (const { socket } of clients.splice(0)) socket.destroy();
+});
+
+/** Workspaces Example, of alice with more people, and Other. Each person has keys. */
+async function start() {
+  const booted = await boot();
+  const keys = await makeDkimKeys();
+  const { store, people, domains, developers } = booted.appliance;
+  const { owner } = booted;
+  const add = (workspaceId: string, email: string) =>
+    store.transact(
+      (tx) => people.addUser(tx, { workspaceId, email, name: email, role: "owner", ownMailbox: true }).userId,
+    );
+  const other = store.transact((tx) => {
+    const { id } = people.addWorkspace(tx, "Other");
+    domains.markVerified(tx, domains.addDomain(tx, id, "other.test", keys).id);
+    return id;
+  });
+  const users = {
+    alice: owner.userId,
+    ann: add(owner.workspaceId, "ann@example.test"),
+    amy: add(owner.workspaceId, "amy@example.test"),
+    abe: add(owner.workspaceId, "abe@example.test"),
+    art: add(owner.workspaceId, "art@example.test"),
+    bob: add(other, "bob@other.test"),
+  };
+  const keyOf = (userId: string): string =>
+    store.transact((tx) => developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES }).key);
+  return { ...booted, users, keyOf };
+}
+
+async function heldIn(pool: string, { http }: Booted): Promise<number> {
+  const families = readExposition(await (await fetch(`${http}/metrics`)).text());
+  const samples = families.get("mailroom_shared")?.samples ?? [];
+  return samples.find(({ labels }) => labels.pool === pool && labels.kind === "held")?.value ?? Number.NaN;
+}
+
+/** Begins a request on a connection of its own. */
+async function begin({ http }: Booted, text: string): Promise<RawClient> {
+  const client = await openRaw(Number(new URL(http).port));
+  clients.push(client);
+  client.write(text);
+  return client;
+}
+
+const waiting = (key: string) =>
+  `GET /api/v1/messages?waitSeconds=50 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+
+test("26 keys of a person do not hold all places of requests that wait", async () => {
+  const world = await start();
+  const keys = Array.from({ length: 26 }, () => world.keyOf(world.users.alice));
+  const begun = await Promise.all(keys.flatMap((key) => [0, 1, 2, 3].map(() => begin(world, waiting(key)))));
+  const refused = () => begun.filter((client) => client.text().startsWith("HTTP/1.1 429"));
+  await until(() => refused().length === 104 - 50);
+  expect(await heldIn("waits", world)).toBe(50);
+  for (const user of [world.users.ann, world.users.bob]) await begin(world, waiting(world.keyOf(user)));
+  await until(async () => (await heldIn("waits", world)) === 52);
+  // Those are answered when something comes.
+  await world.apiWith(world.keyOf(world.users.bob)).get("/mailboxes");
+  const bob = clients.at(-1) as RawClient;
+  await world.advance(50_000);
+  expect((await bob.read(1))[0]?.status).toBe(200);
+}, 120_000);
+
+test("four people's slow uploads do not hold all places", async () => {
+  const world = await start();
+  const { alice, ann, amy, abe, art, bob } = world.users;
+  const slow = (key: string) =>
+    `POST /api/v1/send HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n{`;
+  for (const user of [alice, ann, amy, abe]) {
+    const key = world.keyOf(user);
+    for (let i = 0; i < 12; i++) await begin(world, slow(key));
+  }
+  const refused = () => clients.filter((client) => /^HTTP\/1\.1 (429|503)/.test(client.text())).length;
+  await until(async () => (await heldIn("uploads", world)) + refused() === 48);
+  expect(await heldIn("uploads", world)).toBeWithin(24, 37);
+  for (const [user, from] of [
+    [art, "art@example.test"],
+    [bob, "bob@other.test"],
+  ] as const) {
+    const attachments = [{ filename: "a.bin", content: Buffer.alloc(100_000).toString("base64") }];
+    const letter = { from, to: from, subject: "With a file", text: "x", attachments };
+    const { status } = await world.apiWith(world.keyOf(user)).post("/send", letter);
+    expect([from, status]).toEqual([from, 202]);
+  }
+}, 120_000);
