@@ -27,10 +27,10 @@ afterEach(async () => {
 const pair = makePair("localhost");
 
 /** Starts a server that answers with LARGE, at /api/small with little, at /api/file with a file, to whom `Authorization` names as `workspace person key`. */
-async function start({ secure = false, mostUnread = 128 * MB } = {}) {
+async function start({ secure = false, mostUnread = 128 * MB, mostConnections = 1_000 } = {}) {
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
-  const pools = createPools({ mostConnections: 1_000, mostUnread, runtime });
+  const pools = createPools({ mostConnections, mostUnread, runtime });
   const composed: string[] = [];
   const connections = createConnections({ most: 1_000, trustedProxies: [], runtime });
   const parts = {
@@ -39,6 +39,13 @@ async function start({ secure = false, mostUnread = 128 * MB } = {}) {
       const [workspaceId = "", userId = "", keyId = ""] = (request.headers.get("authorization") ?? "").split(" ");
       if (workspaceId !== "") noteAsker(request, { workspaceId, userId, keyId });
       composed.push(`${request.method} ${pathname}`);
+      if (pathname === "/api/stream") {
+        const body = new ReadableStream({
+          start: (controller) => controller.enqueue("data: 1\n\n"),
+          cancel: () => void composed.push("cancelled"),
+        });
+        return new Response(body, { headers: { "content-type": "text/event-stream" } });
+      }
       if (pathname === "/api/file") return asStreamed(new Response(Bun.file(import.meta.path)));
       return new Response(pathname === "/api/small" ? new Uint8Array(64 * 1024) : LARGE);
     },
@@ -175,4 +182,21 @@ test("answers to requests that follow each other on a connection are counted unt
   client.write("GET /api/small HTTP/1.1\r\nHost: localhost\r\nAuthorization: w ada key1\r\n\r\n");
   expect((await client.read(3)).map(({ body }) => body.length)).toEqual([64 * 1024, LARGE.length, 64 * 1024]);
   await settled(0, 0);
+}, 120_000);
+
+test("streams of a person leave places for others, and give theirs back when they end", async () => {
+  const { ask, pools, composed } = await start({ mostConnections: 24 });
+  const streams: RawClient[] = [];
+  for (let i = 0; i < 7; i++) streams.push(await ask(`w ada key${i}`, { path: "/api/stream" }));
+  const begun = () => streams.filter((client) => client.text().includes("data: 1"));
+  await until(() => streams.every((client) => client.text() !== "") && begun().length === 6);
+  const refused = streams.find((client) => !client.text().includes("data: 1")) as RawClient;
+  expect(await refused.read(1)).toMatchObject([{ status: 429, body: expect.stringContaining("rate_limited") }]);
+  expect([pools.streams.held(), composed.filter((text) => text === "cancelled").length]).toEqual([6, 1]);
+  for (const who of ["w bob key", "v cy key"]) {
+    const other = await ask(who, { path: "/api/stream" });
+    await until(() => other.text().includes("data: 1"));
+  }
+  for (const { socket } of clients) socket.destroy();
+  await until(() => pools.streams.held() === 0);
 }, 120_000);

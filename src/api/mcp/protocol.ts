@@ -28,8 +28,8 @@ const REVISIONS_2025 = new Set<string | null>([null, "2025-03-26", "2025-06-18",
 /** A client may keep the list of tools: it depends on the key's scopes and the version of the server alone. */
 const KEEP = { ttlMs: 3_600_000, cacheScope: "private" } as const;
 
-/** Streams of `subscriptions/listen`. Few are needed, since there is nothing to subscribe to. */
-const MOST_SUBSCRIPTIONS = 32;
+/** Streams of `subscriptions/listen`; the listener gives each a place among all streams, which are fewer (pools.ts). */
+const MOST_SUBSCRIPTIONS = 1_000;
 
 /** A code from the range that JSON-RPC leaves to servers (§5.1), without a meaning in MCP or its SDKs. */
 const RATE_LIMITED = -32_005;
