@@ -16,6 +16,7 @@ import { createKnownNetworks } from "./inbound/known.ts";
 import { createMxRole } from "./inbound/mx.ts";
 import { resolveRecipient } from "./inbound/rcpt.ts";
 import type { Mailbox } from "./mailbox/mailbox.ts";
+import { workspaceOf } from "./mailbox/mailboxes.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
 import { type Submit, submitMessage } from "./outbound/accept.ts";
 import { createApprovals } from "./outbound/approval.ts";
@@ -63,6 +64,7 @@ export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }:
     names,
     runtime,
     log,
+    workspaceOf: (owner) => workspaceOf(store.db, owner),
     ...(startParser && { start: startParser }),
   });
   const room = createRoom();

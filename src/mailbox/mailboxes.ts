@@ -16,6 +16,10 @@ const isLost = sql`exists (select 1 from ${domains} own join ${domains} held on 
   where own.id = ${addresses.domainId} and held.id <> own.id and held.verified_at is not null)`;
 
 const statements = prepared((db) => ({
+  workspace: db.$client.prepare<{ workspace: string }, [id: string]>(
+    `SELECT workspace_id AS workspace FROM users WHERE id = ?1
+     UNION ALL SELECT workspace_id FROM mailboxes WHERE id = ?1`,
+  ),
   aliases: db
     .select({ mailboxId: addresses.mailboxId, address: addresses.address })
     .from(addresses)
@@ -82,6 +86,10 @@ export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
     unread: statements(db).unread.get(mailbox.id)?.unread ?? 0,
   }));
 }
+
+/** The workspace of a person or mailbox, by its id. */
+export const workspaceOf = (db: Db, owner: string): string | undefined =>
+  statements(db).workspace.get(owner)?.workspace;
 
 /** The workspace's mailbox that has the normalised address as its own or an alias, even if the domain is lost. */
 export const mailboxAt = (db: Db, workspaceId: string, address: string) =>

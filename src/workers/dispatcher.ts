@@ -44,6 +44,8 @@ export interface Work {
   kind: "interactive" | "arriving" | "bulk" | "document";
   /** Charged with the time that it takes: the id of a mailbox or workspace, or a network. */
   source: string;
+  /** Charged, too: so the people of a workspace wait together while another asks. */
+  workspace?: string | undefined;
   /** Its network has not delivered wanted mail lately. */
   isStranger?: boolean;
 }
@@ -135,7 +137,10 @@ export function createDispatcher({
   }
 
   const events = {
-    charged: (task: Task, ms: number) => usage.charge(task.source, ms),
+    charged({ source, workspace }: Task, ms: number) {
+      usage.charge(source, ms);
+      if (workspace !== undefined) usage.charge(workspace, ms);
+    },
     asked: (slot: Slot, task: Task, question: Question) => void answer(slot, task, question),
     replied(slot: Slot, task: Task, reply: JobReply) {
       groupOf(slot).hasFailedToStart = false;
@@ -388,7 +393,7 @@ export function createDispatcher({
      * Resolves without a result where that is in the file for the reply. `size`: bytes; `released`, `memory`, `keys`: see Task. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop`
      */
     add(
-      { kind, source, isStranger = false }: Work,
+      { kind, source, workspace, isStranger = false }: Work,
       job: Task["job"],
       size: number,
       {
@@ -407,6 +412,7 @@ export function createDispatcher({
           group,
           bulk: kind === "bulk",
           source,
+          workspace,
           isStranger,
           size,
           memory,

@@ -1,6 +1,6 @@
 /**
- * The order in which messages get a parser. A message is ranked by its arrival plus two delays: the time that its
- * source used recently, and an allowance for its size. Small messages thus pass large ones of many new sources, and
+ * The order in which messages get a parser. A message is ranked by its arrival plus delays: the time that its
+ * source used recently, and the workspace of that, and an allowance for its size. Small messages thus pass large ones of many new sources, and
  * sources that used little pass those that used much. Used time is halved every minute and the allowance for size is
  * limited, so every message has its turn.
  *
@@ -68,6 +68,8 @@ export function createUsage(now: () => number, most = MOST_SOURCES) {
 /** An item in a queue. */
 export interface Waiting {
   source: string;
+  /** The workspace of the source, if it has one. */
+  workspace?: string | undefined;
   /** Epoch ms since when it has been waiting. */
   since: number;
   /** Bytes. */
@@ -83,7 +85,8 @@ export function createFairQueue<T extends Waiting>(
   let bytes = 0;
 
   /** The item with the highest rank leaves a full queue; size does not count here. */
-  const rank = ({ since, source }: T): number => since + usage.used(source);
+  const rank = ({ since, source, workspace }: T): number =>
+    since + usage.used(source) + (workspace === undefined ? 0 : usage.used(workspace));
   const turn = (item: T): number => rank(item) + Math.min(item.size * MS_PER_BYTE, MOST_BY_SIZE_MS);
 
   /** True if the item was in the queue. */

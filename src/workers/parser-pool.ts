@@ -133,6 +133,7 @@ export function createParserPool({
   mostInHand = MOST_IN_HAND,
   mostLargeBytes = mostLarge(),
   mostIsolated = mostIsolatedFor(memoryLimit()),
+  workspaceOf = () => undefined,
   start = startParser,
   ...parts
 }: {
@@ -153,6 +154,8 @@ export function createParserPool({
   mostLargeBytes?: number;
   /** See createDispatcher. */
   mostIsolated?: number;
+  /** The workspace of a person or mailbox, by its id. */
+  workspaceOf?: (owner: string) => string | undefined;
   start?: StartParser;
 }): ParserPool {
   const dispatcher = createDispatcher({
@@ -168,6 +171,14 @@ export function createParserPool({
   // A command beside the server has the same folder.
   const nextStage = (): string => join(stageFolder, `${process.pid}-${++stages}.staged`);
 
+  /** Time spent on documents does not count against the person's mail. */
+  function owned(work: Work): Work {
+    if (work.kind !== "interactive" && work.kind !== "document") return work;
+    const workspace = workspaceOf(work.source);
+    if (work.kind === "interactive") return { ...work, workspace };
+    return { ...work, source: `documents of ${work.source}`, workspace: workspace && `documents of ${workspace}` };
+  }
+
   async function add(
     work: Work,
     job: MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob,
@@ -180,7 +191,7 @@ export function createParserPool({
     let result: Prepared | undefined;
     try {
       const given = isLent ? await inFile(job, files.source) : job;
-      result = await dispatcher.add(work, { ...given, blobFolder, reply: files.reply }, size, more);
+      result = await dispatcher.add(owned(work), { ...given, blobFolder, reply: files.reply }, size, more);
       return result ?? (await readReply(files.reply, size));
     } catch (error) {
       throw asUnavailable(error);
@@ -272,8 +283,8 @@ export function createParserPool({
       const job = { invitation: { source, answer } };
       try {
         return (
-          given(await add(documentsOf(owner), job, size, { memory: documentMemory() }), "invitation").invitation ??
-          undefined
+          given(await add({ kind: "document", source: owner }, job, size, { memory: documentMemory() }), "invitation")
+            .invitation ?? undefined
         );
       } catch (error) {
         if (error instanceof UnparseableError) return undefined;
@@ -284,8 +295,8 @@ export function createParserPool({
       const job = { document: { source, filename, contentType } };
       try {
         return (
-          given(await add(documentsOf(owner), job, size, { memory: documentMemory() }), "document").document ??
-          undefined
+          given(await add({ kind: "document", source: owner }, job, size, { memory: documentMemory() }), "document")
+            .document ?? undefined
         );
       } catch (error) {
         if (error instanceof UnparseableError) return { failure: error.message.replace(/^T/, "t") };
@@ -342,9 +353,6 @@ async function adoptAll(staged: Required<Prepared>["staged"], blobs: Pick<Blobs,
   const ends = await Promise.allSettled(staged.map(({ name, file }) => blobs.adopt(file, name)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
-
-/** Time spent on documents does not count against the person's mail. */
-const documentsOf = (owner: string): Work => ({ kind: "document", source: `documents of ${owner}` });
 
 const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: networkOfAddress(canonicalAddress(ip)) });
 

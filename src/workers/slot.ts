@@ -26,6 +26,7 @@ export interface Task {
   readonly group: GroupName;
   readonly bulk: boolean;
   readonly source: string;
+  readonly workspace: string | undefined;
   readonly isStranger: boolean;
   /** Bytes. */
   readonly size: number;

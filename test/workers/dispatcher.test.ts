@@ -108,6 +108,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
     workers,
     mostLargeBytes,
     mostIsolated,
+    workspaceOf: (owner) => owner.split("@")[1],
     start,
   });
   pools.push(pool);
@@ -188,6 +189,15 @@ describe.each([1, 2, 4])("with %d workers, hostile mail of one source", (workers
     expect(new Set(hostile.map(([what]) => what.split(" ")[0])).size).toBe(1);
     expect(workerOf("mail")).not.toBe(workerOf("next 0"));
   });
+});
+
+test("documents of twenty people of a workspace do not hold up those of another", async () => {
+  const { read, advance, doneAt } = openPool();
+  for (let i = 0; i < 20; i++) void read(`person ${i}@a`, `theirs ${i}`, 4_000).catch(() => {});
+  await advance(1);
+  void read("bob@b", "other", 5);
+  await advance(4_100);
+  expect([doneAt("theirs 0"), doneAt("other")]).toEqual([4_000, 4_005]);
 });
 
 test("mail beside a message that holds up its worker is not blamed, and another worker prepares it", async () => {

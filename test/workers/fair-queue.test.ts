@@ -41,6 +41,21 @@ test("a source falls back by the time that it used, and its own messages stay in
   expect(all()).toEqual(["other 1", "other 2", "costly 1", "costly 2", "other 3"]);
 });
 
+test("people of a workspace that used much wait behind those of another, however many they are", () => {
+  const { clock, usage, queue, all } = openQueue();
+  usage.charge("workspace a", 30_000);
+  for (const [source, workspace] of [
+    ["ann", "workspace a"],
+    ["amy", "workspace a"],
+    ["bob", "workspace b"],
+    ["ben", "workspace b"],
+  ] as const) {
+    queue.join({ name: source, source, workspace, since: clock.now, size: 1 });
+    clock.now += 1_000;
+  }
+  expect(all()).toEqual(["bob", "ben", "ann", "amy"]);
+});
+
 test("small messages pass large ones of other sources, for ten seconds", () => {
   const { clock, join, all } = openQueue({ mostBytes: 100_000_000 });
   join("largest", "a", 25_000_000);
