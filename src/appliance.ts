@@ -5,6 +5,7 @@
  */
 import { openIdentity } from "./access/identity.ts";
 import { createAccessNotices } from "./access/notices.ts";
+import { createExpiryNotices } from "./admin/expiry-notices.ts";
 import { createDevelopers, type Developers } from "./admin/developers.ts";
 import { createDomains, createLossNotices, type Domains } from "./admin/domains.ts";
 import { createErasure } from "./admin/erasure.ts";
@@ -556,6 +557,7 @@ export function createAppliance(
           signInSources.job,
           oauth.job,
           createAccessNotices({ ...base, notify: notifyAdmins }),
+          createExpiryNotices({ store, notify: notifyAdmins }),
           people.finishRemovals,
           people.removeExpired,
           createLossNotices({ store, runtime, hostname, notifyAdmins }),

@@ -2,7 +2,7 @@
  * The journal of a key and its undo (rules: Journal, Undo), for the key's person, the admins of its workspace, and the
  * operator. A key that is gone with its person keeps its journal.
  */
-import { eq } from "drizzle-orm";
+import { and, asc, desc, eq, gte, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -19,7 +19,7 @@ import {
 import { changesKeptSince } from "../journal/retention.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { LeftReason, Undoing, Undone } from "../mailbox/undo.ts";
-import { apiKeys, users } from "../store/schema.ts";
+import { apiKeys, mailboxes, users } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Store } from "../store/store.ts";
 
@@ -33,6 +33,29 @@ export interface UndoReport extends Undone {
   reachesBack: boolean;
   /** What was sent since, and cannot be taken back. */
   sent: SentByKey;
+  /** Mailboxes to which the key gave an end since; whoever administers them takes it away. */
+  ended: { mailboxes: number; latest: EndedMailbox[] };
+}
+
+export interface EndedMailbox {
+  id: string;
+  address: string;
+  /** Epoch ms. */
+  expiresAt: number;
+}
+
+/** Ended mailboxes that a report names. */
+const MOST_ENDED = 100;
+
+/** The mailboxes whose end is of that key, set since a time; the latest first. */
+function endedBy(db: Db, { workspaceId, keyId }: JournalSubject, since: number): UndoReport["ended"] {
+  const all = db
+    .select({ id: mailboxes.id, address: mailboxes.address, expiresAt: sql<number>`${mailboxes.expiresAt}` })
+    .from(mailboxes)
+    .where(and(eq(mailboxes.workspaceId, workspaceId), eq(mailboxes.endedBy, keyId), gte(mailboxes.endedAt, since)))
+    .orderBy(desc(mailboxes.endedAt), asc(mailboxes.id))
+    .all();
+  return { mailboxes: all.length, latest: all.slice(0, MOST_ENDED) };
 }
 
 export type KeyJournal = ReturnType<typeof createKeyJournal>;
@@ -83,13 +106,12 @@ export function createKeyJournal({
      */
     async undo(subject: JournalSubject, since: number, undoing: Undoing): Promise<UndoReport> {
       const now = runtime.now();
-      if (since > now) throw new AppError("bad_request", "since must be a time in the past");
       const wanted = { ...subject, since };
       const sent = sentSince(store.db, wanted);
       const undone = await mailbox.undoKey(wanted, undoing);
       if (undone.changes > 0 && !undoing.dryRun) snoozed();
       const reachesBack = since >= changesKeptSince(store.db, options, now);
-      return { ...undone, since, reachesBack, sent };
+      return { ...undone, since, reachesBack, sent, ended: endedBy(store.db, subject, since) };
     },
   };
 }

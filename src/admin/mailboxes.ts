@@ -55,6 +55,8 @@ export interface NewMailbox {
   ownerId?: string | undefined;
   /** As for setExpiry. */
   expiresAt?: number | null | undefined;
+  /** The key that set it. */
+  endedBy?: string | undefined;
 }
 
 export interface MailboxesParts {
@@ -152,7 +154,10 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
    * @throws AppError bad_request, conflict for an address that is taken, unprocessable for a domain or an owner of
    * another workspace.
    */
-  function addMailbox(tx: Tx, { workspaceId, address: text, name, ownerId, expiresAt = null }: NewMailbox): string {
+  function addMailbox(
+    tx: Tx,
+    { workspaceId, address: text, name, ownerId, expiresAt = null, endedBy }: NewMailbox,
+  ): string {
     const address = receivingAddress(text);
     const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
     refuseTaken(tx, address, domainId);
@@ -173,7 +178,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
         address,
         name: nameOf("the mailbox", name),
         ownerId: ownerId ?? null,
-        expiresAt,
+        ...endOf(expiresAt, endedBy),
         createdAt,
       })
       .run();
@@ -260,6 +265,12 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
+  /** The columns of an end. */
+  const endOf = (expiresAt: number | null, keyId: string | undefined) => {
+    const byKey = expiresAt !== null && keyId !== undefined;
+    return { expiresAt, endedBy: byKey ? keyId : null, endedAt: byKey ? runtime.now() : null, endToldAt: null };
+  };
+
   /** Refuses a past time, which could remove the mailbox at once. @throws AppError bad_request */
   function requireAhead(expiresAt: number | null): void {
     if (expiresAt === null || (Number.isSafeInteger(expiresAt) && expiresAt > runtime.now())) return;
@@ -268,24 +279,25 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
 
   /**
    * Sets when the mailbox stops taking and sending mail (epoch ms, in the future); the server removes it 30 days later.
-   * Null: it never expires. @throws AppError bad_request, not_found; conflict once its removal has begun
+   * Null: it never expires. `keyId`: the key that sets it. @throws AppError bad_request, not_found; conflict once its removal
+   * has begun
    */
-  function setExpiry(tx: Tx, mailboxId: string, expiresAt: number | null): void {
+  function setExpiry(tx: Tx, mailboxId: string, expiresAt: number | null, keyId?: string): void {
     mailboxById(tx, mailboxId);
     requireAhead(expiresAt);
     standingMailbox(tx, mailboxId, "when it expires");
-    tx.update(schema.mailboxes).set({ expiresAt }).where(eq(schema.mailboxes.id, mailboxId)).run();
+    tx.update(schema.mailboxes).set(endOf(expiresAt, keyId)).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
   /**
-   * Lets the mailbox expire now, unless it has: the server removes it 30 days later, and setExpiry brings it back until then.
-   * @throws AppError not_found; conflict once its removal has begun
+   * Lets the mailbox expire now for a key, unless it has: the server removes it 30 days later, and setExpiry brings it back until
+   * then. @throws AppError not_found; conflict once its removal has begun
    */
-  function expireMailbox(tx: Tx, mailboxId: string): void {
+  function expireMailbox(tx: Tx, mailboxId: string, keyId: string): void {
     const { expiresAt } = standingMailbox(tx, mailboxId, "when it expires");
     const now = runtime.now();
     if (expiresAt !== null && expiresAt <= now) return;
-    tx.update(schema.mailboxes).set({ expiresAt: now }).where(eq(schema.mailboxes.id, mailboxId)).run();
+    tx.update(schema.mailboxes).set(endOf(now, keyId)).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
   /**

@@ -66,12 +66,13 @@ const REASONS: Record<LeftReason, string> = {
 const named = ({ field, label }: { field: string; label?: string }): string =>
   label === undefined ? field : `${field} "${label}"`;
 
-const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? "" : "s"}`;
+const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
 
 function describeUndo(document: Document): string {
-  const { dryRun, threads, changes, fields, leftChanges, left, sent, reachesBack } = document as UndoReport & {
-    dryRun: boolean;
-  };
+  const { dryRun, threads, changes, fields, leftChanges, left, sent, ended, reachesBack } = document as Omit<
+    UndoReport,
+    "ended"
+  > & { dryRun: boolean; ended: { mailboxes: number; latest: { id: string; address: string; expiresAt: string }[] } };
   const lines = [
     `${dryRun ? "Would take back" : "Took back"} ${counted(changes, "change")} of ${counted(threads, "conversation")}`,
     ...fields.map((one) => `  ${one.threadId}  ${named(one)}`),
@@ -86,6 +87,9 @@ function describeUndo(document: Document): string {
       : []),
     ...sent.latest.map(({ at, ids }) => `  ${at}  ${ids[0]}`),
     ...(sent.messages > sent.latest.length ? ["  …"] : []),
+    ...(ended.mailboxes > 0 ? [`Ended, and left so: ${counted(ended.mailboxes, "mailbox", "mailboxes")}`] : []),
+    ...ended.latest.map(({ id, address, expiresAt }) => `  ${expiresAt}  ${address}  ${id}`),
+    ...(ended.mailboxes > ended.latest.length ? ["  …"] : []),
     ...(reachesBack ? [] : ["The journal does not reach back so far: see retention.journalDays"]),
   ];
   return `${lines.join("\n")}\n`;
@@ -105,13 +109,14 @@ const undo = command({
     const subject = journals.subjectOf(store.db, key);
     const since = readSince(options.since, runtime.now());
     const dryRun = options["dry-run"];
-    const { sent, ...report } = await journals.undo(subject, since, { face: "cli", dryRun });
+    const { sent, ended, ...report } = await journals.undo(subject, since, { face: "cli", dryRun });
     return {
       id: key,
       ...report,
       since: isoOf(since),
       dryRun,
       sent: { ...sent, latest: sent.latest.map(({ at, ids, recipients }) => ({ at: isoOf(at), ids, recipients })) },
+      ended: { ...ended, latest: ended.latest.map((one) => ({ ...one, expiresAt: isoOf(one.expiresAt) })) },
     };
   },
 });

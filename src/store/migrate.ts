@@ -60,6 +60,7 @@ import signInSources from "./migrations/0054_sign_in_sources.sql" with { type: "
 import provenance from "./migrations/0055_provenance.sql" with { type: "text" };
 import workspaceLimits from "./migrations/0056_workspace_limits.sql" with { type: "text" };
 import registeredFrom from "./migrations/0057_registered_from.sql" with { type: "text" };
+import endedByKey from "./migrations/0058_ended_by_key.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -193,4 +194,5 @@ export const MIGRATIONS: readonly string[] = [
   provenance,
   workspaceLimits,
   registeredFrom,
+  endedByKey,
 ];

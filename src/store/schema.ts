@@ -237,6 +237,11 @@ export const mailboxes = sqliteTable(
     pausedReason: text("paused_reason"),
     /** From then on it takes no mail and sends none; null: never. Epoch ms. */
     expiresAt: integer("expires_at"),
+    /** The key that set this end, and when; null: a person did. */
+    endedBy: text("ended_by"),
+    endedAt: integer("ended_at"),
+    /** When its owner was told that it ends. */
+    endToldAt: integer("end_told_at"),
   },
   (table) => [
     index("mailboxes_by_workspace").on(table.workspaceId),

@@ -269,3 +269,80 @@ describe("what it has", () => {
     expect(it.store.db.select().from(mailboxes).all()).toHaveLength(2);
   });
 });
+
+describe("an end that a key gave", () => {
+  /** A key of Alice's that administers, and her mail about mailboxes that end. */
+  async function ending() {
+    const it = await office();
+    const admin = await it.api.post<{ id: string; key: string }>("/api/admin/v1/keys", {
+      ...{ name: "Janitor", scopes: ["admin", "read"] },
+    });
+    const notices = async (mailbox = "alice@example.test") =>
+      (await it.api.get<{ messages: { subject: string; bodyText: string }[] }>(`/messages?mailbox=${mailbox}`)).body
+        .messages;
+    const patch = (id: string, expiresAt: number | null, api = it.apiWith(admin.body.key)) =>
+      api.patch(`/api/admin/v1/mailboxes/${id}`, { expiresAt: expiresAt && new Date(expiresAt).toISOString() });
+    const undo = async (since: number) =>
+      (await it.api.post(`/api/admin/v1/keys/${admin.body.id}/undo`, { since: new Date(since).toISOString() })).body;
+    return { ...it, api: it.api, byKey: it.apiWith(admin.body.key), notices, patch, undo };
+  }
+
+  test("is told to the mailbox's owner a day before, once; one that a person gave is not", async () => {
+    const it = await ending();
+    const begun = it.runtime.now();
+    const until = begun + 3 * DAY;
+    const own = it.add("own", { ownerId: it.owner.userId });
+    expect((await it.patch(own, until)).status).toBe(200);
+    await it.advance(2 * DAY - 60_000);
+    expect(await it.notices()).toEqual([]);
+    await it.advance(2 * 60_000);
+    const [told, ...more] = await it.notices();
+    expect([told?.subject, more]).toEqual(["The mailbox own@example.test ends within a day", []]);
+    expect(told?.bodyText).toContain("The API key “Janitor” ended the mailbox own@example.test: from");
+    expect(told?.bodyText).toContain(new Date(until).toUTCString());
+    // Another end is told again.
+    expect((await it.patch(own, it.runtime.now() + 2 * DAY)).status).toBe(200);
+    await it.advance(DAY + HOUR);
+    expect(await it.notices()).toHaveLength(2);
+    await it.advance(DAY);
+    expect(await it.notices()).toHaveLength(2);
+    it.write((tx) => it.people.setExpiry(tx, it.rest, it.runtime.now() + HOUR));
+    await it.advance(HOUR);
+    expect(await it.notices()).toHaveLength(2);
+  });
+
+  test("is told at once when the key ends the mailbox, and taken away it is told no more", async () => {
+    const it = await ending();
+    const [team, kept] = [it.add("team", { ownerId: it.owner.userId }), it.add("kept", { ownerId: it.owner.userId })];
+    expect((await it.byKey.delete(`/api/admin/v1/mailboxes/${team}`)).status).toBe(200);
+    expect((await it.patch(kept, it.runtime.now() + 2 * DAY)).status).toBe(200);
+    expect((await it.patch(kept, null)).status).toBe(200);
+    await it.advance(60_000);
+    expect((await it.notices()).map(({ subject }) => subject)).toEqual(["The mailbox team@example.test has ended"]);
+    await it.advance(2 * DAY);
+    expect(await it.notices()).toHaveLength(1);
+  });
+
+  test("is counted and named when the key is undone, as long as it stands", async () => {
+    const it = await ending();
+    const begun = it.runtime.now();
+    const [team, gone] = [it.add("team"), it.add("gone")];
+    const until = begun + 3 * DAY;
+    await it.patch(team, until);
+    await it.byKey.delete(`/api/admin/v1/mailboxes/${gone}`);
+    await it.advance(1_000);
+    const named = [
+      { id: gone, address: "gone@example.test", expiresAt: new Date(begun).toISOString() },
+      { id: team, address: "team@example.test", expiresAt: new Date(until).toISOString() },
+    ];
+    const { ended } = (await it.undo(begun)) as { ended: { mailboxes: number; latest: object[] } };
+    expect(ended.mailboxes).toBe(2);
+    expect(ended.latest).toHaveLength(2);
+    for (const one of named) expect(ended.latest).toContainEqual(one);
+    expect(((await it.undo(begun + 500)) as { ended: object }).ended).toEqual({ mailboxes: 0, latest: [] });
+    // A time to come finds nothing.
+    expect(((await it.undo(begun + DAY)) as { ended: object }).ended).toEqual({ mailboxes: 0, latest: [] });
+    await it.patch(gone, null, it.api);
+    expect(((await it.undo(begun)) as { ended: object }).ended).toMatchObject({ mailboxes: 1 });
+  });
+});

@@ -87,7 +87,6 @@ test("is for admins; a restricted key and one of another workspace do not see it
 test.each([
   [{}, "since is required"],
   [{ since: "yesterday" }, "since"],
-  [{ since: "2999-01-01T00:00:00Z" }, "past"],
   [{ since: "2020-01-01T00:00:00Z", until: "x" }, "until"],
 ])("undo of %p is 400", async (body, word) => {
   const answer = await world.api.post<{ code: string; error: string }>(`${ADMIN}/keys/${agent.id}/undo`, body);

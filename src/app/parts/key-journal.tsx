@@ -223,7 +223,7 @@ function Undo({ id, since, close }: { id: string; since: string; close: () => vo
 }
 
 function Report({ of: report }: { of: UndoView }) {
-  const { dryRun, since, reachesBack, threads, changes, leftChanges, sent } = report;
+  const { dryRun, since, reachesBack, threads, changes, leftChanges, sent, ended } = report;
   return (
     <>
       <section aria-label={dryRun ? "Will be undone" : "Undone"}>
@@ -263,6 +263,20 @@ function Report({ of: report }: { of: UndoView }) {
             {sent.latest.slice(0, MOST_NAMED).map(({ at, ids, recipients }) => (
               <li key={`${at} ${ids.join(" ")}`}>
                 {fullTime(at)}, to {counted(recipients, "recipient")}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {ended.mailboxes > 0 && (
+        <section aria-label="Ended mailboxes" className="rounded-lg bg-notice px-4 py-3">
+          <p className="font-medium">
+            Ended, which an owner or admin takes back: {counted(ended.mailboxes, "mailbox", "mailboxes")}
+          </p>
+          <ul className="mt-1 list-disc pl-5">
+            {ended.latest.slice(0, MOST_NAMED).map(({ id, address, expiresAt }) => (
+              <li key={id} className="wrap-anywhere">
+                {address}, {fullTime(expiresAt)}
               </li>
             ))}
           </ul>

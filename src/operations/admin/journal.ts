@@ -73,17 +73,27 @@ const Undo = t.Object(
       },
       { description: "What was sent since, and cannot be taken back" },
     ),
+    ended: t.Object(
+      {
+        mailboxes: t.Integer(),
+        latest: t.Array(t.Object({ id: t.String(), address: t.String(), expiresAt: dateTime() }), {
+          description: "The first of them",
+        }),
+      },
+      { description: "Mailboxes that the key ended since; PATCH with `expiresAt: null` takes one back" },
+    ),
   },
   { $id: "KeyUndo" },
 );
 
 export type UndoView = Static<typeof Undo>;
 
-const undoView = ({ since, sent, ...report }: UndoReport, dryRun: boolean): UndoView => ({
+const undoView = ({ since, sent, ended, ...report }: UndoReport, dryRun: boolean): UndoView => ({
   ...report,
   dryRun,
   since: isoOf(since),
   sent: { ...sent, latest: sent.latest.map(({ at, ids, recipients }) => ({ at: isoOf(at), ids, recipients })) },
+  ended: { ...ended, latest: ended.latest.map((one) => ({ ...one, expiresAt: isoOf(one.expiresAt) })) },
 });
 
 const common = { group: "API keys", audience: "admin", scope: "admin", whole: true } as const;

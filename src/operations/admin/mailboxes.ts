@@ -233,7 +233,7 @@ export const addMailbox = operation({
       const { workspaceId } = caller;
       const ownerId = owner === null ? undefined : ownerNamed(people, workspaceId, owner);
       const expiresAt = expiryBy(context, caller, until);
-      const id = people.addMailbox(tx, { workspaceId, address, name, ownerId, expiresAt });
+      const id = people.addMailbox(tx, { workspaceId, address, name, ownerId, expiresAt, endedBy: caller.keyId });
       for (const alias of aliases) people.addAlias(tx, id, alias);
       if (quotaBytes !== null) people.setQuota(tx, id, quotaBytes);
       return mailboxView(people.mailboxIn(workspaceId, id));
@@ -321,7 +321,7 @@ export const changeMailbox = operation({
         people.assignMailbox(tx, id, owner === null ? null : ownerNamed(people, workspaceId, owner));
       }
       if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
-      if (expiresAt !== undefined) people.setExpiry(tx, id, expiryBy(context, changer, expiresAt));
+      if (expiresAt !== undefined) people.setExpiry(tx, id, expiryBy(context, changer, expiresAt), changer.keyId);
       if (pausedReason === null) people.resumeMailbox(tx, id);
       else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
     }),
@@ -346,7 +346,7 @@ export const removeMailbox = operation({
     const answer = act((tx, { workspaceId }) => {
       people.mailboxIn(workspaceId, id);
       if (keyId === undefined) people.beginRemoval(tx, id);
-      else people.expireMailbox(tx, id);
+      else people.expireMailbox(tx, id, keyId);
       return DONE;
     });
     // A key deletes nothing for good.
