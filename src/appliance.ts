@@ -5,10 +5,10 @@
  */
 import { openIdentity } from "./access/identity.ts";
 import { createAccessNotices } from "./access/notices.ts";
-import { createExpiryNotices } from "./admin/expiry-notices.ts";
 import { createDevelopers, type Developers } from "./admin/developers.ts";
 import { createDomains, createLossNotices, type Domains } from "./admin/domains.ts";
 import { createErasure } from "./admin/erasure.ts";
+import { createExpiryNotices } from "./admin/expiry-notices.ts";
 import { createKeyJournal, type KeyJournal } from "./admin/journal.ts";
 import { createMailAppRecords } from "./admin/mail-apps.ts";
 import { createPublishedPolicy } from "./admin/mta-sts.ts";

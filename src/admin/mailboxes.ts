@@ -5,7 +5,7 @@
  *
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
-import { and, asc, count, eq, inArray, type SQL, sql } from "drizzle-orm";
+import { and, asc, count, eq, getTableColumns, inArray, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
@@ -326,8 +326,10 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   function read(where: SQL | undefined, page?: RowPage): MailboxEntry[] {
     const { id, address, createdAt } = schema.mailboxes;
     const after = page?.after && sql`(${createdAt}, ${id}) > (${page.after.at}, ${page.after.id})`;
+    // Who set its end is for notices and undo.
+    const { endedBy: _, endedAt: __, endToldAt: ___, ...mailbox } = getTableColumns(schema.mailboxes);
     const rows = store.db
-      .select({ mailbox: schema.mailboxes, owner: schema.users.email, usedBytes: schema.mailboxUsage.bytes })
+      .select({ mailbox, owner: schema.users.email, usedBytes: schema.mailboxUsage.bytes })
       .from(schema.mailboxes)
       .leftJoin(schema.users, eq(schema.users.id, schema.mailboxes.ownerId))
       .leftJoin(schema.mailboxUsage, eq(schema.mailboxUsage.mailboxId, id))
