@@ -20,15 +20,19 @@ export type Read =
   /** Refused: the reply, and its tag if that is known. `ends`: the rest cannot be told from commands, so the connection ends. */
   | { refused: string; tag: string; ends: boolean };
 
+const LF = 0x0a;
 const ANNOUNCED = /(~?)\{(\d{1,10})(\+?)\}$/;
 /** RFC 7888: LITERAL-. */
 const LONGEST_UNASKED = 4_096;
 /** Octets that are allocated for a literal at first. */
 const FIRST_OCTETS = 64 * 1024;
+const MOST_CHUNKS = 64;
 
 export function createLines(limits: LineLimits) {
   let waiting: Buffer[] = [];
   let length = 0;
+  /** Number of those chunks that are known to have no end of a line. */
+  let searched = 0;
   let text = "";
   let literals = new Map<number, Uint8Array>();
   /** Octets of literals so far, but for the large one. */
@@ -37,6 +41,12 @@ export function createLines(limits: LineLimits) {
   /** The literal that comes; undefined within a line. Octets are copied: the client decides how many come at once. */
   let coming: { octets: Buffer; filled: number; size: number; at: number } | undefined;
   let ended = false;
+
+  const empty = (): void => {
+    waiting = [];
+    length = 0;
+    searched = 0;
+  };
 
   const reset = (): void => {
     text = "";
@@ -51,6 +61,7 @@ export function createLines(limits: LineLimits) {
     const rest = all.subarray(count);
     waiting = rest.length > 0 ? [rest] : [];
     length = rest.length;
+    searched = 0;
     return all.subarray(0, count);
   }
 
@@ -59,21 +70,27 @@ export function createLines(limits: LineLimits) {
     reset();
     if (ends) {
       ended = true;
-      waiting = [];
-      length = 0;
+      empty();
     }
     return { refused, tag, ends };
   };
 
   /** The line that has come, or the reason why it cannot be taken. */
   function line(): Read | undefined {
+    while (searched < waiting.length && !waiting[searched]?.includes(LF)) searched++;
+    if (searched === waiting.length && length + text.length + kept <= limits.command) {
+      // Many small ones would take more memory than their octets.
+      if (waiting.length > MOST_CHUNKS) {
+        waiting = [Buffer.concat(waiting)];
+        searched = 1;
+      }
+      return undefined;
+    }
     const all = waiting.length === 1 ? (waiting[0] as Buffer) : Buffer.concat(waiting);
-    waiting = length > 0 ? [all] : [];
-    const end = all.indexOf(0x0a);
+    const end = all.indexOf(LF);
     if ((end < 0 ? all.length : end) + text.length + kept > limits.command) {
       return refuse("BAD The command is too long", true);
     }
-    if (end < 0) return undefined;
     const added = take(end + 1)
       .toString("latin1")
       .replace(/\r?\n$/, "");
@@ -140,8 +157,7 @@ export function createLines(limits: LineLimits) {
     refuse: (reason: string): Read => refuse(reason, false),
     /** Forgets what came before TLS began. */
     clear(): void {
-      waiting = [];
-      length = 0;
+      empty();
       reset();
     },
     isEmpty: (): boolean => length === 0,
