@@ -23,7 +23,7 @@ import {
   type RenewalWindow,
 } from "./authority.ts";
 import { type KeyPair, loadPair, problemOf, readPrivately, renewalIdOf, savePair, savePrivately } from "./pair.ts";
-import { afterFailure, asOfNow, renewalTime } from "./schedule.ts";
+import { afterFailure, asOfNow, isPatient, renewalTime } from "./schedule.ts";
 import type { Trouble } from "./source.ts";
 
 const HOUR_MS = 60 * 60_000;
@@ -203,11 +203,13 @@ export function createIssued({
     trouble: (): Trouble | undefined => state.trouble,
     /** When the last order ended, epoch ms; 0 before the first. */
     orderedAt: (): number => state.orderedAt ?? 0,
-    /** The names for an order now: without those that failed lately. */
+    /** The names for an order now: without those that failed lately, unless the renewal can wait for them. */
     wanted(names: readonly string[]): readonly string[] {
+      const now = runtime.now();
+      const waits = held !== undefined && isPatient(held.certificate, now);
       // Absolute differences, since the clock may have been set back.
-      const isLeftOut = (name: string) => Math.abs(runtime.now() - (leftOut.get(name) ?? 0)) < LEFT_OUT_MS;
-      return names.filter((name) => name === required || !isLeftOut(name));
+      const isLeftOut = (name: string) => Math.abs(now - (leftOut.get(name) ?? 0)) < LEFT_OUT_MS;
+      return names.filter((name) => name === required || !isLeftOut(name) || (waits && covers(name)));
     },
     /** When to order for these names next, epoch ms. `isStale`: the certificate must be replaced at once. */
     nextOrderAt: (names: readonly string[], isStale = false): number =>

@@ -31,6 +31,16 @@ export function renewalTime(certificate: X509Certificate, suggested: RenewalWind
   return from + (until - from) * (2 / 3 + chance / 20);
 }
 
+/**
+ * Tells whether a renewal still waits for a name that fails, since the certificate is good for it: between half of its
+ * life and the latest renewal. An earlier one is urgent, as after a revocation.
+ */
+export function isPatient({ validFromDate, validToDate }: X509Certificate, now: number): boolean {
+  const [from, until] = [validFromDate.getTime(), validToDate.getTime()];
+  const age = (now - from) / (until - from);
+  return age >= 0.5 && age < LATEST;
+}
+
 /** Adds a failure. `chance`: 0 to 1. `askedFor`: the earliest time that the authority allows. */
 export function afterFailure(
   last: Trouble | undefined,

@@ -166,6 +166,31 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
     expect(namesIn(current())).toHaveLength(4);
   }, 120_000);
 
+  test("a renewal waits for a name that fails and that the certificate is good for, up to four fifths of its life", async () => {
+    const names = { [HOST]: HERE, "app.example.test": HERE };
+    const pebble = await startPebble(names, { env: { PEBBLE_AUTHZREUSE: "0" } });
+    const at = place(pebble);
+    pebble.askAt(at.origin);
+    const { look, current, seen, trouble } = await at.open(["app.example.test"]);
+    await look();
+    const { validFromDate, validToDate } = certificateOf(current());
+    const ageTo = (age: number) =>
+      at.runtime.advanceTo(validFromDate.getTime() + (validToDate.getTime() - validFromDate.getTime()) * age);
+    delete pebble.zone["app.example.test"];
+    ageTo(0.75);
+    for (let failures = 1; failures <= 3; failures++) {
+      await look();
+      expect([trouble()?.failures, seen.length]).toEqual([failures, 1]);
+      at.runtime.advanceTo(trouble()?.retryAt ?? 0);
+    }
+    // What the last attempt left out stays so for a day.
+    ageTo(0.8);
+    await look();
+    at.runtime.advanceTo(trouble()?.retryAt ?? 0);
+    await look();
+    expect([seen.length, namesIn(current())]).toEqual([2, [`DNS:${HOST}`]]);
+  }, 120_000);
+
   test("a failed proof is reported and retried after growing waits, restarts included, until it succeeds", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
