@@ -375,6 +375,9 @@ export function createAppliance(
           }),
         };
 
+        const mostConnections = shares.http;
+        const pools = createPools({ mostConnections, runtime });
+        registerPools(metrics, pools);
         const reads = createReadJournal(base);
         if (!following) backends.push({ stop: reads.flush });
         const imap = createImap({
@@ -386,6 +389,7 @@ export function createAppliance(
           parser: mailFlow.parser,
           hostname,
           mostConnections: shares.imap,
+          appended: pools.appended,
         });
         if (servesImap(config)) {
           metrics.gauge("mailroom_imap_connections", "Open IMAP connections, and how many there may be", () => [
@@ -410,9 +414,6 @@ export function createAppliance(
         const imapAddress = await startImap("MAILROOM_IMAP", config.imap, false);
         const imapsAddress = await startImap("MAILROOM_IMAPS", config.imaps, true);
 
-        const mostConnections = shares.http;
-        const pools = createPools({ mostConnections, runtime });
-        registerPools(metrics, pools);
         const oauth = createOAuth({ ...base, baseUrl });
         const idempotency = createIdempotency(base);
         const administration = {

@@ -1,4 +1,4 @@
-/** What requests of all workspaces share while they are under way (rules: Shares): places of those that wait, streams, uploads, bytes of bodies and answers. */
+/** What requests of all workspaces share while they are under way (rules: Shares): places of those that wait, streams, uploads, bytes of bodies, of messages that mail apps append, and of answers. */
 import { AppError, unavailable } from "../base/errors.ts";
 import { memoryLimit, mostLargeBytes } from "../base/memory.ts";
 import type { Metrics } from "../base/metrics.ts";
@@ -18,6 +18,8 @@ const MOST_UPLOADS_OF_PERSON = 12;
 /** Bytes of JSON. While a body is read, checked and composed, it takes about five times its size. */
 const MOST_BODIES = 64 * MB;
 const MOST_BODIES_OF_PERSON = 24 * MB;
+/** Of the bytes of messages that mail apps append, a person has one part in so many. */
+const APPENDING_AT_ONCE = 4;
 
 /** Counts `amount` more as under way. @throws AppError rate_limited, server_error with status 503 */
 export type Count = (amount: number) => void;
@@ -65,6 +67,7 @@ export function createPools({
     waits: shares(Math.min(MOST_WAITING, Math.floor(mostConnections / 4)), { mostOfKey: MOST_WAITING_OF_KEY }),
     streams: shares(Math.min(MOST_STREAMS, Math.floor(mostConnections / 2)), { mostOfPerson: MOST_STREAMS_OF_PERSON }),
     uploads: createBudget(shares(MOST_UPLOADS, { mostOfPerson: MOST_UPLOADS_OF_PERSON }), "uploads"),
+    appended: shares(mostLargeBytes(), { mostOfPerson: mostLargeBytes() / APPENDING_AT_ONCE }),
     bodies: createBudget(
       shares(Math.min(MOST_BODIES, mostLargeBytes()), { mostOfPerson: MOST_BODIES_OF_PERSON }),
       "large requests",
@@ -74,13 +77,14 @@ export function createPools({
 
 /** Registers what is held of each pool, and how often there was no room. */
 export function registerPools(metrics: Pick<Metrics, "gauge" | "counted">, pools: Pools): void {
-  const { answers, waits, streams, uploads, bodies } = pools;
+  const { answers, waits, streams, uploads, bodies, appended } = pools;
   const all = Object.entries({
     answers: answers.shares,
     waits,
     streams,
     uploads: uploads.shares,
     bodies: bodies.shares,
+    appended,
   });
   metrics.gauge(
     "mailroom_shared",

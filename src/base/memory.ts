@@ -45,10 +45,9 @@ export async function collected(): Promise<void> {
 export type Room = ReturnType<typeof createRoom>;
 
 /**
- * Lets messages of more than `small` bytes into memory in the order in which they ask, `most` bytes at once; one alone may have
- * more.
+ * Lets large messages into memory in the order in which they ask, `most` bytes at once; one alone may have more.
  */
-export function createRoom(most = mostLargeBytes(), small = LARGE_BYTES) {
+export function createRoom(most = mostLargeBytes()) {
   const waiting: { bytes: number; admit(): void }[] = [];
   let taken = 0;
 
@@ -63,7 +62,7 @@ export function createRoom(most = mostLargeBytes(), small = LARGE_BYTES) {
   return {
     /** Resolves once there is room, at once for a small message. The result gives the room back. */
     async enter(bytes: number): Promise<() => void> {
-      if (bytes <= small) return () => {};
+      if (bytes <= LARGE_BYTES) return () => {};
       await new Promise<void>((resolve) => {
         waiting.push({ bytes, admit: resolve });
         admit();
@@ -71,7 +70,7 @@ export function createRoom(most = mostLargeBytes(), small = LARGE_BYTES) {
       return () => {
         taken -= bytes;
         admit();
-        if (bytes > LARGE_BYTES) collectSoon();
+        collectSoon();
       };
     },
   };

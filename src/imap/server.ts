@@ -10,10 +10,11 @@ import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { SignInSources } from "../access/sign-in-sources.ts";
 import { AppError } from "../base/errors.ts";
-import { createRoom, mostLargeBytes, type Room } from "../base/memory.ts";
+import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import type { Meters } from "../base/metrics.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import type { Shares } from "../base/shares.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
 import { type Certificates, tlsOptions } from "../tls/certificates.ts";
@@ -70,8 +71,6 @@ const LEAST_OCTETS = 65_536;
 const PACE_MS = 3 * 60_000;
 /** How long a client waits for room for a message. */
 const ROOM_MS = 60_000;
-/** Of the memory for messages that are appended, a person has one part in so many. */
-const PERSONS_AT_ONCE = 4;
 /** Refused commands in a row. */
 const MOST_REFUSED = { stranger: 5, person: 100 };
 /** Changes are looked for once in this time. */
@@ -100,12 +99,15 @@ export function createImap({
   meters,
   mostConnections,
   signInSources,
+  appended,
   ...parts
 }: ImapParts & {
   hostname: string;
   meters: ImapMeters;
   mostConnections: number;
   signInSources: Pick<SignInSources, "isKnown">;
+  /** Bytes of messages that are appended. */
+  appended: Pick<Shares, "wait">;
 }) {
   const { options, runtime, log } = parts;
   const connections = new Set<ReturnType<typeof serve>>();
@@ -117,8 +119,6 @@ export function createImap({
   /** Called when the last connection has ended. */
   let ended = (): void => {};
   const idlers = new Set<() => void>();
-  const room = createRoom(mostLargeBytes(), 0);
-  const roomsOfPersons = new Map<string, Room>();
   let isLooking = false;
 
   /** Tells whether limits for strangers leave out a client. */
@@ -141,18 +141,6 @@ export function createImap({
     const longest = [...waiting].find((one) => one.isStranger()) ?? (isTaken ? undefined : [...waiting][0]);
     longest?.dismiss();
     return longest ? undefined : "total";
-  }
-
-  /** Resolves once there is memory for a message that a person appends. The result gives it back. */
-  async function enter(userId: string, octets: number): Promise<() => void> {
-    const own = roomsOfPersons.get(userId) ?? createRoom(mostLargeBytes() / PERSONS_AT_ONCE, 0);
-    roomsOfPersons.set(userId, own);
-    const leaveOwn = await own.enter(octets);
-    const leave = await room.enter(octets);
-    return () => {
-      leave();
-      leaveOwn();
-    };
   }
 
   /** Wakes those that wait for changes, soon. */
@@ -296,10 +284,12 @@ export function createImap({
     const since = runtime.now();
     let received = 0;
     let isLeaving = false;
+    const closed = new AbortController();
     let cancelEnd = (): void => {};
 
     function end(): void {
       isOver = true;
+      closed.abort();
       cancelSilence();
       cancelEnd();
       arrived.resolve();
@@ -463,15 +453,15 @@ export function createImap({
       return false;
     }
 
-    /** Waits for room for a message; the result gives it back. Undefined if that takes too long. */
+    /** Waits for room for a message; the result gives it back. Undefined if that takes too long, or the client leaves. */
     async function roomFor(octets: number): Promise<(() => void) | undefined> {
-      const entering = enter(session.who?.caller.userId ?? "", octets);
-      const late = Promise.withResolvers<undefined>();
-      const cancel = runtime.setTimer(() => late.resolve(undefined), ROOM_MS);
-      const leave = await Promise.race([entering, late.promise]);
-      cancel();
-      if (!leave) void entering.then((leaveLate) => leaveLate());
-      return leave;
+      const who = session.who?.caller ?? { workspaceId: "", userId: source };
+      const held = await appended.wait(who, octets, ROOM_MS, closed.signal);
+      if (!held) return undefined;
+      return () => {
+        held.release();
+        if (octets > LARGE_BYTES) collectSoon();
+      };
     }
 
     /** Ends the session if a message comes too slowly. */

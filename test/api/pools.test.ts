@@ -9,12 +9,20 @@ import { fakeRuntime } from "../harness/runtime.ts";
 const MB = 1024 * 1024;
 
 const pools = () => createPools({ mostConnections: 1_000, mostUnread: 128 * MB, runtime: fakeRuntime() });
-const sharesOf = ({ answers, waits, streams, uploads, bodies }: ReturnType<typeof pools>): Record<string, Shares> => ({
+const sharesOf = ({
+  answers,
+  waits,
+  streams,
+  uploads,
+  bodies,
+  appended,
+}: ReturnType<typeof pools>): Record<string, Shares> => ({
   answers: answers.shares,
   waits,
   streams,
   uploads: uploads.shares,
   bodies: bodies.shares,
+  appended,
 });
 
 /** Takes as much as there is with every key of a person. */
@@ -31,6 +39,7 @@ describe.each([
   ["streams", 1],
   ["uploads", 1],
   ["bodies", MB],
+  ["appended", MB],
 ])("%s", (name, amount) => {
   const start = () => sharesOf(pools())[name] as Shares;
 

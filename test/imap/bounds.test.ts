@@ -1,6 +1,7 @@
 /** What a client costs at most: time before it signs in, memory for what it appends and for what it does not read. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { connect as connectTls, type TLSSocket } from "node:tls";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { mostLargeBytes } from "../../src/base/memory.ts";
 import { type ImapAccount, imapStranger } from "../harness/imap-client.ts";
 import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
@@ -100,9 +101,19 @@ test("messages that a person appends wait for room, and are refused after a minu
   await fill(mostLargeBytes() / 4, () => client());
 });
 
-test("all persons together have a part of the memory", async () => {
-  await fill(mostLargeBytes(), (n) => client(world.member(`Person${n}`)));
+test("all persons of a workspace together have a part of the memory, and leave some to another workspace", async () => {
+  await fill((mostLargeBytes() * 3) / 4 - 1_000, (n) => client(world.member(`Person${n}`)));
   await expectRefused(await client());
+  const { store, people, domains, developers } = world.app.appliance;
+  const keys = await makeDkimKeys();
+  const other = store.transact((tx) => {
+    const { id: workspaceId } = people.addWorkspace(tx, "Other");
+    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", keys).id);
+    const bob = { workspaceId, email: "bob@other.test", name: "Bob", role: "owner", ownMailbox: true } as const;
+    const { userId } = people.addUser(tx, bob);
+    return { email: bob.email, key: developers.createKey(tx, { userId, name: "K", scopes: ["read", "write"] }).key };
+  });
+  await fill(mostLargeBytes() / 8, () => client(other));
 });
 
 test("a message that comes too slowly ends the session", async () => {
