@@ -26,6 +26,7 @@ const SISIMAI = "sisimai/set-of-emails/maildir/";
 
 const HIDDEN = "words that are clipped or moved out of the window, which a script of its page can read";
 const CHARSET = "octets that are not of the charset they claim: we read them in the one they are of";
+const UNKNOWN_CHARSET = "a charset that it does not know";
 const NOT_ENCODED = "its octets are not of the encoding they claim: we keep them as they are";
 const OTHER_FORM = "an alternative in a form that is not shown (rules: Forms of mail)";
 const FALSE_NAME = "its name contains another address (rules: Address fields)";
@@ -36,6 +37,16 @@ const OWN_NAME = "the attached message has a file name of its own, which it leav
 
 /** What Thunderbird shows and we do not, by message and place, with the reason. */
 const EXCEPTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "alternative plain enriched": { text: OTHER_FORM },
+  "body 8859-1 label on utf8": { text: CHARSET },
+  "body us-ascii with utf8": { text: CHARSET },
+  "body hz": { text: UNKNOWN_CHARSET },
+  "body iso-2022-kr": { text: UNKNOWN_CHARSET },
+  "filename path": { content: "of a path the last piece is the name" },
+  "html disposition inline named": { content: "a text that is all of the message is shown, and not listed, too" },
+  "name raw latin1": { content: CHARSET },
+  "name slash": { content: "no system has files with a slash in their names" },
+  "subject no padding": { subject: UNPADDED },
   salesforce: { text: HIDDEN },
   receipt: { text: HIDDEN },
   [`${STALWART}malformed/019.eml`]: { text: "a header that is cut in the middle: it shows a piece of a field's name" },
@@ -141,7 +152,7 @@ async function lackingIn(window: MessageWindow, shown: ShownMessage, bytes: Uint
   if (shown.images > face.images) lacking.set("images", `${shown.images}, here ${face.images}`);
   for (const { name, contentType, content } of shown.files) {
     // Names that Thunderbird makes up.
-    const isMadeUp = /^(?:ForwardedMessage\.eml|Part [\d.]+)$/.test(name);
+    const isMadeUp = /^(?:ForwardedMessage\.eml|Part [\d.]+|)$/.test(name);
     // Messages are named by their subjects, which it cuts.
     const isMessage = contentType === "message/rfc822";
     const alike = files.filter(

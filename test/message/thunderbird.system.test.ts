@@ -3,6 +3,7 @@ import { composeMessage } from "../../src/message/compose.ts";
 import { CORPORA, type CorpusFile, corpusFiles, corpusNote } from "../harness/corpus.ts";
 import { MAIL_TEMPLATES } from "../harness/mail-templates.ts";
 import { describeBeside } from "./beside-thunderbird.ts";
+import { FORMS_OF_MAIL } from "./forms-of-mail.ts";
 import { OTHER_MAIL, SIGN_IN_MAIL } from "./transactional-mail.ts";
 
 const mailOf = (name: string, subject: string, html: string, text: string): CorpusFile => ({
@@ -21,5 +22,6 @@ const isSome = ({ name }: CorpusFile, index: number) => !name.startsWith("sisima
 
 describeBeside({
   "mail of services and templates": layouts,
+  "forms of mail": FORMS_OF_MAIL,
   ...Object.fromEntries(CORPORA.map((folder) => [`${folder}${corpusNote}`, corpusFiles(folder).filter(isSome)])),
 });
