@@ -146,19 +146,21 @@ export async function openMessageWindow({ run }: Pick<Thunderbird, "run">, path:
       const shown = (await run(
         `${UNTIL}${READER}
          const before = pane.contentDocument;
-         reader.displayMessage(args[0]);
          // Before it is laid out, hidden text counts as shown. Some pages never load whole.
-         const isShown = (document) => document !== before && document?.body &&
+         const isShown = (document) => reader.msgLoaded && document !== before && document?.body &&
            (document.body.getClientRects().length > 0 || document.readyState === "complete");
-         await until(() => reader.msgLoaded && isShown(pane.contentDocument));
+         do reader.displayMessage(args[0]);
+         while (!(await until(() => isShown(pane.contentDocument), RETRY_MS)));
          const { currentHeaderData: fields, currentAttachments } = reader;
          const { NetUtil } = ChromeUtils.importESModule("resource://gre/modules/NetUtil.sys.mjs");
          const { MailServices } = ChromeUtils.importESModule("resource:///modules/MailServices.sys.mjs");
          const addresses = (field) => MailServices.headerParser.parseEncodedHeaderW(fields[field]?.headerValue ?? "")
            .map(({ name, email }) => ({ name, email }));
-         const read = (uri) => new Promise((done, fail) => NetUtil.asyncFetch({ uri, loadUsingSystemPrincipal: true },
+         const fetched = (uri) => new Promise((done, fail) => NetUtil.asyncFetch({ uri, loadUsingSystemPrincipal: true },
            (stream, status) => Components.isSuccessCode(status)
              ? done(btoa(NetUtil.readInputStreamToString(stream, stream.available()))) : fail(new Error(uri + ": " + status))));
+         const late = () => new Promise((done) => setTimeout(done, RETRY_MS));
+         const read = async (uri) => (await Promise.race([fetched(uri), late()])) ?? (await read(uri));
          const files = [];
          for (const { name, contentType, size, url } of [...currentAttachments]) {
            const isRead = size > 0 && !contentType.startsWith("message/");
@@ -202,7 +204,13 @@ export async function openMessageWindow({ run }: Pick<Thunderbird, "run">, path:
 }
 
 const uriOf = (path: string): string => `${pathToFileURL(path)}?type=application/x-message-display`;
-const UNTIL = `const until = async (holds) => { while (!holds()) await new Promise((next) => setTimeout(next, 1)); };`;
+/** Once in thousands of times it drops what it was asked to load: after `RETRY_MS` it is asked again. */
+const UNTIL = `const RETRY_MS = 15_000;
+  const until = async (holds, most = Infinity) => {
+    for (const begin = Date.now(); !holds(); await new Promise((next) => setTimeout(next, 1)))
+      if (Date.now() - begin > most) return false;
+    return true;
+  };`;
 const READER = `const win = Services.wm.getMostRecentWindow("mail:messageWindow");
   const reader = win.messageBrowser.contentWindow;
   const pane = reader.document.getElementById("messagepane");`;

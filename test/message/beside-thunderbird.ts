@@ -179,8 +179,9 @@ export function describeBeside(tests: Readonly<Record<string, readonly CorpusFil
     const folder = temporaryFolder();
     let client: Thunderbird;
     let window: MessageWindow;
+    let count = 0;
     const fileOf = (bytes: Uint8Array): string => {
-      const path = join(folder, "message.eml");
+      const path = join(folder, `${++count}.eml`);
       writeFileSync(path, bytes);
       return path;
     };
