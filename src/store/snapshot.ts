@@ -63,13 +63,30 @@ function openLive(folder: string): Database {
   return db;
 }
 
+const tablesWithBlobs = (db: Database): string[] =>
+  (
+    db
+      .query(
+        "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND c.name = 'blob'",
+      )
+      .values() as [string][]
+  ).map(([table]) => table);
+
+/** Up to `most` names of blobs in the rows of a database, distinct and sorted, from `from` on. */
+export function blobNamesFrom(db: Database, from: string, most: number): string[] {
+  const each = tablesWithBlobs(db).map(
+    (table) => `SELECT * FROM (SELECT DISTINCT blob FROM "${table}" WHERE blob >= ?1 ORDER BY blob LIMIT ?2)`,
+  );
+  if (each.length === 0) return [];
+  const rows = db.query<{ blob: string }, [string, number]>(`${each.join(" UNION ")} ORDER BY blob LIMIT ?2`);
+  return rows.all(from, most).map(({ blob }) => blob);
+}
+
 /** Names of the blobs in the rows of a database, of any version, distinct and sorted. */
 export function* blobNames(db: Database): Generator<string> {
-  const tables = db
-    .query("SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND c.name = 'blob'")
-    .values() as [string][];
+  const tables = tablesWithBlobs(db);
   if (tables.length === 0) return;
-  const each = tables.map(([table]) => `SELECT blob FROM "${table}" WHERE blob IS NOT NULL`);
+  const each = tables.map((table) => `SELECT blob FROM "${table}" WHERE blob IS NOT NULL`);
   const rows = db.query(`${each.join(" UNION ")} ORDER BY blob`).iterate() as Iterable<{ blob: string }>;
   for (const { blob } of rows) yield blob;
 }

@@ -420,7 +420,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     const lost = [flipped, short, empty].sort();
     const look = () => examine({ ...appliance, system: operatingSystem, serving: true }, { bytes: checkBlobBytes });
     expect(await look()).toMatchObject([
-      { state: "bad", detail: `4 of 4 were read; damaged: ${lost.join(", ")}`, todo: expect.stringContaining("blobs") },
+      { state: "bad", detail: `all 4 were read; damaged: ${lost.join(", ")}`, todo: expect.stringContaining("blobs") },
     ]);
     for (const moved of [1, 0]) {
       const said = await terminal.say("blobs", "move", "--to", "files", "--json");
@@ -431,7 +431,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
 
     expect((await deliver(withFiles("again", ...texts))).code).toBe(250);
     expect((await statuses()).map(([status]) => status)).toEqual([200, 200, 200, 200]);
-    expect(await look()).toMatchObject([{ state: "ok", detail: "4 of 4 were read, and are whole" }]);
+    expect(await look()).toMatchObject([{ state: "ok", detail: "all 4 were read, and are whole" }]);
     expect(await terminal.ask("blobs", "move", "--to", "files")).toMatchObject({ to: "files", moved: 0 });
     expect((await openTerminal({ data: terminal.data }).say("settings", "list")).exitCode).toBe(0);
   }, 120_000);

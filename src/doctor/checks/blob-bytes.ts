@@ -3,7 +3,7 @@
  * differs from day to day, so that the daily examination gets around.
  */
 import { isUnavailable } from "../../base/errors.ts";
-import { blobNames } from "../../store/snapshot.ts";
+import { blobNamesFrom } from "../../store/snapshot.ts";
 import { isDamage } from "../../store/sound.ts";
 import type { Check } from "../check.ts";
 
@@ -15,17 +15,39 @@ const DAY_MS = 24 * 3_600_000;
 /** Its multiples, each without its whole part, cover an interval evenly. */
 const GOLDEN = 0.6180339887;
 const MOST_NAMED = 10;
+/** Names that are read from the database at once. */
+const PAGE = 500;
+
+/** Names are in hex. */
+const AFTER_ALL = "g";
+
+/** What is read first on a day, in the form of a name's beginning. */
+const firstOf = (day: number): string =>
+  Math.floor(((day * GOLDEN) % 1) * 2 ** 32)
+    .toString(16)
+    .padStart(8, "0");
 
 export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runtime }) => {
-  const all = [...blobNames(db.$client)];
-  if (all.length === 0) return [];
+  const { $client } = db;
   const startedAt = runtime.now();
-  const first = Math.floor(((((startedAt / DAY_MS) | 0) * GOLDEN) % 1) * all.length);
-  const left = [...all.slice(first), ...all.slice(0, first)].values();
   const until = startedAt + (remote ? S3_MS : DISK_MS);
   const [damaged, missing]: [string[], string[]] = [[], []];
   let read = 0;
   let fault: unknown;
+  let isAll = false;
+
+  /** All names, a page at a time, from the day's on. */
+  function* names(): Generator<string> {
+    const first = firstOf(Math.floor(startedAt / DAY_MS));
+    for (const [begin, end] of [[first, AFTER_ALL] as const, ["", first] as const]) {
+      for (let from: string = begin, page = [from]; page.length > 0; from = `${page.at(-1)}.`) {
+        page = blobNamesFrom($client, from, PAGE).filter((name) => name < end);
+        yield* page;
+      }
+    }
+    isAll = true;
+  }
+  const left = names();
 
   async function some(): Promise<void> {
     for (const name of left) {
@@ -43,14 +65,15 @@ export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runt
   await Promise.all(Array.from({ length: AT_ONCE }, some));
   if (fault !== undefined && !isUnavailable(fault)) throw fault;
 
+  if (isAll && read + damaged.length === 0 && fault === undefined) return [];
   // A message may have been deleted meanwhile.
-  const named = new Set(blobNames(db.$client));
+  const isNamed = (name: string): boolean => blobNamesFrom($client, name, 1)[0] === name;
   const found = Object.entries({ damaged, missing })
-    .map(([what, names]) => [what, names.filter((name) => named.has(name)).sort()] as const)
+    .map(([what, names]) => [what, names.filter(isNamed).sort()] as const)
     .filter(([, names]) => names.length > 0)
     .map(([what, names]) => `${what}: ${listed(names)}`);
   const base = { id: "blob-bytes", name: "Files of mail" } as const;
-  const looked = `${read + damaged.length} of ${all.length} were read`;
+  const looked = `${isAll ? "all " : ""}${read + damaged.length} were read${isAll ? "" : " today"}`;
   if (found.length > 0) {
     const todo = remote ? `${IN_S3} ${TODO}` : TODO;
     return [{ ...base, state: "bad", detail: [looked, ...found].join("; "), todo }];
