@@ -54,9 +54,12 @@ const statements = prepared((db) => ({
   sent: db.$client.prepare<{ seq: number }, [mailboxId: string, messageId: string]>(
     "SELECT seq FROM messages WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' ORDER BY seq LIMIT 1",
   ),
-  appended: db.$client.prepare<{ seq: number; threadSeq: number }, [string, string, sentBy: string, since: number]>(
+  appended: db.$client.prepare<
+    { seq: number; threadSeq: number },
+    [mailboxId: string, messageId: string, sentBy: string, since: number, byKey: 0 | 1]
+  >(
     `SELECT seq, thread_seq AS threadSeq FROM messages
-     WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' AND folder = 'sent' AND sent_by = ? AND filed_at > ?
+     WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' AND folder = 'sent' AND sent_by = ? AND filed_at > ? AND by_key >= ?
        AND NOT EXISTS (SELECT 1 FROM outbound_messages WHERE outbound_messages.id = messages.id)`,
   ),
   thread: db
@@ -181,6 +184,8 @@ export interface Sending {
   mailboxId: string;
   messageId: string | undefined;
   sentBy: string;
+  /** A key sends it, which removes nothing that a person appended. */
+  byKey: boolean;
   /** Epoch ms. */
   now: number;
 }
@@ -189,9 +194,10 @@ export interface Sending {
 const APPENDED_MS = 3_600_000;
 
 /** Removes the copy of a message that an app has appended just before it sends it. */
-export function dropAppended(tx: Tx, { mailboxId, messageId, sentBy, now }: Sending): void {
+export function dropAppended(tx: Tx, { mailboxId, messageId, sentBy, byKey, now }: Sending): void {
   if (messageId === undefined) return;
-  for (const { seq, threadSeq } of statements(tx).appended.all(mailboxId, messageId, sentBy, now - APPENDED_MS)) {
+  const { appended } = statements(tx);
+  for (const { seq, threadSeq } of appended.all(mailboxId, messageId, sentBy, now - APPENDED_MS, byKey ? 1 : 0)) {
     const thread = statements(tx).thread.get({ seq: threadSeq });
     if (thread) deleteMessages(tx, thread, [seq]);
   }

@@ -187,7 +187,9 @@ export async function submitMessage(
       (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
     requireAllowed(parts, tx, outgoingOf(submission), now, { isHeld: reason !== undefined });
     requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
-    mail.dropAppended(tx, { mailboxId: mailbox.id, messageId: message.messageId, sentBy: caller.userId, now });
+    const { userId: sentBy, keyId } = caller;
+    const copies = { mailboxId: mailbox.id, messageId: message.messageId, sentBy, byKey: keyId !== undefined, now };
+    mail.dropAppended(tx, copies);
     const accepted =
       reason === undefined
         ? fileSent(parts, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent

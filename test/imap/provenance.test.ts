@@ -204,3 +204,17 @@ async function uidsIn(subject: string): Promise<number[]> {
   await person.say("EXAMINE INBOX");
   return uidsOf(person, subject);
 }
+
+test("a key that sends removes no copy in Sent that a person appended, whatever its Message-ID", async () => {
+  const copyOf = (text: string) =>
+    `From: ${ALICE}\r\nTo: ben@remote.example\r\nSubject: ${text}\r\nMessage-ID: <contract@example.test>\r\n\r\n${text}\r\n`;
+  const { host, port } = world.app.submissions;
+  const wide = keyWith({});
+  const auth = { user: ALICE, pass: wide };
+  const transport = createTransport({ host, port, secure: true, tls: { rejectUnauthorized: false }, auth });
+  await append(person, "Sent", copyOf("What Alice agreed to"));
+  await transport.sendMail({ envelope: { from: ALICE, to: "ben@remote.example" }, raw: copyOf("Something else") });
+  transport.close();
+  const sent = () => world.mail(person).then(({ Sent = [] }) => [...Sent].sort());
+  expect(await sent()).toEqual(["Something else", "What Alice agreed to"]);
+});
