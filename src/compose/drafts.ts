@@ -181,6 +181,30 @@ export function createDrafts(
     return chosen.mailbox.address;
   }
 
+  /** What a person wrote last, before a key replaces it: nothing that a key wrote is kept. */
+  async function formerVersion(
+    caller: Caller,
+    draft: Draft,
+  ): Promise<{ message: Outgoing; prepared: PreparedMessage } | undefined> {
+    if (draft.writtenBy !== undefined) return undefined;
+    const message = writing.stored(caller, draft);
+    const { files: _, ...composition } = message.composition;
+    return { message, prepared: await prepareDraft(parts, message.mailbox.id, composition) };
+  }
+
+  /** Puts that version into trash, where people find it and undo takes it from (rules: What a key cannot delete). */
+  function keepFormer(
+    tx: Tx,
+    caller: Caller,
+    { unfinished, answers, agent, attachments }: Draft,
+    { message, prepared }: { message: Outgoing; prepared: PreparedMessage },
+  ): void {
+    const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
+    const { keyId: _, ...person } = caller;
+    const id = writing.begin(tx, person, message, prepared, more, attachments.map(storedFile));
+    mailbox.drafts.trash(tx, caller, id);
+  }
+
   const writing = {
     compose,
     addressFor,
@@ -206,7 +230,7 @@ export function createDrafts(
         now: runtime.now(),
         sentBy: caller.userId,
         bcc: addressesIn(recipients, "bcc"),
-        draft: { ...more, ...(agent && { agent }) },
+        draft: { ...more, ...(agent && { agent }), ...(caller.keyId !== undefined && { writtenBy: caller.keyId }) },
       });
       if (files.length > 0) mailbox.drafts.attach(tx, mailbox.drafts.read(caller, threadId), files);
       return threadId;
@@ -270,6 +294,7 @@ export function createDrafts(
       // Without its files, which are stored already.
       const { files: _, ...composition } = message.composition;
       const prepared = await prepareDraft(parts, message.mailbox.id, composition);
+      const former = draft && caller.keyId !== undefined ? await formerVersion(caller, draft) : undefined;
       const from = prepared.from ?? { email: message.from };
       const bcc = addressesIn(message.recipients, "bcc");
       return store.enqueue((tx) => {
@@ -278,13 +303,15 @@ export function createDrafts(
           requireUnchanged(present, revision);
           check?.(present);
         }
+        if (present && former) keepFormer(tx, caller, present, former);
         const kept = files ?? present?.attachments ?? [];
         const size = prepared.size + transmittedSizes(kept);
         requireSize({ size }, options.get("smtp.maxMessageBytes"));
         let id = present?.id ?? "";
         if (present && present.reach.mailbox.id === message.mailbox.id) {
           requireRoom(mailbox.usage(message.mailbox.id), size - present.size, message.mailbox.address);
-          const change = { message: { ...prepared, from }, bcc, unfinished, userId: caller.userId, now: runtime.now() };
+          const { userId, keyId } = caller;
+          const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, now: runtime.now() };
           mailbox.drafts.change(tx, present, change);
           if (files) mailbox.drafts.setFiles(tx, mailbox.drafts.read(caller, id), files);
         } else {
@@ -391,6 +418,7 @@ export function createDrafts(
           requireKeepable(draft, kept.size);
           const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
           mailbox.drafts.attach(tx, draft, [{ ...file, blob, filename: name }]);
+          mailbox.drafts.claim(tx, draft);
           const attached = mailbox.drafts.read(caller, draftId).attachments.at(-1);
           if (!attached) throw new Error("the file that was just attached is not there");
           return attachmentView(attached);
@@ -406,6 +434,7 @@ export function createDrafts(
         const draft = readChangeable(caller, draftId);
         if (!draft.attachments.some(({ id }) => id === attachmentId)) throw notFound("attachment");
         mailbox.drafts.detach(tx, draft, attachmentId);
+        mailbox.drafts.claim(tx, draft);
       });
     },
 

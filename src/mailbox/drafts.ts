@@ -63,6 +63,8 @@ export interface Draft {
   answers?: string;
   /** Set if an API key created it. */
   agent?: DraftAgent;
+  /** Id of the API key that wrote it last; absent where a person did, or it is not known. */
+  writtenBy?: string;
   /** Number of changes so far. */
   revision: number;
   /** Epoch ms. */
@@ -211,6 +213,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string, access: "rea
     headers: body.headers.filter(([name]) => (draft.agent === null ? REFERRING : REFERRING_OR_ADDED).test(name)),
     ...(answers !== null && { answers }),
     ...(draft.agent !== null && { agent: draft.agent }),
+    ...(draft.writtenBy !== null && { writtenBy: draft.writtenBy }),
     revision: draft.revision,
     savedAt: message.filedAt,
     size: message.size,
@@ -282,8 +285,9 @@ export interface DraftChange {
   message: PreparedMessage & { from: EmailAddress };
   bcc: readonly EmailAddress[];
   unfinished: Unfinished;
-  /** The user who changed it. */
+  /** The user who changed it, and the key if one did. */
   userId: string;
+  keyId: string | undefined;
   /** Epoch ms. */
   now: number;
 }
@@ -340,7 +344,7 @@ export function createDraftChanges({
 
   return {
     /** Returns the new revision. */
-    change(tx: Tx, draft: Draft, { message, bcc, unfinished, userId, now }: DraftChange): number {
+    change(tx: Tx, draft: Draft, { message, bcc, unfinished, userId, keyId, now }: DraftChange): number {
       const {
         folder: _,
         nextOrdinal: __,
@@ -388,10 +392,18 @@ export function createDraftChanges({
         .where(eq(messageBodies.messageSeq, draft.seq))
         .run();
       const revision = draft.revision + 1;
-      tx.update(drafts).set({ revision, unfinished, refusal: null }).where(eq(drafts.messageSeq, draft.seq)).run();
+      tx.update(drafts)
+        .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null })
+        .where(eq(drafts.messageSeq, draft.seq))
+        .run();
       engine.replace(tx, draft.seq, scopeOf(draft), { ...message.index, files });
       addUsage(tx, draft.reach.mailbox.id, size - draft.size);
       return revision;
+    },
+
+    /** Notes that a person has changed something of it. */
+    claim(tx: Tx, draft: Pick<Draft, "seq">): void {
+      tx.update(drafts).set({ writtenBy: null }).where(eq(drafts.messageSeq, draft.seq)).run();
     },
 
     /** Attaches files after the existing ones; returns their ids. */

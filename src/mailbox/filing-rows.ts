@@ -161,6 +161,7 @@ function prepareStatements(db: Db) {
         unfinished: sql.placeholder("unfinished"),
         // Passed as text or null: a JSON column would encode null as text.
         agent: sql`${sql.placeholder("agent")}`,
+        writtenBy: sql.placeholder("writtenBy"),
       })
       .prepare(),
     insertAttachment: db
@@ -228,6 +229,8 @@ export interface NewDraft {
   answers?: string;
   unfinished?: Unfinished;
   agent?: DraftAgent;
+  /** Id of the API key that wrote it. */
+  writtenBy?: string;
 }
 
 /** For a draft without unfinished recipients. */
@@ -379,8 +382,8 @@ function insertMessage(
 
 /** Writes the row that lets a draft be opened and changed. */
 function insertDraft(tx: Tx, { mailboxId, draft = {} }: MessageFacts, messageSeq: number): void {
-  const { answers = null, unfinished = FINISHED, agent } = draft;
-  const given = { answers, unfinished, agent: agent === undefined ? null : JSON.stringify(agent) };
+  const { answers = null, unfinished = FINISHED, agent, writtenBy = null } = draft;
+  const given = { answers, unfinished, agent: agent === undefined ? null : JSON.stringify(agent), writtenBy };
   statements(tx).insertDraft.run({ messageSeq, mailboxId, ...given });
 }
 

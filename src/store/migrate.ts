@@ -61,6 +61,7 @@ import provenance from "./migrations/0055_provenance.sql" with { type: "text" };
 import workspaceLimits from "./migrations/0056_workspace_limits.sql" with { type: "text" };
 import registeredFrom from "./migrations/0057_registered_from.sql" with { type: "text" };
 import endedByKey from "./migrations/0058_ended_by_key.sql" with { type: "text" };
+import draftWriter from "./migrations/0059_draft_writer.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -195,4 +196,5 @@ export const MIGRATIONS: readonly string[] = [
   workspaceLimits,
   registeredFrom,
   endedByKey,
+  draftWriter,
 ];

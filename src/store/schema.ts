@@ -1096,6 +1096,8 @@ export const drafts = sqliteTable(
     refusal: text("refusal"),
     /** API key with which they pressed Send, if it was one. */
     dueKey: text("due_key"),
+    /** API key that wrote it last; null: a person did, or it is not known. */
+    writtenBy: text("written_by"),
   },
   (table) => [
     index("drafts_by_answered").on(table.answers).where(sql`answers IS NOT NULL`),

@@ -1,6 +1,7 @@
 /** Drafts of programs over /api/ext/v1, and sending later (rules: Drafts over the API, Sending later). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Client } from "../../harness/api.ts";
+import { setPassword, signIn } from "../../harness/browser-session.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/ext-world.ts";
 
 interface Draft {
@@ -303,6 +304,51 @@ test("DELETE /drafts/{id} moves it to trash, also one that another key made, and
   const { threadId } = await world.receive(ALICE, "Mail");
   expect((await world.api.delete(`${EXT}/drafts/${threadId}`)).status).toBe(409);
   expect((await world.api.get(`/threads/${threadId}`)).status).toBe(200);
+});
+
+test("PATCH by a key keeps what a person wrote in trash, with its files, and undo brings it back", async () => {
+  await setPassword(world, world.owner.userId);
+  const person = await signIn(world, ALICE);
+  const written = {
+    from: ALICE,
+    to: MAX,
+    bcc: "secret@remote.example",
+    subject: "Mine",
+    text: "What I thought about all night",
+  };
+  const { body: saved } = await person.send<{ draftId: string; revision: number }>("POST", "/drafts", written);
+  const headers = { "content-type": "text/csv", origin: world.http };
+  const upload = { method: "POST", headers, body: "a,b" };
+  expect((await person.fetch(`/drafts/${saved.draftId}/attachments?name=a.csv`, upload)).status).toBe(201);
+  const scopes = ["read", "write", "send"];
+  const made = await world.api.post<{ id: string; key: string }>("/api/admin/v1/keys", { name: "Agent", scopes });
+  const agent = world.apiWith(made.body.key);
+  const changed = await change(
+    saved.draftId,
+    { revision: saved.revision, subject: "Theirs", text: "Buy now", attachments: [] },
+    agent,
+  );
+  expect(changed).toMatchObject({ status: 200, body: { subject: "Theirs", text: "Buy now", attachments: [] } });
+  const listed = async (folder: string) =>
+    (
+      await world.api.get<{ threads: { id: string; subject: string }[] }>(`/threads?folder=${folder}`)
+    ).body.threads.filter(({ subject }) => subject === "Mine" || subject === "Theirs");
+  const [former, ...more] = await listed("trash");
+  expect([former?.subject, more]).toEqual(["Mine", []]);
+  // What the key wrote itself, it may write again.
+  const again = await change(saved.draftId, { revision: changed.body.revision, text: "Buy two" }, agent);
+  expect([again.status, (await listed("trash")).length]).toEqual([200, 1]);
+  // A person's words in it are a person's.
+  const mended = { ...written, revision: again.body.revision, text: "Better not" };
+  const { body: mine } = await person.send<{ revision: number }>("PATCH", `/drafts/${saved.draftId}`, mended);
+  expect((await change(saved.draftId, { revision: mine.revision, text: "Buy three" }, agent)).status).toBe(200);
+  expect(await listed("trash")).toHaveLength(2);
+  const undone = await world.api.post(`/api/admin/v1/keys/${made.body.id}/undo`, { since: "2020-01-01T00:00:00Z" });
+  expect(undone).toMatchObject({ status: 200, body: { threads: 2, leftChanges: 0 } });
+  expect(await listed("trash")).toEqual([]);
+  const back = (await get(former?.id ?? "")).body;
+  expect(back).toMatchObject({ subject: "Mine", text: written.text, bcc: [{ email: "secret@remote.example" }] });
+  expect(back.attachments.map(({ filename }) => filename)).toEqual(["a.csv"]);
 });
 
 describe("POST /drafts/{id}/send", () => {
