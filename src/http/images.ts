@@ -12,6 +12,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Caller } from "../access/caller.ts";
 import { createSlots } from "../access/slowdown.ts";
 import { queryOf } from "../api/request.ts";
+import { memoryLimit } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 
@@ -26,8 +27,10 @@ const MOST_REDIRECTS = 3;
 /** Images at once for one person, so that a slow image server delays nobody else. */
 const AT_ONCE = 6;
 const MOST_WAITING = 500;
-/** Images at once for all, which bounds memory and descriptors. */
-const AT_ONCE_IN_ALL = 20;
+/** Images at once for all, which bounds descriptors; and memory: those at once take a sixteenth of it, four images at least. */
+const MOST_AT_ONCE = 20;
+const atOnceIn = (memory: number): number =>
+  Math.max(4, Math.min(MOST_AT_ONCE, Math.floor(memory / 16 / LARGEST_IMAGE)));
 const MOST_WAITING_IN_ALL = 2_000;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
@@ -78,7 +81,7 @@ export function openImageProxy({
   const client = openHttpClient({ runtime, allow });
   const key = runtime.randomBytes(32);
   const byPerson = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
-  const inAll = createSlots({ atOnce: AT_ONCE_IN_ALL, mostWaiting: MOST_WAITING_IN_ALL });
+  const inAll = createSlots({ atOnce: atOnceIn(memoryLimit()), mostWaiting: MOST_WAITING_IN_ALL });
 
   const signatureOf = ({ userId }: Caller, url: string): Buffer =>
     createHmac("sha256", key).update(`${userId}\n${url}`).digest();
