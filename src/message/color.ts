@@ -6,19 +6,23 @@ export type Color = readonly [red: number, green: number, blue: number, alpha: n
 export const WHITE: Color = [255, 255, 255, 1];
 export const BLACK: Color = [0, 0, 0, 1];
 
-const named = (names: string, color: Color | undefined) => names.split(" ").map((name) => [name, color] as const);
-/** System colours in the light theme, which mail is designed for. Undefined for those that differ between programs. */
-const OF_THE_SYSTEM = new Map([
-  ...named("canvas window field", WHITE),
-  ...named("canvastext windowtext fieldtext buttontext menutext infotext captiontext marktext", BLACK),
-  ...named(
-    "accentcolor accentcolortext activeborder activecaption activetext appworkspace background buttonborder buttonface " +
-      "buttonhighlight buttonshadow currentcolor graytext highlight highlighttext inactiveborder inactivecaption " +
-      "inactivecaptiontext infobackground linktext mark menu scrollbar selecteditem selecteditemtext threeddarkshadow threedface " +
-      "threedhighlight threedlightshadow threedshadow visitedtext windowframe",
-    undefined,
-  ),
-]);
+/** System colours in the light theme, which mail is designed for, as Chromium has them. */
+const OF_THE_SYSTEM: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    "#fff":
+      "canvas window field accentcolortext activecaption appworkspace background highlighttext inactivecaption infobackground menu scrollbar selecteditemtext",
+    "#000":
+      "canvastext windowtext fieldtext buttontext menutext infotext captiontext marktext activeborder buttonborder inactiveborder windowframe threeddarkshadow threedhighlight threedlightshadow threedshadow",
+    "#efefef": "buttonface buttonhighlight buttonshadow threedface",
+    "#808080": "graytext inactivecaptiontext",
+    "#0075ff": "accentcolor",
+    "#f00": "activetext -webkit-activelink",
+    "#0000ee": "linktext -webkit-link",
+    "#551a8b": "visitedtext",
+    "#ff0": "mark",
+    "#1967d2": "selecteditem highlight",
+  }).flatMap(([color, names]) => names.split(" ").map((name) => [name, color] as const)),
+);
 
 /** The colour of an attribute, in any spelling that browsers take for one (HTML §2.3.6). Lower case. */
 export function legacyColor(given: string): string {
@@ -37,13 +41,47 @@ export function legacyColor(given: string): string {
 }
 
 /** Bun also reads a colour with something behind it, which browsers ignore. */
-const ONE_COLOR = /^(?:#[0-9a-f]+|[a-z]+|[a-z-]+\([^()]*\))$/;
+const ONE_COLOR = /^(?:#[0-9a-f]+|-?[a-z-]+|[a-z-]+\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\))$/;
+const WORD = /(?<![\w#-])-?[a-z][a-z-]*(?![\w(-])/g;
+/** A lightness may be a number. Bun reads a percentage alone. */
+const LIGHTNESS = /(?<![\w-])((?:ok)?l(?:ab|ch))\( ?([\d.]+)(?=[ /])/g;
+const BARE_HSL = /(?<![\w-])(hsla?|hwb)\( ?([^\s,()]+) ([\d.]+)%? ([\d.]+)%?(?=[ /)])/g;
 
-/** The colour of a value in lower case; undefined if it depends on the reader's program or on the rest of the page. */
+/** The colour of a value in lower case; undefined if it depends on the rest of the page, or cannot be told. */
 export function parseColor(value: string): Color | undefined | "invalid" {
-  if (OF_THE_SYSTEM.has(value)) return OF_THE_SYSTEM.get(value);
-  const color = ONE_COLOR.test(value) ? Bun.color(value, "[rgba]") : undefined;
-  if (!Array.isArray(color)) return value.includes("(") ? undefined : "invalid";
-  const [red, green, blue, alpha] = color;
+  if (value === "currentcolor") return undefined;
+  const read = ONE_COLOR.test(value) ? Bun.color(plainOf(value), "[rgba]") : undefined;
+  if (!Array.isArray(read)) return value.includes("(") ? undefined : "invalid";
+  const [red, green, blue, alpha] = read;
   return [red, green, blue, alpha / 255];
+}
+
+/** A colour in a form that Bun reads. */
+function plainOf(value: string): string {
+  if (!value.includes("(")) return OF_THE_SYSTEM.get(value) ?? value;
+  const plain = lightOf(value)
+    .replace(WORD, (word) => OF_THE_SYSTEM.get(word) ?? word)
+    .replace(
+      LIGHTNESS,
+      (_, name: string, number: string) => `${name}(${Number(number) * (name.startsWith("ok") ? 100 : 1)}%`,
+    )
+    .replace(BARE_HSL, "$1($2 $3% $4%");
+  return plain.startsWith("color(") ? `color-mix(in srgb,${plain},${plain})` : plain;
+}
+
+/** `light-dark()` in light. */
+function lightOf(value: string): string {
+  const at = value.indexOf("light-dark(");
+  if (at < 0) return value;
+  let depth = 0;
+  let comma = -1;
+  for (let end = at + "light-dark".length; end < value.length; end++) {
+    if (value[end] === "(") depth++;
+    if (value[end] === "," && depth === 1 && comma < 0) comma = end;
+    if (value[end] === ")" && --depth === 0)
+      return comma < 0
+        ? value
+        : lightOf(value.slice(0, at) + value.slice(at + 11, comma).trim() + value.slice(end + 1));
+  }
+  return value;
 }

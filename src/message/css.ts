@@ -109,32 +109,10 @@ function trimmed(tokens: readonly Token[], from: number, to: number): Token[] {
 }
 
 export interface Written {
-  /** Lower case. */
+  /** Lower case; of a custom property as written. */
   property: string;
   value: readonly Token[];
   isImportant: boolean;
-}
-
-/** The declarations between two tokens, in order; what browsers take for none, and rules inside, are left out. */
-export function* declarationsIn(tokens: readonly Token[], from = 0, to = tokens.length): Generator<Written> {
-  for (let at = from; at < to; at++) {
-    while (at < to && tokens[at]?.kind === "space") at++;
-    const start = at;
-    const first = tokens[start];
-    let isRule = first?.kind === "at";
-    for (; at < to && !isMark(tokens[at], ";"); at++) {
-      const isBlock = isMark(tokens[at], "{");
-      if (closingOf(tokens[at] as Token) !== undefined) at = Math.min(endOfBlock(tokens, at), to);
-      // A block makes a rule of what looked like a declaration, except for custom properties, and ends it.
-      if (isBlock && !first?.text.startsWith("--")) {
-        isRule = true;
-        break;
-      }
-    }
-    if (isRule) continue;
-    const declaration = readDeclaration(trimmed(tokens, start, Math.min(at, to)));
-    if (declaration !== undefined) yield declaration;
-  }
 }
 
 function readDeclaration(tokens: readonly Token[]): Written | undefined {
@@ -152,59 +130,90 @@ function readDeclaration(tokens: readonly Token[]): Written | undefined {
     }
   }
   if (value.length === 0) return undefined;
-  return { property: nameIn(name).toLowerCase(), value, isImportant };
+  const property = nameIn(name);
+  return { property: property.startsWith("--") ? property : property.toLowerCase(), value, isImportant };
 }
 
-/** A rule with declarations. */
-export interface Rule {
-  /** What stands before its block. */
-  prelude: readonly Token[];
-  /** The offsets of its declarations. */
-  from: number;
-  to: number;
-  /** The at-rules around it, outermost first: name in lower case and prelude. */
-  around: readonly AtRule[];
-}
+/** What stands in a sheet or a block, in order. */
+export type Item =
+  | { kind: "declarations"; declarations: Written[] }
+  /** `prelude`: its selectors. */
+  | { kind: "rule"; prelude: readonly Token[]; items: readonly Item[] }
+  /** `name`: lower case. `items`: undefined for a statement, which has no block. */
+  | { kind: "at"; name: string; prelude: readonly Token[]; items: readonly Item[] | undefined };
 
-export interface AtRule {
-  name: string;
-  prelude: readonly Token[];
-}
-
-/** At-rules inside each other; a sheet that goes deeper is an attack. */
+/** Blocks inside each other; a sheet that goes deeper is an attack. */
 const MAX_AROUND = 20;
+const NO_NAMES: ReadonlySet<string> = new Set();
 
-/** The rules with declarations, also those in at-rules that `enters`, in order. @throws OverBudget */
-export function* rulesIn(tokens: readonly Token[], enters: ReadonlySet<string>): Generator<Rule> {
-  const around: AtRule[] = [];
-  let start = 0;
-  for (let at = 0; at < tokens.length; at++) {
-    const token = tokens[at] as Token;
-    if (at === start && (token.kind === "space" || token.kind === "ignored")) {
-      start = at + 1;
-    } else if (isMark(token, "}") && around.length > 0) {
-      around.pop();
-      start = at + 1;
-    } else if (isMark(token, "{")) {
-      const first = tokens[start] as Token;
-      const name = first.kind === "at" ? nameIn(first).toLowerCase() : undefined;
-      if (name !== undefined && enters.has(name)) {
-        if (around.length === MAX_AROUND) throw new OverBudget("at-rules too deep inside each other");
-        around.push({ name, prelude: trimmed(tokens, start + 1, at) });
-      } else {
-        const end = endOfBlock(tokens, at);
-        if (name === undefined) {
-          yield { prelude: trimmed(tokens, start, at), from: at + 1, to: end, around: [...around] };
-        }
-        at = end;
-      }
-      start = at + 1;
-    } else if (isMark(token, ";") && tokens[start]?.kind === "at") {
-      start = at + 1;
-    } else if (closingOf(token) !== undefined) {
-      at = endOfBlock(tokens, at);
+/** The rules of a sheet. Of at-rules with blocks, those that `enters`. @throws OverBudget */
+export const rulesIn = (tokens: readonly Token[], enters: ReadonlySet<string>): Item[] =>
+  itemsAt(tokens, { at: 0 }, enters, 0, { isStyle: false, hasDeclarations: false });
+
+/** The declarations of a style attribute, in order; what browsers take for none, and rules inside, are left out. */
+export const declarationsIn = (tokens: readonly Token[]): Written[] =>
+  itemsAt(tokens, { at: 0 }, NO_NAMES, 0, { isStyle: true, hasDeclarations: true }).flatMap((item) =>
+    item.kind === "declarations" ? item.declarations : [],
+  );
+
+/**
+ * Reads the items of a block up to its end, and moves `place` behind it (CSS Syntax 3 §5.5.4). `isStyle`: it is that of a style
+ * rule, or inside of one.
+ */
+function itemsAt(
+  tokens: readonly Token[],
+  place: { at: number },
+  enters: ReadonlySet<string>,
+  depth: number,
+  { isStyle, hasDeclarations }: { isStyle: boolean; hasDeclarations: boolean },
+): Item[] {
+  if (depth > MAX_AROUND) throw new OverBudget("rules too deep inside each other");
+  const items: Item[] = [];
+  while (place.at < tokens.length) {
+    const start = place.at;
+    const first = tokens[start] as Token;
+    const isEnd = (token: Token) => depth > 0 && isMark(token, "}");
+    if (isEnd(first)) {
+      place.at++;
+      return items;
+    }
+    const isAt = first.kind === "at";
+    if (first.kind === "space" || first.kind === "ignored" || (hasDeclarations && isMark(first, ";"))) {
+      place.at++;
+      continue;
+    }
+    // A block makes a rule of what looked like a declaration, except for custom properties.
+    const isCustom = hasDeclarations && first.text.startsWith("--");
+    let at = start;
+    for (; at < tokens.length; at++) {
+      const token = tokens[at] as Token;
+      if (isEnd(token) || (isMark(token, "{") && !isCustom)) break;
+      if (isMark(token, ";") && (isAt || hasDeclarations)) break;
+      if (closingOf(token) !== undefined) at = endOfBlock(tokens, at);
+    }
+    at = Math.min(at, tokens.length);
+    place.at = at;
+    const name = isAt ? nameIn(first).toLowerCase() : "";
+    if (!isMark(tokens[at], "{")) {
+      if (isAt) items.push({ kind: "at", name, prelude: trimmed(tokens, start + 1, at), items: undefined });
+      const declaration = hasDeclarations ? readDeclaration(trimmed(tokens, start, at)) : undefined;
+      const last = items.at(-1);
+      if (declaration !== undefined && last?.kind === "declarations") last.declarations.push(declaration);
+      else if (declaration !== undefined) items.push({ kind: "declarations", declarations: [declaration] });
+      if (isMark(tokens[at], ";")) place.at++;
+    } else if (isAt && !enters.has(name)) {
+      place.at = endOfBlock(tokens, at) + 1;
+    } else {
+      const prelude = trimmed(tokens, isAt ? start + 1 : start, at);
+      place.at++;
+      const inStyle = isStyle || !isAt;
+      // An `@scope` may have declarations of its root.
+      const block = { isStyle: inStyle, hasDeclarations: inStyle || name === "scope" };
+      const inside = itemsAt(tokens, place, enters, depth + 1, block);
+      items.push(isAt ? { kind: "at", name, prelude, items: inside } : { kind: "rule", prelude, items: inside });
     }
   }
+  return items;
 }
 
 /** Tokens as text, without the comments. */

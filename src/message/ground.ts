@@ -3,6 +3,7 @@
  * does not show those behind text.
  */
 import { type Color, parseColor, WHITE } from "./color.ts";
+import type { Filter } from "./filter.ts";
 
 /** The colours that a ground has somewhere lie between these two, in each channel; they are opaque. */
 export type Ground = readonly [least: Color, most: Color];
@@ -22,7 +23,7 @@ export const PLACES = [
 /** Words with which a gradient covers all of its element. */
 const COVERING =
   /^(?:auto|cover|center|top|right|bottom|left|repeat|no-repeat|scroll|border-box|padding-box|100%|none|initial)$/;
-const GRADIENT = /(?<![\w-])(?:repeating-)?(?:linear|radial)-gradient\(((?:[^()]|\([^()]*\))*)\)/g;
+const GRADIENT = /(?<![\w-])(?:repeating-)?(?:linear|radial)-gradient\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)/g;
 /** Where a gradient runs (CSS Images 3 §3.1.1, §3.2.1): the forms that mail has. */
 const COURSE =
   /^(?:to (?:top|bottom)(?: left| right)?|to (?:left|right)(?: top| bottom)?|-?(?:\d+|\d*\.\d+)(?:deg|turn)|(?:circle|ellipse)(?: at (?:center|top|bottom|left|right))?)$/;
@@ -43,9 +44,37 @@ function around(colors: readonly Color[]): Ground {
   return [each(Math.min), each(Math.max)];
 }
 
+/** The parts between the commas that stand in no brackets. */
+function partsOf(text: string): string[] {
+  const parts = [""];
+  let depth = 0;
+  for (const character of text) {
+    if (character === "(") depth++;
+    if (character === ")") depth--;
+    if (character === "," && depth === 0) parts.push("");
+    else parts[parts.length - 1] += character;
+  }
+  return parts;
+}
+
+/** True if a mask, the value of `mask` or `mask-image`, may leave nothing to see. An image of it is not loaded. */
+export function isMasked(mask: string): boolean {
+  const alphas: number[] = [];
+  let isKnown = true;
+  const rest = mask.replace(GRADIENT, (_, gradient: string) => {
+    const stops = stopsOf(gradient);
+    if (stops === undefined) isKnown = false;
+    else alphas.push(...stops.map(([, , , alpha]) => alpha));
+    return " ";
+  });
+  const words = rest.match(/[^\s,/]+/g) ?? [];
+  if (!isKnown || !words.every((word) => COVERING.test(word))) return true;
+  return alphas.length > 0 && Math.max(...alphas) < 0.05;
+}
+
 /** The colours of a gradient, between which its other colours lie; undefined if it is of another form. */
 function stopsOf(gradient: string): Color[] | undefined {
-  const parts = gradient.split(/,(?![^(]*\))/).map((part) => part.trim());
+  const parts = partsOf(gradient).map((part) => part.trim());
   if (COURSE.test(parts[0] as string)) parts.shift();
   const colors = parts.map((part) => parseColor(STOP.exec(part)?.[1] as string));
   return colors.length > 1 && colors.every((color): color is Color => Array.isArray(color)) ? colors : undefined;
@@ -53,21 +82,23 @@ function stopsOf(gradient: string): Color[] | undefined {
 
 /**
  * The ground inside an element. Values are lower case, spaces folded. `color`: its `background-color`. `image`: its
- * `background-image` or `background`. `places`: its values of PLACES. Undefined if it cannot be determined.
+ * `background-image` or `background`. `places`: its values of PLACES. `filter`: what happens
+ * to its colours. Undefined if it cannot be determined.
  */
 export function groundInside(
   outer: Ground | undefined,
   color: string | undefined,
   image: string | undefined,
   places: readonly string[],
+  filter: Filter = (color) => color,
 ): Ground | undefined {
-  const ground = colored(outer, color);
+  const ground = colored(outer, color, filter);
   if (ground === undefined || !image?.includes("gradient(")) return ground;
   const layers: Color[][] = [];
   let isKnown = true;
   const rest = image.replace(GRADIENT, (_, gradient: string) => {
     const stops = stopsOf(gradient);
-    if (stops) layers.unshift(stops);
+    if (stops) layers.unshift(stops.map(filter));
     else isKnown = false;
     return " ";
   });
@@ -81,10 +112,11 @@ export function groundInside(
   );
 }
 
-function colored(outer: Ground | undefined, value: string | undefined): Ground | undefined {
+function colored(outer: Ground | undefined, value: string | undefined, filter: Filter): Ground | undefined {
   if (value === undefined || /^(?:initial|unset|inherit|revert(?:-layer)?)$/.test(value)) return outer;
-  const color = parseColor(value);
-  if (color === undefined || color === "invalid") return undefined;
+  const parsed = parseColor(value);
+  if (parsed === undefined || parsed === "invalid") return undefined;
+  const color = filter(parsed);
   if (color[3] === 1) return [color, color];
   return color[3] === 0 || outer === undefined ? outer : [over(color, outer[0]), over(color, outer[1])];
 }

@@ -203,7 +203,7 @@ export function createLayout(budget: Budget): Layout {
       else words(text);
     },
     get lines() {
-      return lines + breaks;
+      return written === "" ? lines : lines + breaks;
     },
     finish: () => cleanText(written),
   };

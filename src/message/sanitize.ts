@@ -12,13 +12,13 @@ import { declarationsIn, tokensOf } from "./css.ts";
 import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget, payForReading } from "./markup.ts";
 import { type Scope, serveSheets } from "./scope.ts";
-import { servedStyle } from "./stylesheet.ts";
+import { type Hiding, hidingIn, NOTHING_HIDES, servedStyle } from "./stylesheet.ts";
 import { htmlOfText } from "./text.ts";
 
 /**
  * Version of this policy, stored beside its output, so that stored HTML can be sanitised again under a stricter one.
  */
-export const SANITIZER_VERSION = 5;
+export const SANITIZER_VERSION = 6;
 
 /** Characters shown as text: escaping may lengthen them fivefold, and the message's text has all of them. */
 const MAX_SHOWN = 1_000_000;
@@ -116,6 +116,7 @@ function elementOf(tag: string): string | undefined {
 /** What is served of HTML, and for whom. */
 interface Serving {
   scope: Scope | undefined;
+  hiding: Hiding;
   isSent: boolean;
   budget: Budget;
   hasBody: boolean;
@@ -131,7 +132,7 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
       budget.spend(100);
       const isBody = tag === "body" && isHead;
       isHead &&= isOfHead(tag);
-      const attribs = safeAttributes(tag, attributes, budget, serving.isSent);
+      const attribs = safeAttributes(tag, attributes, budget, serving);
       const classes = [isBody ? scope?.body : "", scope?.classesOf(tag, attributes)];
       if (serving.isSent) {
         const { id = "" } = attributes;
@@ -146,6 +147,9 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
       if (isBody) {
         if (isColor(attributes.link ?? "")) serving.link = legacyColor(attributes.link ?? "");
         serving.hasBody = true;
+        // What lies behind other elements lies before the ground of the page.
+        if (serving.hiding.properties.has("z-index"))
+          attribs.style = [attribs.style ?? [], "isolation:isolate"].flat().join(";");
         return { tagName: "div", attribs };
       }
       // Other tags leave no element, unless it looks like something, or a selector may count it.
@@ -167,7 +171,8 @@ export function sanitizeHtml(html: string, budget: Budget = createBudget(), audi
     payForReading(text, budget);
     const isSent = audience === "recipient";
     const scope = audience === "model" ? undefined : serveSheets(text, { isSent, elementOf }, budget);
-    const serving = { scope, isSent, budget, hasBody: false, link: "" };
+    const hiding = hidingIn(text, budget);
+    const serving = { scope, hiding, isSent, budget, hasBody: false, link: "" };
     const safe = sanitize(text, { ...OPTIONS, transformTags: safeTags(serving) });
     if (scope === undefined) return safe;
     if (!isSent) scope.requireCheap(safe);
@@ -190,21 +195,22 @@ export function shownAttributes(
   tag: string,
   attributes: Record<string, string>,
   budget: Budget,
+  hiding: Hiding,
 ): Record<string, string> | undefined {
-  return elementOf(tag) === undefined ? undefined : safeAttributes(tag, attributes, budget);
+  return elementOf(tag) === undefined ? undefined : safeAttributes(tag, attributes, budget, { hiding });
 }
 
 function safeAttributes(
   tag: string,
   attributes: Record<string, string>,
   budget: Budget,
-  isSent = false,
+  { hiding, isSent = false }: { hiding: Hiding; isSent?: boolean },
 ): Record<string, string> {
   const safe: Record<string, string> = {};
   for (const [name, value] of Object.entries(attributes)) {
     budget.spend(20 + 2 * value.length);
     if (name === "style") {
-      const style = safeStyle(value, budget, isSent);
+      const style = safeStyle(value, budget, isSent, hiding);
       if (style !== "") safe.style = style;
     } else if (COLOR_ATTRIBUTES.has(name)) {
       if (isColor(value)) safe[name] = value.trim();
@@ -264,13 +270,18 @@ function safeImage(url: string): string | undefined {
 }
 
 /** The declarations of a style attribute that are served, in order; "" for none. @throws OverBudget */
-export function safeStyle(style: string, budget: Budget = createBudget(), isSent = false): string {
+export function safeStyle(
+  style: string,
+  budget: Budget = createBudget(),
+  isSent = false,
+  hiding = NOTHING_HIDES,
+): string {
   const ofBudget = styles.get(budget) ?? new Map<string, string>();
   styles.set(budget, ofBudget);
-  const key = `${isSent}${style}`;
+  const key = `${isSent}${[...hiding.properties].join()} ${style}`;
   let safe = ofBudget.get(key);
   if (safe === undefined) {
-    safe = servedStyle([...declarationsIn(tokensOf(style, budget))], budget, { isSent });
+    safe = servedStyle(declarationsIn(tokensOf(style, budget)), budget, { isSent, hiding });
     ofBudget.set(key, safe);
   }
   return safe;

@@ -8,10 +8,11 @@
  */
 import { createHash } from "node:crypto";
 import { type Budget, OverBudget } from "./markup.ts";
+import { hasAttribute } from "./match.ts";
 import type { AttributeTest, Compound, Selector, Simple } from "./selector.ts";
 import { requireCheap } from "./selector-cost.ts";
-import { rulesOf } from "./sheets.ts";
-import { hasAttribute, servedStyle } from "./stylesheet.ts";
+import { type Around, type Layer, sheetsOf } from "./sheets.ts";
+import { hidingIn, servedStyle } from "./stylesheet.ts";
 
 export interface Scope {
   /** The rules as they are served; never empty. */
@@ -45,6 +46,8 @@ export function withoutScope(html: string): string {
     .replaceAll(`.${scope}-`, ".")
     .replaceAll(`div:where(.${scope}_body)`, "body")
     .replaceAll(`:where(:not(.${scope}_other))`, "")
+    .replaceAll(`:not(.${scope}_)`, "")
+    .replaceAll(`i:where(.${scope}_)`, "html")
     .replace(new RegExp(`\\.${scope}(?:\\.${scope}|:is\\(div\\))?(?!\\w)`, "g"), ":root");
   // Parsers pass over the end tag that is left.
   const bare = inner.replace(new RegExp(`^<div class="${scope}_body(?: ${scope}_other)?">`), "");
@@ -66,25 +69,53 @@ export interface ScopeOptions {
 
 /** The sheets of HTML as they are served; undefined if nothing of them is. @throws OverBudget */
 export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, budget: Budget): Scope | undefined {
-  const rules = rulesOf(html, budget);
+  const { rules, layers } = sheetsOf(html, budget);
   if (rules.length === 0) return undefined;
   const names = isSent ? sentNames() : scopedNames(scopeName(html), elementOf);
-  let css = isDarkAware(html) ? `${names.root}{color-scheme:light dark}` : "";
+  const hiding = hidingIn(html, budget);
+  const nameOf = ({ order }: Layer): string => `${names.layer}${order}`;
+  let css = layers.length > 0 ? `@layer ${layers.map(nameOf).join(",")};` : "";
+  if (isDarkAware(html)) css += `${names.root}{color-scheme:light dark}`;
+  // What lies behind other elements lies before the ground of the page.
+  if (!isSent && hiding.properties.has("z-index")) css += `${names.root},.${names.body}{isolation:isolate}`;
   const declared = css.length;
   const written: Selector[] = [];
   let open: readonly string[] = [];
   const close = (kept: number) => "}".repeat(open.length - kept);
-  for (const { selectors, declarations, around } of rules) {
-    if (around === undefined) continue;
-    const style = servedStyle(declarations, budget, { ofRule: true, isSent });
+  const writeList = (selectors: readonly Selector[], inScope: boolean, inContainer = false): string =>
+    [
+      ...new Set(
+        selectors.flatMap((selector) => {
+          const texts = names.write(selector, inScope, inContainer);
+          if (texts.length > 0) written.push(selector);
+          return texts;
+        }),
+      ),
+    ].join(",");
+  /** Undefined if no element is in it. */
+  function writeAround(one: Around): string | undefined {
+    if (typeof one === "string") return one;
+    // One layer is not put into another: their order says it all.
+    if (one.kind === "layer") return `@layer ${nameOf(one)}`;
+    const starts = writeList(one.starts, one.outer !== undefined);
+    const ends = writeList(one.ends, true);
+    return starts === "" ? undefined : `@scope (${starts})${ends && ` to (${ends})`}`;
+  }
+  const aroundWritten = new Map<Around, string | undefined>();
+  for (const { selectors, declarations, layer, scope, containers, around: given } of rules) {
+    if (given === undefined) continue;
+    const around: string[] = [];
+    for (const one of given) {
+      if (typeof one !== "string" && one.kind === "layer" && one !== layer) continue;
+      const text = aroundWritten.has(one) ? aroundWritten.get(one) : writeAround(one);
+      aroundWritten.set(one, text);
+      if (text !== undefined) around.push(text);
+      budget.spend(20 + (text?.length ?? 0));
+    }
+    if (scope !== undefined && aroundWritten.get(scope) === undefined) continue;
+    const style = servedStyle(declarations, budget, { ofRule: true, isSent, hiding });
     if (style === "") continue;
-    const list = selectors
-      .flatMap((selector) => {
-        const text = names.write(selector);
-        if (text !== undefined) written.push(selector);
-        return text ?? [];
-      })
-      .join(",");
+    const list = writeList(selectors, scope !== undefined, containers.length > 0);
     if (list === "") continue;
     let kept = 0;
     while (kept < open.length && open[kept] === around[kept]) kept++;
@@ -108,9 +139,17 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
   };
 }
 
-/** True for one that chooses the body by no name, as `*` does. */
-const choosesAny = ([only, ...others]: Selector): boolean =>
-  others.length === 0 && (only?.simples.every(({ kind }) => kind === "any" || kind === "logic") ?? false);
+/** True for one that may choose the body by no name, as `*` does, or count it among what is around an element. */
+const choosesAny = (selector: Selector): boolean => selector.some(isNameless);
+const isNameless = ({ simples }: Compound): boolean =>
+  simples.every(
+    (simple) =>
+      simple.kind === "any" ||
+      simple.kind === "state" ||
+      (simple.kind === "logic" &&
+        (/^(?:not|has)$/.test(simple.name) ||
+          simple.selectors.some((selector) => selector.slice(-1).some(isNameless)))),
+  );
 
 /** Where a document says what it is designed for, in its first characters. */
 const HEAD = 64 * 1024;
@@ -130,8 +169,13 @@ interface Names {
   body: string;
   /** The class of an element that stands for one of another type. */
   other: string;
-  /** Undefined if no element that is served could be meant. */
-  write(selector: Selector): string | undefined;
+  /** What the names of layers begin with. */
+  layer: string;
+  /**
+   * None if no element that is served could be meant. `inScope`: it stands in an `@scope`, which limits it already;
+   * `inContainer`: in an `@container`, and no container is around the root.
+   */
+  write(selector: Selector, inScope: boolean, inContainer: boolean): string[];
   /** By what a browser finds the rules of an element: its type, or a class behind a dot. */
   keyOf(simple: Simple): string | undefined;
   /** `other`: this class, if it is used. */
@@ -162,6 +206,8 @@ const writeCompounds = (
   return text;
 };
 
+const known = (...texts: (string | undefined)[]): string[] => texts.filter((text) => text !== undefined);
+
 function sentNames(): Names {
   const write = (simple: Simple): string | undefined => {
     switch (simple.kind) {
@@ -188,7 +234,8 @@ function sentNames(): Names {
     outer: "",
     body: "",
     other: "",
-    write: (selector) => writeCompounds(selector, write),
+    layer: "layer-",
+    write: (selector) => known(writeCompounds(selector, write)),
     keyOf: () => undefined,
     classesOf: () => () => "",
   };
@@ -199,10 +246,10 @@ function writeLogic(
   write: (simple: Simple) => string | undefined,
 ): string | undefined {
   const list = selectors.map((selector) => writeCompounds(selector, write));
-  const known = list.filter((one) => one !== undefined);
+  const written = known(...list);
   // Without one of them, `:not()` would mean more.
-  if (known.length === 0 || (name === "not" && known.length < list.length)) return undefined;
-  return `:${name}(${known.join(",")})`;
+  if (written.length === 0 || (name === "not" && written.length < list.length)) return undefined;
+  return `:${name}(${written.join(",")})`;
 }
 
 function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names {
@@ -236,6 +283,8 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
       case "type": {
         const { name } = simple;
         if (name === "body") return `div:where(.${body})`;
+        // Nothing inside is the root.
+        if (name === "html") return `i:where(.${scope}_)`;
         // Elements that stand for others are not of this type.
         if (name === "div" || name === "span") return `${name}:where(:not(.${other}))`;
         const element = elementOf(name);
@@ -251,7 +300,7 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
       case "attribute":
         return `.${nameOfTest(simple.test)}`;
       case "state":
-        return simple.name === "root" ? undefined : writeState(simple);
+        return simple.name === "root" ? `.${scope}_` : writeState(simple);
       case "logic":
         return writeLogic(simple, write);
       default:
@@ -266,21 +315,26 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
     outer: scope,
     body,
     other,
-    write(selector) {
-      const [first] = selector;
-      if (!first?.simples.some(isRoot)) {
-        const written = writeCompounds(selector, write);
-        return written && `.${scope} ${written}`;
+    layer: `${scope}_l`,
+    write(given, inScope, inContainer) {
+      if (inScope) {
+        const written = writeCompounds(given, write);
+        // The weight of the class that others begin with.
+        return known(written && `${written}:not(.${scope}_)`);
       }
+      const [first, next] = given;
+      if (first === undefined) return [];
       // The document's root is what is around the mail.
-      const written = writeCompounds(selector, (simple) =>
-        !isRoot(simple) || !first.simples.includes(simple)
-          ? write(simple)
-          : simple.kind === "type"
-            ? ":is(div)"
-            : `.${scope}`,
+      const asRoot = writeCompounds(given, (simple) => {
+        if (!first.simples.includes(simple) || (!isRoot(simple) && simple.kind !== "any")) return write(simple);
+        return simple.kind === "any" ? "" : simple.kind === "type" ? ":is(div)" : `.${scope}`;
+      });
+      const written = first.simples.some(isRoot) ? undefined : writeCompounds(given, write);
+      const isInRoot = isNameless(first) && /^[ >]$/.test(next?.combinator ?? (inContainer ? "" : " "));
+      return known(
+        written && `.${scope} ${written}`,
+        asRoot !== undefined && (written === undefined || isInRoot) ? `.${scope}${asRoot}` : undefined,
       );
-      return written === undefined ? undefined : `.${scope}${written}`;
     },
     keyOf(simple) {
       if (simple.kind === "class") return `.${classes.get(simple.name)}`;

@@ -1,9 +1,9 @@
 /**
  * Selectors of the style sheets of mail (Selectors 4): read once, for those who ask what a rule hides (stylesheet.ts) and for
- * those who serve it (sheet.ts).
+ * those who serve it (scope.ts). Nested selectors become ordinary ones here (CSS Nesting 1).
  */
 import { contentOf, endOfBlock, nameIn, type Token, textOf } from "./css.ts";
-import type { Budget } from "./markup.ts";
+import { type Budget, OverBudget } from "./markup.ts";
 
 export interface AttributeTest {
   /** Lower case. */
@@ -36,14 +36,14 @@ export type Selector = readonly Compound[];
 
 const STATES = new Set(
   (
-    "link visited any-link hover active focus focus-visible focus-within root empty first-child last-child only-child first-of-type " +
+    "scope link visited any-link hover active focus focus-visible focus-within root empty first-child last-child only-child first-of-type " +
     "last-of-type only-of-type"
   ).split(" "),
 );
 const LOGIC = new Set("is where not has".split(" "));
 /** Valid, but of no element of mail that is served. */
 const OF_OTHERS =
-  /^:?(?:before|after|first-line|first-letter|selection|placeholder|marker|backdrop|target|checked|disabled|enabled|required|optional|valid|invalid|default|indeterminate|read-only|read-write|scope|host|defined|autofill|placeholder-shown|in-range|out-of-range|fullscreen|modal|popover-open|open)$|^:-(?:webkit|moz|ms)-/;
+  /^:?(?:before|after|first-line|first-letter|selection|placeholder|marker|backdrop|target|checked|disabled|enabled|required|optional|valid|invalid|default|indeterminate|read-only|read-write|host|defined|autofill|placeholder-shown|in-range|out-of-range|fullscreen|modal|popover-open|open)$|^:-(?:webkit|moz|ms)-/;
 const COUNT = /^(?:odd|even|[+-]?\d{1,6}|[+-]?\d{0,6}n(?: ?[+-] ?\d{1,6})?)$/i;
 const LANGUAGE = /^[a-z-]{1,35}$/i;
 const ARGUMENTS = new Map([
@@ -53,34 +53,153 @@ const ARGUMENTS = new Map([
 ]);
 /** Of selectors inside each other. */
 const MAX_DEPTH = 4;
+/** Simple selectors of one, with those that it stands in. */
+const MAX_SIZE = 5_000;
 
 /** The selector is valid, but nothing that is served could match it. */
 export const UNSERVED = "unserved";
 
+/** Where a selector stands. */
+export interface Place {
+  /** What `&` is. */
+  nesting: Simple;
+  /** In a style rule, every selector begins there. */
+  isNested: boolean;
+  /** In `@scope`, whose selectors begin at its root. */
+  isScoped: boolean;
+}
+
+const ROOT: Simple = { kind: "state", name: "root", argument: "" };
+const SCOPE: Simple = { kind: "state", name: "scope", argument: "" };
+const AT_SCOPE: Simple = { kind: "logic", name: "where", selectors: [[{ combinator: "", simples: [SCOPE] }]] };
+/** The root of an `@scope`, for declarations that stand in no rule. */
+export const SCOPE_ROOT: Selector = [{ combinator: "", simples: [AT_SCOPE] }];
+
+/** Outside of rules, and in an `@scope`. */
+export const OUTERMOST: Place = { nesting: ROOT, isNested: false, isScoped: false };
+export const IN_SCOPE: Place = { nesting: AT_SCOPE, isNested: false, isScoped: true };
+/** In a rule with these selectors, which stands there. */
+export const placeInside = (selectors: readonly Selector[], { isScoped }: Place): Place => ({
+  nesting: { kind: "logic", name: "is", selectors },
+  isNested: true,
+  isScoped,
+});
+
+type Read = Selector | typeof UNSERVED;
+
 /**
  * The selectors of a list; undefined if browsers ignore the rule, because one of them is none. @throws OverBudget
  */
-export function readSelectors(
+export function readSelectors(tokens: readonly Token[], budget: Budget, place: Place = OUTERMOST): Read[] | undefined {
+  const reader = { place, budget, depth: 0, sees: false };
+  return readList(tokens, false, (one) => readWhole(one, reader));
+}
+
+interface SelectorReader {
+  place: Place;
+  budget: Budget;
+  depth: number;
+  /** The selector names where it begins. */
+  sees: boolean;
+}
+
+/** `isForgiving`: what is no selector is left out. */
+function readList(
   tokens: readonly Token[],
-  budget: Budget,
-  depth = 0,
-): (Selector | typeof UNSERVED)[] | undefined {
-  const selectors: (Selector | typeof UNSERVED)[] = [];
+  isForgiving: boolean,
+  read: (tokens: readonly Token[]) => Read | undefined,
+): Read[] | undefined {
+  const selectors: Read[] = [];
   let start = 0;
   for (let at = 0; at <= tokens.length; at++) {
     const token = tokens[at];
     if (token !== undefined && (token.kind === "call" || /^[([{]$/.test(token.text))) at = endOfBlock(tokens, at);
     else if (token === undefined || token.text === ",") {
-      const selector = readSelector(tokens.slice(start, at), budget, depth);
-      if (selector === undefined) return undefined;
-      selectors.push(selector);
+      const selector = read(tokens.slice(start, at));
+      if (selector !== undefined) selectors.push(selector);
+      else if (!isForgiving) return undefined;
       start = at + 1;
     }
   }
   return selectors;
 }
 
-function readSelector(tokens: readonly Token[], budget: Budget, depth: number): Selector | typeof UNSERVED | undefined {
+/** A selector that stands in no other one, from where it begins. */
+function readWhole(tokens: readonly Token[], reader: SelectorReader): Read | undefined {
+  const { nesting, isNested, isScoped } = reader.place;
+  reader.sees = false;
+  const selector = readSelector(tokens, reader);
+  if (selector === undefined || selector === UNSERVED) return selector;
+  const isRelative = selector[0]?.combinator !== "";
+  if (isRelative && !isNested && !isScoped) return undefined;
+  const whole =
+    (isNested || isScoped) && (isRelative || !reader.sees)
+      ? joined(
+          nesting,
+          isRelative ? selector : [{ ...(selector[0] as Compound), combinator: " " }, ...selector.slice(1)],
+        )
+      : merged(selector);
+  const { size } = measure(whole);
+  if (size > MAX_SIZE) throw new OverBudget("selectors too long");
+  reader.budget.spend(50 * size);
+  return whole;
+}
+
+const onlyOf = (simple: Simple | undefined): Selector | undefined =>
+  simple?.kind === "logic" && simple.name === "is" && simple.selectors.length === 1 ? simple.selectors[0] : undefined;
+
+/** Behind the selectors around it. */
+const joined = (nesting: Simple, rest: Selector): Selector => [
+  ...(onlyOf(nesting) ?? [{ combinator: "" as const, simples: [nesting] }]),
+  ...rest,
+];
+
+/** A selector that begins with `:is()` of a single one begins with that one. */
+function merged(selector: Selector): Selector {
+  const [first, ...rest] = selector;
+  const only = onlyOf(first?.simples[0]);
+  const last = only?.at(-1);
+  if (first === undefined || only === undefined || last === undefined || only[0]?.combinator !== "") return selector;
+  const isTyped = first.simples.slice(1).some(({ kind }) => kind === "type" || kind === "any");
+  if (isTyped) return selector;
+  return [...only.slice(0, -1), { ...last, simples: [...last.simples, ...first.simples.slice(1)] }, ...rest];
+}
+
+interface Measure {
+  /** Simple selectors. */
+  size: number;
+  /** Its specificity (Selectors 4 §17): a million for each id, a thousand for each class, one for each type. */
+  weight: number;
+}
+const measures = new WeakMap<Selector, Measure>();
+
+/** How long a selector is, and how much it weighs. */
+export function measure(selector: Selector): Measure {
+  let found = measures.get(selector);
+  if (found === undefined) {
+    found = { size: 0, weight: 0 };
+    for (const { simples } of selector) {
+      for (const simple of simples) {
+        const inner = simple.kind === "logic" ? simple.selectors.map(measure) : [];
+        found.size += inner.reduce((sum, { size }) => sum + size, 1);
+        found.weight += weightOf(simple, inner);
+      }
+    }
+    measures.set(selector, found);
+  }
+  return found;
+}
+
+function weightOf(simple: Simple, inner: readonly Measure[]): number {
+  if (simple.kind === "id") return 1_000_000;
+  if (simple.kind === "type") return 1;
+  if (simple.kind === "any") return 0;
+  if (simple.kind !== "logic") return 1_000;
+  return simple.name === "where" ? 0 : Math.max(0, ...inner.map(({ weight }) => weight));
+}
+
+function readSelector(tokens: readonly Token[], reader: SelectorReader): Read | undefined {
+  const { budget, depth, place } = reader;
   budget.spend(300 + 40 * tokens.length);
   const compounds: Compound[] = [];
   let combinator: Compound["combinator"] = "";
@@ -110,8 +229,8 @@ function readSelector(tokens: readonly Token[], budget: Budget, depth: number): 
         at--;
         continue;
       }
-      // A combinator at the beginning is relative to an element around, which only `:has()` has.
-      if (isEnd || (!finish() && depth === 0)) return undefined;
+      // A combinator at the beginning is relative to an element around.
+      if (isEnd || (!finish() && compounds.length > 0)) return undefined;
       combinator = mark as Compound["combinator"];
       at--;
       continue;
@@ -119,7 +238,10 @@ function readSelector(tokens: readonly Token[], budget: Budget, depth: number): 
     const next = tokens[at + 1];
     if (kind === "name" && simples.length === 0) simples.push({ kind: "type", name: nameIn(token).toLowerCase() });
     else if (text === "*" && simples.length === 0) simples.push({ kind: "any" });
-    else if (kind === "hash") simples.push({ kind: "id", name: nameIn(token) });
+    else if (text === "&" && kind === "other") {
+      reader.sees = true;
+      simples.push(place.nesting);
+    } else if (kind === "hash") simples.push({ kind: "id", name: nameIn(token) });
     else if (text === "." && next?.kind === "name") {
       simples.push({ kind: "class", name: nameIn(next) });
       at++;
@@ -140,18 +262,31 @@ function readSelector(tokens: readonly Token[], budget: Budget, depth: number): 
       at = end;
       if (isElement || OF_OTHERS.test(`:${name}`)) {
         if (!OF_OTHERS.test(`:${name}`)) return undefined;
-        isUnserved = true;
-        simples.push({ kind: "any" });
-      } else if (named.kind === "name" && STATES.has(name)) simples.push({ kind: "state", name, argument: "" });
-      else if (named.kind === "call" && ARGUMENTS.has(name)) {
+        // Nothing is in such a state, which `:not()` may ask for.
+        isUnserved ||= depth === 0 || isElement || name.startsWith("-");
+        if (named.kind === "call") isUnserved = true;
+        simples.push({ kind: "state", name, argument: "" });
+      } else if (named.kind === "name" && STATES.has(name)) {
+        if (name === "scope" && !place.isNested) reader.sees = true;
+        simples.push(name === "scope" && !place.isScoped ? ROOT : { kind: "state", name, argument: "" });
+      } else if (named.kind === "call" && ARGUMENTS.has(name)) {
         const argument = textOf(inside).trim();
         if (!ARGUMENTS.get(name)?.test(argument)) isUnserved = true;
         simples.push({ kind: "state", name, argument: `(${argument})` });
       } else if (named.kind === "call" && LOGIC.has(name)) {
-        const selectors = depth < MAX_DEPTH ? readSelectors(inside, budget, depth + 1) : [];
+        reader.depth++;
+        const isForgiving = name === "is" || name === "where";
+        const read = (one: readonly Token[]) => {
+          const selector = readSelector(one, reader);
+          return name !== "has" && typeof selector === "object" && selector[0]?.combinator !== ""
+            ? undefined
+            : selector;
+        };
+        const selectors = depth < MAX_DEPTH ? readList(inside, isForgiving, read) : [];
+        reader.depth--;
         if (selectors === undefined) return undefined;
         const known = selectors.filter((one) => one !== UNSERVED);
-        if (known.length < selectors.length || known.length === 0) isUnserved = true;
+        if (known.length === 0 || (known.length < selectors.length && name === "not")) isUnserved = true;
         simples.push({ kind: "logic", name, selectors: known });
       } else return undefined;
     } else return undefined;

@@ -2,40 +2,95 @@
  * The rules in the style sheets of a mail. They are read once a message, for those who ask what they hide (stylesheet.ts) and for
  * those who serve them (scope.ts).
  */
-import { type AtRule, declarationsIn, rulesIn, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
+
+import { isSupported } from "./condition.ts";
+import { endOfBlock, type Item, rulesIn, type Token, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
 import { type Budget, OverBudget } from "./markup.ts";
-import { readSelectors, type Selector, UNSERVED } from "./selector.ts";
+import {
+  IN_SCOPE,
+  OUTERMOST,
+  type Place,
+  placeInside,
+  readSelectors,
+  SCOPE_ROOT,
+  type Selector,
+  UNSERVED,
+} from "./selector.ts";
 
 export interface StyleRule {
   selectors: readonly Selector[];
   declarations: readonly Written[];
-  /** Applies only to another medium than the window in which mail is read. */
+  /** Applies only in another medium than the window in which mail is read, or in other browsers. */
   isElsewhere: boolean;
+  /** Undefined for none, which comes after all layers. */
+  layer: Layer | undefined;
+  /** Undefined outside of `@scope`. */
+  scope: StyleScope | undefined;
+  /** The conditions on the containers around its elements, in lower case. */
+  containers: readonly string[];
   /** The at-rules around it, outermost first, as they are served; undefined if the rule is not served. */
-  around: readonly string[] | undefined;
+  around: readonly Around[] | undefined;
+}
+
+/** A cascade layer (CSS Cascade 5 §6.4). */
+export interface Layer {
+  kind: "layer";
+  /** From 1, in the order of precedence. */
+  order: number;
+  layers: Map<string, Layer>;
+}
+
+/** An `@scope` (CSS Cascade 6 §2.5): of the elements in a root that `starts` match, and in none that `ends` match. */
+export interface StyleScope {
+  kind: "scope";
+  starts: readonly Selector[];
+  ends: readonly Selector[];
+  outer: StyleScope | undefined;
+}
+
+/** An at-rule around a rule. A text is as it is served. */
+export type Around = string | Layer | StyleScope;
+
+export interface Sheets {
+  rules: readonly StyleRule[];
+  /** In the order of precedence. */
+  layers: readonly Layer[];
 }
 
 /** Longest sheets of a mail that are read, in characters: each has a token of its own at worst. */
 const MAX_CSS = 1024 * 1024;
 
 /** At-rules whose rules may apply. */
-const ENTERED = new Set(["media", "supports", "layer", "container"]);
+const ENTERED = new Set(["media", "supports", "layer", "container", "scope"]);
 
-const known = new WeakMap<Budget, Map<string, readonly StyleRule[]>>();
+const known = new WeakMap<Budget, Map<string, Sheets>>();
 
-/** The rules of HTML, in order. @throws OverBudget */
-export function rulesOf(html: string, budget: Budget): readonly StyleRule[] {
-  const ofBudget = known.get(budget) ?? new Map<string, readonly StyleRule[]>();
+/** The sheets of HTML. @throws OverBudget */
+export function sheetsOf(html: string, budget: Budget): Sheets {
+  const ofBudget = known.get(budget) ?? new Map<string, Sheets>();
   known.set(budget, ofBudget);
-  let rules = ofBudget.get(html);
-  if (rules === undefined) {
-    const sheets = sheetsIn(html);
-    if (sheets.reduce((sum, { css }) => sum + css.length, 0) > MAX_CSS)
+  let sheets = ofBudget.get(html);
+  if (sheets === undefined) {
+    const texts = sheetsIn(html);
+    if (texts.reduce((sum, { css }) => sum + css.length, 0) > MAX_CSS)
       throw new OverBudget("style sheets too large to read");
-    rules = sheets.flatMap((sheet) => [...readRules(sheet, budget)]);
-    ofBudget.set(html, rules);
+    const outermost: Layer = { kind: "layer", order: 0, layers: new Map() };
+    const rules = texts.flatMap((sheet) => readSheet(sheet, outermost, budget));
+    sheets = { rules, layers: inOrder(outermost).slice(0, -1) };
+    ofBudget.set(html, sheets);
   }
-  return rules;
+  return sheets;
+}
+
+/** A layer and those in it, which come before it, numbered. */
+function inOrder(outermost: Layer): Layer[] {
+  const found: Layer[] = [];
+  const visit = (layer: Layer): void => {
+    for (const inner of layer.layers.values()) visit(inner);
+    layer.order = found.push(layer);
+  };
+  visit(outermost);
+  return found;
 }
 
 interface SheetText {
@@ -76,47 +131,167 @@ const MEDIA = /\smedia\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))/i;
 const TYPE = /\stype\s*=\s*["']?([^\s"'>]*)/i;
 const isCss = (tag: string): boolean => /^(?:text\/css)?$/i.test(TYPE.exec(tag)?.[1] ?? "");
 
-function* readRules({ css, media }: SheetText, budget: Budget): Generator<StyleRule> {
-  const tokens = tokensOf(css, budget);
-  const outer: AtRule[] = media.trim() === "" ? [] : [{ name: "media", prelude: tokensOf(media, budget) }];
-  for (const { prelude, from, to, around } of rulesIn(tokens, ENTERED)) {
+/** What is around the rules of a block. */
+interface Context extends Pick<StyleRule, "isElsewhere" | "scope" | "containers" | "around"> {
+  layer: Layer;
+  /** The selectors of the style rule around; undefined outside of one. */
+  selectors: readonly Selector[] | undefined;
+  place: Place;
+}
+
+function readSheet({ css, media }: SheetText, outermost: Layer, budget: Budget): StyleRule[] {
+  const rules: StyleRule[] = [];
+
+  function add(declarations: readonly Written[], selectors: readonly Selector[], context: Context): void {
+    const { isElsewhere, scope, containers, around, layer } = context;
     budget.spend(300);
-    const selectors = readSelectors(prelude, budget)?.filter((selector) => selector !== UNSERVED) ?? [];
-    if (selectors.length === 0) continue;
-    const declarations = [...declarationsIn(tokens, from, to)];
-    if (declarations.length === 0) continue;
-    const atRules = [...outer, ...around].map((one) => readAtRule(one, budget));
-    yield {
+    rules.push({
       selectors,
       declarations,
-      isElsewhere: atRules.some(({ isElsewhere }) => isElsewhere),
-      around: atRules.some(({ served }) => served === undefined)
-        ? undefined
-        : atRules.flatMap(({ served = "" }) => (served === "" ? [] : [served])),
+      isElsewhere,
+      layer: layer === outermost ? undefined : layer,
+      scope,
+      containers,
+      around,
+    });
+  }
+
+  function read(items: readonly Item[], context: Context): void {
+    for (const item of items) {
+      budget.spend(100);
+      if (item.kind === "declarations") {
+        const selectors = context.selectors ?? (context.scope === undefined ? [] : [SCOPE_ROOT]);
+        if (selectors.length > 0) add(item.declarations, selectors, context);
+      } else if (item.kind === "rule") {
+        const selectors = servedOf(readSelectors(item.prelude, budget, context.place));
+        if (selectors.length > 0)
+          read(item.items, { ...context, selectors, place: placeInside(selectors, context.place) });
+      } else if (item.name === "layer") readLayer(item, context);
+      else if (item.items !== undefined) {
+        const inside = insideOf(item, context, budget);
+        if (inside !== undefined) read(item.items, inside);
+      }
+    }
+  }
+
+  function readLayer({ prelude, items }: AtRule, context: Context): void {
+    const names = textOf(prelude)
+      .split(",", MAX_LAYERS + 1)
+      .map((name) => unescapeCss(name.trim()));
+    // One without a name is another one each time.
+    const paths = names.map((name) => (name === "" ? [`\n${context.layer.layers.size}`] : name.split(".")));
+    if (names.length > MAX_LAYERS || paths.some((path) => path.length > MAX_LAYERS))
+      throw new OverBudget("too many layers");
+    const layers = paths.map((path) => path.reduce(layerIn, context.layer));
+    const [layer, ...others] = layers;
+    if (items === undefined || layer === undefined || others.length > 0) return;
+    read(items, { ...context, layer, around: context.around && [...context.around, layer] });
+  }
+
+  const outer: Context = {
+    isElsewhere: false,
+    scope: undefined,
+    containers: [],
+    around: [],
+    layer: outermost,
+    selectors: undefined,
+    place: OUTERMOST,
+  };
+  const tokens = tokensOf(css, budget);
+  const ofElement: AtRule = { name: "media", prelude: tokensOf(media, budget), items: [] };
+  read(rulesIn(tokens, ENTERED), media.trim() === "" ? outer : (insideOf(ofElement, outer, budget) ?? outer));
+  return rules;
+}
+
+/** Most layers of a list, and inside each other. */
+const MAX_LAYERS = 100;
+
+function layerIn(outer: Layer, name: string): Layer {
+  const layer = outer.layers.get(name) ?? { kind: "layer", order: 0, layers: new Map() };
+  outer.layers.set(name, layer);
+  return layer;
+}
+
+type AtRule = Omit<Extract<Item, { kind: "at" }>, "kind">;
+
+const servedOf = (selectors: ReturnType<typeof readSelectors>): Selector[] =>
+  selectors?.filter((selector) => selector !== UNSERVED) ?? [];
+
+/** What is around the rules inside of an at-rule; undefined if these never apply. @throws OverBudget */
+function insideOf({ name, prelude }: AtRule, context: Context, budget: Budget): Context | undefined {
+  const isElsewhere = context.isElsewhere;
+  const withServed = (served: string | StyleScope | undefined): readonly Around[] | undefined =>
+    context.around && served !== undefined ? [...context.around, ...(served === "" ? [] : [served])] : undefined;
+  if (name === "scope") {
+    const scope = readScope(prelude, context, budget);
+    if (scope === undefined) return undefined;
+    if (scope.starts.length === 0) return { ...context, selectors: undefined };
+    return { ...context, scope, around: withServed(scope), selectors: undefined, place: IN_SCOPE };
+  }
+  const given = unescapeCss(textOf(prelude)).trim();
+  budget.spend(20 * given.length);
+  const text = given.toLowerCase();
+  if (name === "media") {
+    if (text === "") return context;
+    // Browsers take a medium that they do not know for one that never is.
+    const queries = text.split(",").flatMap((query) => mediumOf(query.trim()) ?? []);
+    const list = queries.join(",");
+    return {
+      ...context,
+      isElsewhere: isElsewhere || isOfOtherMedium(list || text),
+      around: withServed(list === "" ? undefined : `@media ${list}`),
     };
   }
+  const isPlain = PLAIN_CONDITION.test(given) && isBalanced(given);
+  const around = withServed(isPlain ? `@${name} ${given}` : undefined);
+  if (name === "container") return { ...context, containers: [...context.containers, given], around };
+  return { ...context, isElsewhere: isElsewhere || !isSupported(given, budget), around };
+}
+
+/** A condition that asks for nothing but what its words say. */
+const PLAIN_CONDITION = /^[\w\s:.,%<>=()#*+~&[\]-]{1,500}$/;
+
+function isBalanced(text: string): boolean {
+  const open: string[] = [];
+  for (const mark of text.match(/[()[\]]/g) ?? []) {
+    if (mark === "(" || mark === "[") open.push(mark);
+    else if (open.pop() !== (mark === ")" ? "(" : "[")) return false;
+  }
+  return open.length === 0;
+}
+
+/** `@scope (starts) to (ends)`; without starts for one without a beginning. Undefined if browsers ignore it. @throws OverBudget */
+function readScope(
+  prelude: readonly Token[],
+  { scope: outer, place }: Context,
+  budget: Budget,
+): StyleScope | undefined {
+  const lists: Selector[][] = [];
+  const words: string[] = [];
+  for (let at = 0; at < prelude.length; at++) {
+    const token = prelude[at] as Token;
+    if (token.text === "(") {
+      const end = endOfBlock(prelude, at);
+      const isEnd = words.includes("to");
+      const selectors = readSelectors(prelude.slice(at + 1, end), budget, isEnd ? IN_SCOPE : place);
+      if (selectors === undefined) return undefined;
+      lists.push(servedOf(selectors));
+      at = end;
+      words.push("()");
+    } else if (token.kind !== "space") words.push(token.text.toLowerCase());
+  }
+  const form = words.join(" ");
+  if (form === "" || form === "to ()") return { kind: "scope", starts: [], ends: [], outer };
+  const [starts = [], ends = []] = lists;
+  if (!/^\(\)(?: to \(\))?$/.test(form) || starts.length === 0) return undefined;
+  return { kind: "scope", starts, ends, outer };
 }
 
 /** A medium other than the window in which mail is read. A limit larger than any window excludes nothing. */
 const ELSEWHERE = /print|max-(?:device-)?(?:width|height)(?!\s*:\s*(?:[2-9]\d{3}|\d{5}))|prefers-color-scheme|speech/i;
 /** True if every medium in the list of an at-rule is another one. */
-const isElsewhere = (prelude: string): boolean =>
+const isOfOtherMedium = (prelude: string): boolean =>
   prelude.split(",").every((medium) => ELSEWHERE.test(medium) && !/\bnot\b/i.test(medium));
-
-/** `served`: "" if its rules are served without it. */
-function readAtRule({ name, prelude }: AtRule, budget: Budget): { isElsewhere: boolean; served: string | undefined } {
-  const text = unescapeCss(textOf(prelude)).toLowerCase().trim();
-  budget.spend(20 * text.length);
-  if (name === "media" && text === "") return { isElsewhere: false, served: "" };
-  if (name === "media") {
-    // Browsers take a medium that they do not know for one that never is.
-    const queries = text.split(",").flatMap((query) => mediumOf(query.trim()) ?? []);
-    const list = queries.join(",");
-    return { isElsewhere: isElsewhere(list || text), served: list === "" ? undefined : `@media ${list}` };
-  }
-  if (name === "supports") return { isElsewhere: false, served: SUPPORTS.test(text) ? `@supports ${text}` : undefined };
-  return { isElsewhere: false, served: name === "layer" ? "" : undefined };
-}
 
 const LENGTH = /[\d.]{1,10}(?:px|r?em|pt|in|cm|mm)?/.source;
 const NAMES = [
@@ -151,6 +326,3 @@ function mediumOf(text: string): string | undefined {
   });
   return isKnown ? served : undefined;
 }
-
-const SUPPORTS =
-  /^(?:not )?\([a-z-]{1,40}: ?[a-z\d .%#-]{1,60}\)(?: (?:and|or) (?:not )?\([a-z-]{1,40}: ?[a-z\d .%#-]{1,60}\)){0,5}$/;

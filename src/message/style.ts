@@ -203,11 +203,13 @@ const isColorCall = calls(
     isAngle(part) ||
     isComma(part) ||
     isSlash(part) ||
+    isSum(part) ||
+    isVariable(part) ||
     isColor(part),
 );
 const isGradient = calls(
   "linear-gradient radial-gradient conic-gradient repeating-linear-gradient repeating-radial-gradient repeating-conic-gradient",
-  either(isColor, isAngle, isWord, isComma, size(-LARGEST)),
+  (part) => isColor(part) || isAngle(part) || isWord(part) || isComma(part) || isVariable(part) || size(-LARGEST)(part),
 );
 
 /* The grammars of values: each gives the value as it is served. */
@@ -222,6 +224,41 @@ function list(most: number, ...kinds: Fits[]): Grammar {
 const one = (...kinds: Fits[]): Grammar => list(1, ...kinds);
 const word = (list: string): Grammar => one(words(list));
 
+/** Steps of `filter`; a radius smears what is around as far. */
+const isFilter = either(
+  calls("opacity brightness contrast grayscale invert sepia saturate", either(number(0, 100), isPercentage)),
+  calls("hue-rotate", either(isAngle, number(0, 0))),
+  calls("blur", size(0, 40)),
+  calls("drop-shadow", (part) => isShade(part)),
+);
+const isShape = calls("inset circle ellipse polygon rect xywh", either(size(-LARGEST), isWord, isComma));
+
+/** A value of a custom property, in its place or behind a comma. */
+const isVariable: Fits = ({ kind, text, parts: [name, comma, ...rest] }) =>
+  kind === "call" &&
+  text === "var" &&
+  name?.kind === "name" &&
+  name.text.startsWith("--") &&
+  (comma === undefined || (isComma(comma) && rest.every(isAnything)));
+/** What each property that may have it as its value is served with, or ignores. */
+const isAnything: Fits = (part) =>
+  isVariable(part) ||
+  isWord(part) ||
+  isString(part) ||
+  isComma(part) ||
+  isSlash(part) ||
+  size(-LARGEST)(part) ||
+  number(-LARGEST, LARGEST)(part) ||
+  isAngle(part) ||
+  isSum(part) ||
+  isColor(part) ||
+  isGradient(part) ||
+  isFilter(part) ||
+  isShape(part);
+/** Properties whose own limits are none but those of all values. */
+const VARIABLE =
+  /^(?:(?:background-|border-(?:[a-z]+-)?|-webkit-text-fill-|text-decoration-)?color|background(?:-image)?|display|visibility|opacity|content-visibility|filter|clip-path|font(?:-size|-weight|-style|-family)?|line-height|text-align|text-transform|white-space|overflow(?:-[xy])?|(?:min-|max-)?(?:width|height)|padding(?:-[a-z]+)?|border(?:-[a-z]+)?|border-radius)$/;
+
 const isGlobal = words("inherit initial unset revert revert-layer");
 const isLength = either(size(0), isSum);
 const isAuto = words("auto none normal min-content max-content fit-content");
@@ -229,6 +266,8 @@ const isThickness = either(size(0), words("thin medium thick"));
 const isLine = words("none hidden dotted dashed solid double groove ridge inset outset wavy");
 const isTypeSize = either(
   isLength,
+  // Nothing else is measured by the window.
+  ({ kind, unit, number }) => kind === "dimension" && /^v(?:w|h|min|max)$/.test(unit) && number >= 0 && number <= 50,
   words("xx-small x-small small medium large x-large xx-large xxx-large smaller larger"),
 );
 /** So thin that it covers nothing. */
@@ -326,11 +365,40 @@ const GRAMMARS = new Map<string, Grammar>(
       [["max-width", "max-height", "max-inline-size", "max-block-size"], one(size(0, 1e9), isSum, isAuto)],
       [
         ["display"],
-        word(
-          "none block inline inline-block list-item flow-root table inline-table table-row table-cell table-caption table-column " +
-            "table-row-group table-header-group table-footer-group table-column-group flex inline-flex contents",
-        ),
+        (parts) =>
+          word(
+            "none block inline inline-block list-item flow-root table inline-table table-row table-cell table-caption table-column " +
+              "table-row-group table-header-group table-footer-group table-column-group flex inline-flex contents grid inline-grid " +
+              "ruby -webkit-box -webkit-inline-box -webkit-flex -webkit-inline-flex",
+          )(parts) ?? list(3, words("block inline flow flow-root flex grid table list-item ruby"))(parts),
       ],
+      [["-webkit-line-clamp", "line-clamp"], one(number(1, 1_000), words("none"))],
+      [["-webkit-box-orient"], word("horizontal vertical inline-axis block-axis")],
+      [["container-type"], list(2, words("normal size inline-size"))],
+      [["container-name"], list(8, isWord)],
+      [["container"], list(10, isWord, isSlash)],
+      [["isolation"], word("auto isolate")],
+      [["-webkit-text-security"], word("none disc circle square")],
+      [["-webkit-text-stroke"], list(2, isThin, isColor)],
+      [["-webkit-text-stroke-width"], one(isThin)],
+      [["-webkit-text-stroke-color"], one(isColor)],
+      [
+        ["mask", "mask-image", "-webkit-mask", "-webkit-mask-image"],
+        (parts) => gradientsIn(parts) ?? word("none")(parts),
+      ],
+      [
+        [
+          "mask-size",
+          "mask-position",
+          "mask-repeat",
+          "-webkit-mask-size",
+          "-webkit-mask-position",
+          "-webkit-mask-repeat",
+        ],
+        list(8, isPlace, isComma),
+      ],
+      // Its values are those of all properties.
+      [["all"], () => undefined],
       [["flex"], list(3, number(0, 1_000), isLength, isAuto)],
       [["flex-grow", "flex-shrink"], one(number(0, 1_000))],
       [["flex-basis"], one(isLength, isAuto)],
@@ -347,12 +415,9 @@ const GRAMMARS = new Map<string, Grammar>(
       [["visibility"], word("visible hidden collapse")],
       [["opacity"], one(number(0, 1), (part) => isPercentage(part) && part.number >= 0 && part.number <= 100, isSum)],
       [["content-visibility"], word("visible hidden auto")],
-      [["filter"], one(calls("opacity", either(number(0, 1), isPercentage)), words("none"))],
+      [["filter", "-webkit-filter"], (parts) => list(8, isFilter)(parts) ?? word("none")(parts)],
       [["overflow", "overflow-x", "overflow-y"], list(2, words("visible hidden auto scroll clip"))],
-      [
-        ["clip-path", "-webkit-clip-path"],
-        one(calls("inset circle ellipse polygon rect xywh", either(size(-LARGEST), isWord, isComma)), words("none")),
-      ],
+      [["clip-path", "-webkit-clip-path"], one(isShape, words("none"))],
       [
         ["zoom"],
         one(number(0, 3), (part) => isPercentage(part) && part.number >= 0 && part.number <= 300, words("normal")),
@@ -368,7 +433,8 @@ const GRAMMARS = new Map<string, Grammar>(
       ],
       [["line-height"], one(isLength, number(0, 100), words("normal"))],
       [["letter-spacing", "word-spacing"], one(size(-7, 100), words("normal"))],
-      [["text-indent"], one(size(-96), isSum)],
+      // Text that is far away stays there, and reaches nothing on its way.
+      [["text-indent"], (parts) => (one(size(-1e9, -250))(parts) ? "-9999px" : one(size(-96), isSum)(parts))],
       [
         [
           "text-align",
@@ -416,6 +482,7 @@ const GRAMMARS = new Map<string, Grammar>(
   ).flatMap(([properties, grammar]) => properties.map((property) => [property, grammar] as const)),
 );
 
+const CUSTOM = /^--[\w-]{1,60}$/;
 const isUrl: Fits = ({ kind }) => kind === "url";
 /** What mail that is sent has besides: images that its readers' programs may load, and what Word's program reads. */
 const sentImage = list(60, isUrl, isColor, isGradient, isPlace, isComma, words("none fixed"));
@@ -427,11 +494,14 @@ const ofWord = list(8, isWord, isString, isComma, isColor, size(-LARGEST), isNum
  */
 export function served(property: string, value: readonly Token[], isSent = false): [property: string, value: string][] {
   if (value.length > MAX_TOKENS) return [];
+  const isCustom = CUSTOM.test(property);
   const isBackground = property === "background";
   const grammar = GRAMMARS.get(property) ?? (isSent && /^mso-[a-z-]{1,40}$/.test(property) ? ofWord : undefined);
-  if (grammar === undefined && !isBackground) return [];
+  if (grammar === undefined && !isBackground && !isCustom) return [];
   const parts = partsOf(value);
   if (parts.length === 0) return [];
+  if (isCustom || (VARIABLE.test(property) && parts.some(isVariable)))
+    return parts.length <= 40 && parts.every(isAnything) ? [[property, textOf(parts)]] : [];
   if (parts.length === 1 && parts.every(isGlobal)) return [[property, textOf(parts).toLowerCase()]];
   const image = isSent && property.startsWith("background") && parts.some(isUrl) ? sentImage(parts) : undefined;
   if (image !== undefined) return [[property, image]];

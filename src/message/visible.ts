@@ -10,28 +10,17 @@
  * too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by
  * adding tags.
  */
+
+import { type Customs, cascade, type Matched, NO_CUSTOMS } from "./cascade.ts";
 import { legacyColor } from "./color.ts";
+import { type Declaration, type Declarations, readDeclarations } from "./declarations.ts";
+import { hidesAll } from "./hiding.ts";
+import { DEFAULT_INK, heightOf, type Ink, inkInside, isBehind, isReadable, takeRoom, widthInside } from "./ink.ts";
 import { createLayout, NO_TEXT } from "./layout.ts";
 import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
+import type { Styled } from "./match.ts";
 import { DROPPED_WITH_CONTENT, isOfHead, MAX_DEPTH, shownAttributes } from "./sanitize.ts";
-import {
-  type Cascade,
-  DEFAULT_INK,
-  type Declaration,
-  type Declarations,
-  declare,
-  heightOf,
-  hidesAll,
-  type Ink,
-  inkInside,
-  isReadable,
-  newCascade,
-  readDeclarations,
-  readSheets,
-  type Sheet,
-  type Styled,
-  takeRoom,
-} from "./stylesheet.ts";
+import { type Hiding, hidingIn, readSheets, type Sheet } from "./stylesheet.ts";
 
 export interface VisibleHtml {
   html: string;
@@ -45,11 +34,15 @@ export interface VisibleHtml {
 type Inks = readonly [received: Ink, shown: Ink];
 
 interface Open extends Styled {
+  parent: Open | undefined;
   inks: Inks;
   /** Of text before the table that the element is a part of; undefined outside of tables, and in cells. */
   before: Inks | undefined;
   /** Its own declarations, for each reader. */
   styles: readonly [Declarations, Declarations];
+  customsShown: Customs;
+  /** The last one inside of it so far. */
+  last: Open | undefined;
   /** Everything inside is invisible, whatever its descendants declare. */
   hides: boolean;
   /** Its own declarations make its text invisible. */
@@ -116,10 +109,12 @@ const NO_CLASSES: ReadonlySet<string> = new Set();
 const NO_ATTRIBUTES = {};
 const NO_STYLES: Open["styles"] = [new Map(), new Map()];
 const DEFAULT_INKS: Inks = [DEFAULT_INK, DEFAULT_INK];
+/** Of the part of a window that shows mail, in pixels. */
+const WINDOW = 800;
 
 function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHtml } {
   const sheet = readSheets(html, budget);
-  const looks = createLooks(sheet, budget);
+  const looks = createLooks(sheet, hidingIn(html, budget), budget);
   const layout = createLayout(budget);
   const path: Open[] = [];
   const kept: string[] = [];
@@ -137,6 +132,8 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   const entered = new Set<string>();
   /** For each open marker: how many hiding elements, by name, continue past an end tag of another element. */
   const continuing: Map<string, number>[] = [new Map()];
+  /** The last element that is in no other one. */
+  let last: Open | undefined;
   /** Offset up to which the parser has reported everything, except end tags without an open element. */
   let reported = 0;
 
@@ -185,14 +182,54 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
 
   const isConcealed = (): boolean => isContinued() || !inksOfText().every(isReadable);
 
+  /** An element that comes next inside of the last one of the path. */
+  function elementOf(name: string, attributes: Record<string, string>, isMarker: boolean): Open {
+    const parent = path.at(-1);
+    const previous = parent === undefined ? last : parent.last;
+    const element: Open = {
+      name,
+      attributes,
+      // The cost of its attributes covers splitting the class names.
+      classes: sheet === undefined ? NO_CLASSES : classesOf(attributes.class),
+      parent,
+      // Nobody asks without a sheet.
+      previous: sheet === undefined ? undefined : previous,
+      // Every document has a head before its body.
+      place: name === "body" ? 2 : (previous?.place ?? 0) + 1,
+      style: NO_STYLES[0],
+      styles: NO_STYLES,
+      customs: parent?.customs ?? NO_CUSTOMS,
+      customsShown: parent?.customsShown ?? NO_CUSTOMS,
+      width: parent?.width ?? WINDOW,
+      last: undefined,
+      ...inksAround(name),
+      hides: false,
+      conceals: false,
+      isMarker,
+    };
+    if (parent === undefined) last = element;
+    else parent.last = element;
+    return element;
+  }
+
   /** Finds what the declarations of the last element of the path do to it. `from`: where its tag begins. */
   function look(element: Open, from: number): void {
-    const { name, attributes, inks: outer } = element;
-    const [received, shown] = looks(path, tables, isHead);
-    element.inks = [inkInside(outer[0], received.style), inkInside(outer[1], shown.style)];
+    const { name, attributes, inks: outer, parent } = element;
+    const both = looks(path, tables, isHead);
+    const [received, shown] = both;
+    const isPage = name === "html" || name === "body";
+    const standing = ([0, 1] as const).map((n) => ({
+      isPage,
+      isInline: isInline(name, both[n].style, parent?.styles[n]),
+    }));
+    element.inks = [inkInside(outer[0], received.style, standing[0]), inkInside(outer[1], shown.style, standing[1])];
     element.styles = [received.style, shown.style];
+    element.style = received.style;
+    [element.customs, element.customsShown] = [received.customs, shown.customs];
+    element.width = widthInside(received.style, attributes.width, element.width);
     const isSmall = () => isTiny(attributes, received.style) || isTiny(attributes, shown.style);
-    if (received.hides || shown.hides || hidesItself(name, attributes) || (name === "img" && isSmall())) {
+    const isHidden = both.some(({ style }, n) => hidesAll(style, standing[n]) || isBehind(style, outer[n] as Ink));
+    if (isHidden || hidesItself(name, attributes) || (name === "img" && isSmall())) {
       element.hides = true;
       if (hiding++ === 0) hiddenFrom = from;
       if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
@@ -213,9 +250,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
     ] as const) {
       if (!isDue || name === around || entered.has(around)) continue;
       entered.add(around);
-      const { inks, before } = inksAround(around);
-      const rest = { styles: NO_STYLES, hides: false, conceals: false, isMarker: false };
-      const element: Open = { name: around, attributes: NO_ATTRIBUTES, classes: NO_CLASSES, inks, before, ...rest };
+      const element = elementOf(around, NO_ATTRIBUTES, false);
       path.push(element);
       look(element, from);
     }
@@ -240,11 +275,8 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (isMarker) continuing.push(new Map());
       // A new one ends those before it (HTML §13.2.6.4.7).
       if (name === "a" || name === "nobr") continuing.at(-1)?.delete(name);
-      // The cost of its attributes covers splitting the class names.
-      const classes = sheet === undefined ? NO_CLASSES : classesOf(attributes.class);
-      const { inks: outer, before } = inksAround(name);
-      const rest = { styles: NO_STYLES, hides: false, conceals: false, isMarker };
-      const element: Open = { name, attributes, classes, inks: outer, before, ...rest };
+      const element = elementOf(name, attributes, isMarker);
+      const { inks: outer } = element;
       path.push(element);
       if (sheet !== undefined || !isPlain(attributes) || HINTED.has(name) || NOT_SHOWN.has(name)) look(element, from);
       isHead &&= isOfHead(name);
@@ -297,23 +329,42 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
 
 const classesOf = (names = ""): ReadonlySet<string> => new Set(names.split(/\s+/).filter((name) => name !== ""));
 
-/** The declarations of an element, and whether they hide it. */
+/** The declarations of an element, and its custom properties. */
 interface Look {
   style: Declarations;
-  hides: boolean;
+  customs: Customs;
+}
+
+/** Elements that have boxes of their own by default; of others, only the text inside is seen. */
+const BOXES = new Set(
+  (
+    "address article aside blockquote body button caption center dd details dialog dir div dl dt fieldset figcaption figure footer form " +
+    "h1 h2 h3 h4 h5 h6 header hgroup hr html img input legend li listing main marquee menu nav ol optgroup option p plaintext pre search " +
+    "section select summary table tbody td textarea tfoot th thead tr ul xmp"
+  ).split(" "),
+);
+
+/** True if an element has no box whose size or place could hide what is in it. */
+function isInline(name: string, style: Declarations, parent: Declarations | undefined): boolean {
+  const display = style.get("display") ?? (BOXES.has(name) ? "block" : "inline");
+  if (!/^(?:inline|initial|unset|contents|ruby|inherit|revert)$/.test(display)) return false;
+  const isTaken =
+    /^(?:absolute|fixed)$/.test(style.get("position") ?? "") || /^(?:left|right)$/.test(style.get("float") ?? "");
+  return !isTaken && !/flex|grid/.test(parent?.get("display") ?? "");
 }
 
 /** The attributes that give an element a look without a style sheet, but for a link's `href`. */
 const LOOK_ATTRIBUTES = ["style", "color", "bgcolor", "nowrap", "text"] as const;
 
-type Looks = (path: readonly Styled[], tables: number, isHead: boolean) => readonly [received: Look, shown: Look];
-const NO_LOOK: Look = { style: new Map(), hides: false };
+type Looks = (path: readonly Open[], tables: number, isHead: boolean) => readonly [received: Look, shown: Look];
+const NO_LOOK: Look = { style: new Map(), customs: NO_CUSTOMS };
+const NOTHING_MATCHES: readonly Matched[] = [];
 
 /**
  * Returns the looks of the last element of a path, which is in so many tables; `isHead`: no tag but those of a head comes before
  * it. Equal style attributes are parsed once.
  */
-function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
+function createLooks(sheet: Sheet | undefined, hiding: Hiding, budget: Budget): Looks {
   const read = new Map<string, readonly Declaration[]>();
   const looks = new Map<string, readonly [Look, Look]>();
 
@@ -325,35 +376,50 @@ function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
 
   /** The colour of links. */
   let link = "blue";
-  function lookOf({ name, attributes }: Pick<Styled, "name" | "attributes">, cascade: Cascade): Look {
+  function lookOf(
+    { name, attributes }: Pick<Styled, "name" | "attributes">,
+    matched: readonly Matched[],
+    reading: 0 | 1,
+    outer: Customs,
+  ): Look {
+    const own = attributes.style === undefined ? [] : declarationsIn(attributes.style);
+    const declared = cascade(matched, own, reading, outer, budget);
     const style = new Map(hintsOf(name, attributes, link));
-    if (attributes.style !== undefined) declare(declarationsIn(attributes.style), cascade, budget);
-    for (const [property, value] of cascade.declared) style.set(property, value);
+    for (const [property, value] of declared.style) style.set(property, value);
     budget.spend(1_000);
-    return { style, hides: hidesAll(style) };
+    return { style, customs: declared.customs };
   }
 
   return (path, tables, isHead) => {
-    const element = path.at(-1) as Styled;
+    const element = path.at(-1) as Open;
     const { name, attributes } = element;
-    if (tables === 0 && isPart(name)) return [NO_LOOK, NO_LOOK];
+    const { customs = NO_CUSTOMS, customsShown = NO_CUSTOMS } = path.at(-2) ?? {};
+    if (tables === 0 && isPart(name))
+      return [
+        { ...NO_LOOK, customs },
+        { ...NO_LOOK, customs: customsShown },
+      ];
     if (name === "body" && attributes.link !== undefined) link = legacyColor(attributes.link);
     const isDropped = path.length > MAX_DEPTH || (name === "body" && !isHead);
     const given = LOOK_ATTRIBUTES.map((attribute) => attributes[attribute]);
-    const key = sheet ? "" : [name, isDropped, attributes.href === undefined, ...given].join("\0");
+    const isAlone = sheet === undefined && customs.size + customsShown.size === 0;
+    const key = isAlone ? [name, isDropped, attributes.href === undefined, ...given].join("\0") : "";
     const known = looks.get(key);
     if (known !== undefined) return known;
-    const shown = isDropped ? undefined : shownAttributes(name, attributes, budget);
-    const [ofSheet, ofSheetShown] = [newCascade(), newCascade()];
-    sheet?.(path, ofSheet, ofSheetShown);
-    const received = lookOf(element, ofSheet);
+    const shown = isDropped ? undefined : shownAttributes(name, attributes, budget, hiding);
+    const matched = sheet?.(element) ?? NOTHING_MATCHES;
+    const received = lookOf(element, matched, 0, customs);
     const isAlike =
-      sheet === undefined &&
+      isAlone &&
       LOOK_ATTRIBUTES.every((attribute, n) => shown?.[attribute] === given[n]) &&
       "href" in (shown ?? {}) === "href" in attributes;
     const both = [
       received,
-      shown === undefined ? NO_LOOK : isAlike ? received : lookOf({ name, attributes: shown }, ofSheetShown),
+      shown === undefined
+        ? { ...NO_LOOK, customs: customsShown }
+        : isAlike
+          ? received
+          : lookOf({ name, attributes: shown }, matched, 1, customsShown),
     ] as const;
     if (key !== "") looks.set(key, both);
     return both;
@@ -414,7 +480,7 @@ export interface SeenText {
 }
 
 /** Version of the rules in this file, stored beside the result, so that stored text can be derived anew. */
-export const SEEN_VERSION = 5;
+export const SEEN_VERSION = 6;
 
 /** Longer texts are not compared with their HTML; the HTML is used. */
 const MAX_COMPARED = 256 * 1024;

@@ -270,6 +270,18 @@ describe("inline CSS", () => {
     "background-image:linear-gradient(90deg, #f00 0%, rgba(0,0,0,.5) 100%)",
     "box-shadow:0 2px 8px rgba(0,0,0,.2)",
     "outline:none",
+    "color:var(--x)",
+    "color:rgb(var(--r),0,0)",
+    "--Ink:#333",
+    "filter:blur(5px) brightness(0.5)",
+    "-webkit-mask-image:linear-gradient(#000, transparent)",
+    "-webkit-line-clamp:3",
+    "display:inline flow-root",
+    "container:card / inline-size",
+    "isolation:isolate",
+    "text-indent:-9999px",
+    "transform:scale(0)",
+    "rotate:x 90deg",
   ];
 
   const DROPPED = [
@@ -293,9 +305,17 @@ describe("inline CSS", () => {
     "background-image:image-set('x' 1x)",
     "background:image-set('x' 1x)",
     "font-family:url(x)",
-    "color:var(--x)",
+    "margin:var(--x)",
+    "box-shadow:0 0 0 var(--x) red",
+    "outline:solid var(--x)",
+    "-webkit-text-stroke:var(--x) red",
+    "--x:url(https://x.example/)",
+    "--x:attr(title)",
+    "--x:99999px",
+    "--x:100vw",
+    "width:calc(var(--x) * 1000)",
     "transform:scale(100)",
-    "filter:blur(5px)",
+    "transform:translateY(-300px)",
     "animation:x 1s",
     "pointer-events:none",
     "outline:3000px solid red",
@@ -305,8 +325,6 @@ describe("inline CSS", () => {
     "letter-spacing:900px",
     "text-decoration:underline 900px",
     "vertical-align:-900px",
-    "clip-path:url(#x)",
-    "filter:url(#x)",
     "width:calc(100vw)",
     "width:attr(title px)",
     "content:attr(title)",
@@ -345,21 +363,31 @@ describe("inline CSS", () => {
     "position:fixed;top:-100em",
     "position:absolute;clip:rect(0,0,0,0)",
     "position:absolute;left:-9999px;display:block!important",
-    "text-indent:-9999px",
+    "mask:url(https://x.example/)",
+    "filter:blur(100px)",
+    "filter:url(#x)",
+    "clip-path:url(#x)",
+    "clip-path:path('M0 0')",
     "margin-left:-9999px",
     "margin-inline-start:-9999px",
     "margin-block:0 -9999px",
     "position:absolute;inset-inline:-9999px auto",
     "position:relative;inset-block-start:-9999px",
-    "-webkit-transform:scale(0)",
-    "transform:rotateX(90deg)",
-    "transform:scale(0)",
-    "transform:translateX(-9999px)",
-    "scale:0",
     "letter-spacing:-99px",
     "text-decoration:line-through white 40px",
   ])("what hides, and is not served, is not displayed: %s", (style) => {
     expect(safeStyle(style)).toMatch(/(?:^|;)display:none!important$/);
+  });
+
+  test.each([
+    ["-webkit-transform:scale(0)", "transform:scale(0)"],
+    ["transform:rotateX(90deg)", "transform:scale(0)"],
+    ["transform:translateX(-9999px)", "transform:scale(0)"],
+    ["scale:0 1", "scale:0"],
+    ["translate:0 -9999px", "translate:-9999px"],
+    ["text-indent:-800px", "text-indent:-9999px"],
+  ])("what hides is served in one form, which reaches nothing: %s", (style, served) => {
+    expect(safeStyle(style)).toBe(served);
   });
 
   test("keeps every colour, alone and in shorthands", () => {
