@@ -10,10 +10,10 @@
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Caller } from "../access/caller.ts";
-import { createSlots } from "../access/slowdown.ts";
 import { queryOf } from "../api/request.ts";
 import { memoryLimit } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { createShares } from "../base/shares.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 
 /** Path of the image proxy. */
@@ -26,12 +26,12 @@ export const IMAGE_TIMEOUT_MS = 10_000;
 const MOST_REDIRECTS = 3;
 /** Images at once for one person, so that a slow image server delays nobody else. */
 const AT_ONCE = 6;
-const MOST_WAITING = 500;
 /** Images at once for all, which bounds descriptors; and memory: those at once take a sixteenth of it, four images at least. */
 const MOST_AT_ONCE = 20;
 const atOnceIn = (memory: number): number =>
   Math.max(4, Math.min(MOST_AT_ONCE, Math.floor(memory / 16 / LARGEST_IMAGE)));
-const MOST_WAITING_IN_ALL = 2_000;
+/** How long a request waits for its turn, ms. */
+const WAIT_MS = 120_000;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 /** Bytes that rasterTypeOf reads. */
@@ -74,14 +74,15 @@ export type ImageProxy = ReturnType<typeof openImageProxy>;
 export function openImageProxy({
   runtime,
   allow = () => [],
+  mostAtOnce = atOnceIn(memoryLimit()),
 }: {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "randomBytes">;
   allow?: HttpClientParts["allow"];
+  mostAtOnce?: number;
 }) {
   const client = openHttpClient({ runtime, allow });
   const key = runtime.randomBytes(32);
-  const byPerson = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
-  const inAll = createSlots({ atOnce: atOnceIn(memoryLimit()), mostWaiting: MOST_WAITING_IN_ALL });
+  const underWay = createShares({ most: mostAtOnce, mostOfPerson: AT_ONCE, runtime });
 
   const signatureOf = ({ userId }: Caller, url: string): Buffer =>
     createHmac("sha256", key).update(`${userId}\n${url}`).digest();
@@ -112,19 +113,18 @@ export function openImageProxy({
       const signature = Buffer.from(query.get("signature") ?? "", "base64url");
       const expected = signatureOf(caller, url);
       if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) return refuse(403);
+      const place = await underWay.wait(caller, 1, WAIT_MS, request.signal);
+      if (!place) return refuse(502);
       try {
-        const { bytes, contentType } = await byPerson.within(caller.userId, () =>
-          inAll.within("all", async () => {
-            if (request.signal.aborted) throw new NoImage("nobody waits for it any more");
-            return client.within(IMAGE_TIMEOUT_MS, (signal) =>
-              fetchImage(url, AbortSignal.any([signal, request.signal])),
-            );
-          }),
+        const { bytes, contentType } = await client.within(IMAGE_TIMEOUT_MS, (signal) =>
+          fetchImage(url, AbortSignal.any([signal, request.signal])),
         );
         const headers = { ...CONTENT_HEADERS, "content-type": contentType, "cache-control": "private, max-age=86400" };
         return new Response(bytes, { headers });
       } catch {
         return refuse(502);
+      } finally {
+        place.release();
       }
     },
     /** Ends requests under way. */

@@ -12,9 +12,9 @@ afterAll(() => {
   for (const proxy of proxies) proxy.close();
 });
 
-const callerOf = (userId: string): Caller => ({
+const callerOf = (userId: string, workspaceId = "wsp_1"): Caller => ({
   userId,
-  workspaceId: "wsp_1",
+  workspaceId,
   role: "member",
   email: `${userId}@example.test`,
   scopes: new Set(SCOPES),
@@ -38,7 +38,7 @@ const PUBLIC = "127.0.0.2";
 
 function setUp(records: Zone = {}) {
   const runtime = fakeRuntime({ dns: zone(records) });
-  const proxy = openImageProxy({ runtime, allow: () => [`${PUBLIC}/32`] });
+  const proxy = openImageProxy({ runtime, allow: () => [`${PUBLIC}/32`], mostAtOnce: 20 });
   proxies.push(proxy);
   const ask = (path: string, caller = ann, signal?: AbortSignal) =>
     proxy.respond(new Request(`http://localhost${path}`, signal && { signal }), caller);
@@ -265,20 +265,22 @@ test("six images of a person are fetched at once and the others in turn, and oth
   expect([(await given).status, server.requests.length]).toEqual([502, 8]);
 });
 
-test("twenty images of all people are fetched at once", async () => {
+test("images of a workspace leave turns to its other people, and to other workspaces", async () => {
   const sockets: (() => void)[] = [];
   const server = await serve((socket) => void sockets.push(() => png(socket, 1)));
   const { get } = setUp();
   const url = `http://${PUBLIC}:${server.port}/`;
   const all = Array.from({ length: 24 }, (_, i) => get(url, callerOf(`usr_${i % 4}`)));
-  await server.arrived(20);
-  expect(server.requests).toHaveLength(20);
-  for (let answered = 0; answered < 24; ) {
-    await server.arrived(Math.min(24, answered + 1));
+  await server.arrived(13);
+  expect(server.requests).toHaveLength(13);
+  all.push(get(url, callerOf("usr_other", "wsp_2")));
+  await server.arrived(14);
+  for (let answered = 0; answered < 25; ) {
+    await server.arrived(Math.min(25, answered + 1));
     for (const answer of sockets.splice(0)) {
       answer();
       answered++;
     }
   }
-  expect((await Promise.all(all)).map(({ status }) => status)).toEqual(Array(24).fill(200));
+  expect((await Promise.all(all)).map(({ status }) => status)).toEqual(Array(25).fill(200));
 });
