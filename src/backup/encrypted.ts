@@ -26,6 +26,7 @@ import {
   isFull,
   makeFolder,
   makeFolders,
+  readSmall,
   sideBySide,
   stateOf,
   syncFile,
@@ -41,13 +42,13 @@ import {
   damaged,
   FILES,
   type Generation,
+  isBackedUp,
   isPathBelow,
   listGenerations,
-  MANIFEST,
-  type Manifest,
   mergeNames,
   NAMES,
   readBlobList,
+  readManifest,
   readSums,
   SUMS,
   writeBlobList,
@@ -105,11 +106,14 @@ interface Stored {
   bytes: number;
 }
 
+const NAMES_TABLE =
+  "CREATE TABLE names (name TEXT PRIMARY KEY, stored TEXT NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID";
+
 function createNames(path: string) {
   const db = new Database(path, { create: true });
   db.exec(`
     PRAGMA journal_mode = OFF;
-    CREATE TABLE names (name TEXT PRIMARY KEY, stored TEXT NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+    ${NAMES_TABLE};
     BEGIN;
   `);
   const insert = db.query("INSERT INTO names VALUES (?, ?, ?)");
@@ -126,6 +130,12 @@ function createNames(path: string) {
 /** @throws Error for a file that is not such a database */
 function openNames(path: string) {
   const db = new Database(path, { readonly: true });
+  db.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+  const made = db.query<{ sql: string }, []>("SELECT sql FROM sqlite_schema LIMIT 2").all();
+  if (made.length !== 1 || made[0]?.sql !== NAMES_TABLE) {
+    db.close();
+    throw new Error(`${NAMES} is no list of names`);
+  }
   const select = db.query<Stored, [string]>("SELECT stored, bytes FROM names WHERE name = ?");
   return {
     find(name: string): Stored | undefined {
@@ -265,8 +275,8 @@ async function encryptBlobs(
 async function lastNames(folder: string, recipients: readonly string[]) {
   for (const { path } of (await listGenerations(folder)).reverse()) {
     try {
-      const sums = readSums(await readFile(join(path, SUMS), "utf8"));
-      const manifest = JSON.parse(await readFile(join(path, MANIFEST), "utf8")) as Manifest;
+      const sums = readSums(await readSmall(join(path, SUMS)));
+      const manifest = await readManifest(path, "it");
       if (manifest.recipients?.join() !== recipients.join()) continue;
       if ((await hashFile(join(path, NAMES))).sha256 === sums.get(NAMES)) return openNames(join(path, NAMES));
     } catch {
@@ -324,6 +334,7 @@ export async function decryptContent({
   });
   await takeFile(`${DATABASE}${AGE}`, join(data, DATABASE));
   for (const [n, file] of files.entries()) {
+    if (!isBackedUp(file)) continue;
     const target = join(data, file);
     await makeFolders(data, dirname(target));
     await takeFile(`${FILES}/${n}${AGE}`, target);

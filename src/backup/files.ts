@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { isMissing, syncFolder } from "../base/files.ts";
 import { giveToOwner, refuseLinks, requirePlace } from "../store/ownership.ts";
 
@@ -122,11 +122,32 @@ export async function filesBelow(folder: string, skip: (path: string) => boolean
   return found.sort();
 }
 
-/** The bytes of a file in pieces, each of them a buffer of its own. */
+/** Bytes of a file that is read whole: checksums, and manifests, which list what was lost, 64 digits each. */
+const LARGEST_TEXT = 64 * 1024 * 1024;
+
+/** The text of a small file. @throws Error for a large one, and for what is no plain file; errors of the file system */
+export async function readSmall(path: string): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of piecesOf(path)) {
+    size += piece.length;
+    if (size > LARGEST_TEXT) throw new Error(`${basename(path)} is too large`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+/**
+ * The bytes of a file in pieces, each of them a buffer of its own. A pipe or a device, which may have no end, is not read.
+ * @throws Error for one; errors of the file system
+ */
 async function* piecesOf(path: string): AsyncGenerator<Uint8Array> {
-  const handle = await open(path, "r");
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     requirePlace(handle.fd, path);
+    if (!(await handle.stat()).isFile()) {
+      throw Object.assign(new Error(`${basename(path)} is no plain file`), { code: "EDAMAGED", syscall: "read" });
+    }
     for (let position = 0; ; ) {
       const buffer = Buffer.allocUnsafe(PIECE_BYTES);
       const { bytesRead } = await handle.read(buffer, 0, PIECE_BYTES, position);

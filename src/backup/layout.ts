@@ -26,8 +26,10 @@ import { open, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
+import { BLOB_CACHE } from "../store/blob-cache.ts";
+import { BLOB_MARK } from "../store/blob-mark.ts";
 import { giveToOwner, requirePlace } from "../store/ownership.ts";
-import { namesIn, writeText } from "./files.ts";
+import { namesIn, readSmall, writeText } from "./files.ts";
 
 /** A kind of folder with generations: the file that marks it, and its name for people. */
 export interface FolderKind {
@@ -45,6 +47,9 @@ export const MANIFEST = "manifest.json";
 export const DATABASE = "mailroom.db";
 export const BLOB_LIST = "blobs.sha256";
 export const FILES = "files";
+
+/** Of the data folder: the last good backup, and the failure since. */
+const STATE_FILE = "backup.json";
 
 /** Suffix of encrypted files. */
 export const AGE = ".age";
@@ -73,6 +78,35 @@ export interface Manifest {
   /** Blobs that the data folder lacked or had damaged; they are not in the backup. Keyed hashes if it is encrypted. */
   lacking: string[];
 }
+
+/** Reads a manifest, whoever wrote it. @throws Error for what is none; AppError as requireFormat */
+export async function readManifest(path: string, what: string): Promise<Manifest> {
+  const manifest = JSON.parse(await readSmall(join(path, MANIFEST))) as Manifest;
+  const { format, version, schema, createdAt, databaseBytes, blobs, lacking, recipients = [] } = manifest ?? {};
+  if (!Number.isSafeInteger(format)) throw new Error(`${MANIFEST} is none`);
+  requireFormat(what, format);
+  const isOne =
+    [schema, databaseBytes, blobs].every((count) => Number.isSafeInteger(count) && count >= 0) &&
+    [version, createdAt].every((text) => typeof text === "string") &&
+    [lacking, recipients].every((list) => Array.isArray(list) && list.every((text) => typeof text === "string"));
+  if (!isOne) throw new Error(`${MANIFEST} is none`);
+  return manifest;
+}
+
+/**
+ * Entries of the data folder that are not copied as files: those with a place of their own in a backup; where blobs are
+ * in S3, because the backup has them, and copies of those; locks; the key
+ * of sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is
+ * made from the mail again; executables (`bin`), which belong to the machine; what this folder is to a replica (`replica`,
+ * `standby`, and files beside them): a restored folder is another one; the database of a server that was taken over from.
+ */
+const NOT_A_FILE = new RegExp(
+  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*|\\.sock)?|before-standby-.*|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
+);
+
+/** True for a file of the data folder that a backup has among its `files`: no other one is taken from a backup, either. */
+export const isBackedUp = (path: string): boolean =>
+  path.split("/").every((_, i, names) => !NOT_A_FILE.test(names.slice(0, i + 1).join("/")));
 
 /** A finished backup. */
 export interface Generation {
@@ -172,8 +206,9 @@ export function readSums(text: string): Map<string, string> {
   return sums;
 }
 
-/** True for a relative path that leads to no folder above. */
-export const isPathBelow = (path: string): boolean => !path.startsWith("/") && !path.split("/").includes("..");
+/** True for a relative path that leads to something below. */
+export const isPathBelow = (path: string): boolean =>
+  path.split("/").every((name) => name !== "" && name !== "." && name !== "..");
 
 /* Files that list blobs, ordered by name. They are read line by line and merged, so their size does not matter. */
 
@@ -216,6 +251,7 @@ export function* readBlobList(path: string): Generator<string> {
     for (let read = readSync(fd, buffer); read > 0; read = readSync(fd, buffer)) {
       const lines = (rest + buffer.toString("latin1", 0, read)).split("\n");
       rest = lines.pop() as string;
+      if (rest.length > BUFFER_BYTES) throw new Error("it has a line without end");
       for (const line of lines) {
         const [, name] = BLOB_LINE.exec(line) ?? [];
         if (name === undefined || lineOf(name) !== `${line}\n` || name <= last) {
@@ -259,9 +295,6 @@ export function* mergeNames(lists: readonly Iterable<string>[]): Generator<Named
  * The last good backup of a data folder, and the failure since, in a small file beside the database: a file of its own
  * can be written while the database cannot. It is not part of a backup.
  */
-
-/** In the data folder. */
-export const STATE_FILE = "backup.json";
 
 /** Times are epoch ms. */
 export interface BackupState {

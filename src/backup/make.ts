@@ -14,8 +14,6 @@ import { isMissing, syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { S3Location } from "../net/s3.ts";
-import { BLOB_CACHE } from "../store/blob-cache.ts";
-import { BLOB_MARK } from "../store/blob-mark.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
@@ -48,6 +46,7 @@ import {
   type Generation,
   generationId,
   generationTime,
+  isBackedUp,
   isFolderOf,
   LOCK,
   listGenerations,
@@ -60,7 +59,6 @@ import {
   readBlobList,
   readSums,
   recordFailure,
-  STATE_FILE,
   SUMS,
   writeBackupState,
   writeBlobList,
@@ -101,17 +99,6 @@ const CLAIM_WAIT_MS = 60_000;
 const CLAIM_POLL_MS = 200;
 /** Leaves room for a database that grows during the backup. */
 const SPARE = 1.1;
-
-/**
- * Entries of the data folder that are not copied as files: those with a place of their own in a backup; where blobs are
- * in S3, because the backup has them, and copies of those; locks; the key
- * of sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is
- * made from the mail again; executables (`bin`), which belong to the machine; what this folder is to a replica (`replica`,
- * `standby`, and files beside them): a restored folder is another one; the database of a server that was taken over from.
- */
-const NOT_A_FILE = new RegExp(
-  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*|\\.sock)?|before-standby-.*|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
-);
 
 /** @throws AppError, errors of the file system and SQLite; the former backups then stay as they were */
 export async function makeBackup(request: BackupRequest): Promise<Made> {
@@ -220,7 +207,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     await requireRoom(folder, bytes);
     if (isEncrypted) await requireRoom(data, bytes);
     await makeFolder(unfinished);
-    const files = await filesBelow(data, (name) => NOT_A_FILE.test(name));
+    const files = await filesBelow(data, (path) => !isBackedUp(path));
     if (isEncrypted) await raiseFormat(folder, FORMAT);
     const { reread = false, runtime } = request;
     const source = openBlobSource(data, request.blobs, runtime);

@@ -8,7 +8,7 @@
  * and the drafts lose their time, unless `sendQueue` is set. Webhooks are posted again: receivers know an event by its
  * id (rules: Webhook attempts).
  */
-import { mkdir, open, readFile, rm } from "node:fs/promises";
+import { mkdir, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
@@ -20,11 +20,11 @@ import { holdWaiting } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
-import { openSnapshot } from "../store/snapshot.ts";
+import { measureDatabase, openSnapshot } from "../store/snapshot.ts";
 import { openStore, RESTORING } from "../store/store.ts";
 import type { Identities } from "./age.ts";
 import { decryptContent } from "./encrypted.ts";
-import { copyFile, hashFile, makeFolder, makeFolders, namesIn, sideBySide, syncTree } from "./files.ts";
+import { copyFile, hashFile, makeFolder, makeFolders, namesIn, readSmall, sideBySide, syncTree } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
@@ -33,12 +33,13 @@ import {
   FILES,
   findGeneration,
   type Generation,
+  isBackedUp,
   MANIFEST,
   type Manifest,
   mergeNames,
   readBlobList,
+  readManifest,
   readSums,
-  requireFormat,
   SUMS,
 } from "./layout.ts";
 
@@ -87,6 +88,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
       const lacking = identities
         ? await decryptContent({ folder, data, generation, sums, lacking: missing, identities })
         : await copyContent(request, generation, sums, missing);
+      requireSchema(generation, manifest, data);
       const kept = openRestored(request);
       await rm(join(data, RESTORING));
       await syncFolder(data);
@@ -104,12 +106,11 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
 /** @throws AppError conflict for a generation that is newer than this program, or damaged */
 async function readGeneration({ path, id }: Generation): Promise<{ manifest: Manifest; sums: Map<string, string> }> {
   try {
-    const sums = readSums(await readFile(join(path, SUMS), "utf8"));
+    const sums = readSums(await readSmall(join(path, SUMS)));
     for (const file of [MANIFEST, BLOB_LIST]) {
       if ((await hashFile(join(path, file))).sha256 !== sums.get(file)) throw new Error(`${file} has another checksum`);
     }
-    const manifest = JSON.parse(await readFile(join(path, MANIFEST), "utf8")) as Manifest;
-    requireFormat(`backup ${id}`, manifest.format);
+    const manifest = await readManifest(path, `backup ${id}`);
     if (manifest.schema > MIGRATIONS.length) {
       throw new AppError(
         "conflict",
@@ -180,7 +181,9 @@ async function copyContent(
   for (const [file, sha256] of sums) {
     if (file === DATABASE) await copySound(join(path, file), join(data, file), sha256);
     if (!file.startsWith(`${FILES}/`)) continue;
-    const target = join(data, file.slice(FILES.length + 1));
+    const name = file.slice(FILES.length + 1);
+    if (!isBackedUp(name)) continue;
+    const target = join(data, name);
     await makeFolders(data, dirname(target));
     await copySound(join(path, file), target, sha256);
     await syncFolder(dirname(target));
@@ -191,6 +194,8 @@ async function copyContent(
     const target = blobPath(pool, name);
     await makeFolder(dirname(target));
     await copySound(blobPath(join(folder, BLOBS), name), target, name);
+  }).catch((error) => {
+    throw (error as NodeJS.ErrnoException).code === undefined ? damaged(list, error) : error;
   });
   await syncTree(pool);
   checkDatabase(generation, data, lacking);
@@ -208,6 +213,11 @@ function checkDatabase({ id, path }: Generation, data: string, lacking: Readonly
   } finally {
     snapshot.close();
   }
+}
+
+/** @throws AppError for a database of another schema than the manifest says */
+function requireSchema({ id }: Generation, { schema }: Manifest, data: string): void {
+  if (measureDatabase(data).schema !== schema) throw damaged(`the database of ${id}`);
 }
 
 /**

@@ -3,7 +3,6 @@
  * against its list of blobs, every blob against its name. It only reads and takes no lock, so it works on read-only
  * media.
  */
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
@@ -11,13 +10,12 @@ import { blobPath } from "../store/blobs.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import type { Identities } from "./age.ts";
 import { checkEncrypted } from "./encrypted.ts";
-import { filesBelow, hashFile, sideBySide } from "./files.ts";
+import { filesBelow, hashFile, readSmall, sideBySide } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
   CONTENTS,
   DATABASE,
-  FORMAT,
   GENERATIONS,
   type Generation,
   listGenerations,
@@ -26,6 +24,7 @@ import {
   mergeNames,
   type Named,
   readBlobList,
+  readManifest,
   readSums,
   SUMS,
   stillExists,
@@ -113,7 +112,7 @@ async function checkGeneration(
   const { path } = generation;
   let sums: Map<string, string>;
   try {
-    sums = readSums(await readFile(join(path, SUMS), "utf8"));
+    sums = readSums(await readSmall(join(path, SUMS)));
   } catch (error) {
     tell(SUMS, reasonOf(error));
     return undefined;
@@ -131,11 +130,8 @@ async function checkGeneration(
     if (file !== SUMS && !sums.has(file)) tell(file, `is not listed in ${SUMS}`);
   }
   if (!sound.has(MANIFEST)) return undefined;
-  const manifest = JSON.parse(await readFile(join(path, MANIFEST), "utf8")) as Manifest;
-  if (manifest.format > FORMAT) {
-    tell(MANIFEST, `was written by a newer Mailroom (${manifest.version}): verify it with that version`);
-    return manifest;
-  }
+  const manifest = await readManifest(path, "it").catch((error) => tell(MANIFEST, reasonOf(error)));
+  if (!manifest) return undefined;
   for (const name of manifest.lacking) {
     tell(DATABASE, `names ${name}, which was missing or damaged in the data folder already`);
   }

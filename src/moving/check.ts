@@ -4,11 +4,11 @@
  */
 import { Database } from "bun:sqlite";
 import { chmodSync, copyFileSync, rmSync } from "node:fs";
-import { lstat, readFile } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { hashFile, namesIn } from "../backup/files.ts";
+import { hashFile, namesIn, readSmall } from "../backup/files.ts";
 import { DATABASE, listGenerations, MANIFEST, readSums, requireFormat, SUMS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
@@ -82,16 +82,6 @@ async function readManifest(path: string): Promise<{ manifest: ExportManifest; s
     "conflict",
     `the export was made by a newer Mailroom (${manifest.version}, schema ${manifest.schema}; this one knows ${MIGRATIONS.length}): bring this server to that version first`,
   );
-}
-
-/** Bytes of files that are read whole: a manifest lists what was lost, 64 digits each. */
-const LARGEST_TEXT = 64 * 1024 * 1024;
-
-async function readSmall(path: string): Promise<string> {
-  const size = await plainSize(path);
-  if (size === undefined) throw new Error(`${basename(path)} is missing`);
-  if (size > LARGEST_TEXT) throw new Error(`${basename(path)} is too large`);
-  return readFile(path, "utf8");
 }
 
 /** Size of a plain file; undefined for a missing one. Links, pipes and devices are never opened. @throws AppError conflict for one */

@@ -9,6 +9,8 @@
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
+import { MIGRATIONS } from "./migrate.ts";
+import { strangeIn } from "./own-schema.ts";
 import { refuseLinks } from "./ownership.ts";
 
 /** How long a snapshot waits for a lock at its beginning, ms. */
@@ -96,6 +98,7 @@ export function openSnapshot(path: string) {
   const db = new Database(path, { readonly: true });
   let schema: number;
   try {
+    db.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
     schema = scalar<number>(db, "PRAGMA user_version");
   } catch (error) {
     db.close();
@@ -104,9 +107,11 @@ export function openSnapshot(path: string) {
   return {
     /** `PRAGMA user_version`: the number of migrations applied. */
     schema,
-    /** The errors of `PRAGMA integrity_check`; none for a sound database. */
+    /** What is not as the migrations make it, else the errors of `PRAGMA integrity_check`; none for a sound database. */
     check(): string[] {
       try {
+        const strange = schema > MIGRATIONS.length ? undefined : strangeIn(db, schema);
+        if (strange !== undefined) return [`has a ${strange} that is not Mailroom's`];
         const found = db.query(`PRAGMA integrity_check(${MOST_FINDINGS})`).values() as [string][];
         return found.map(([finding]) => finding).filter((finding) => finding !== "ok");
       } catch (error) {
