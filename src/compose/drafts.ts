@@ -21,6 +21,7 @@ import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { type Composition, type ForwardedMessage, forwardedText, forwardSubject } from "../message/composition.ts";
+import { decodeWords } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { htmlOfText } from "../message/text.ts";
@@ -68,6 +69,8 @@ export interface DraftContent extends SavedDraft {
   text: string;
   /** True if it has an HTML part, which is then the one to edit. */
   html: boolean;
+  /** Fields that a program added to its header, and that go out, too; decoded. */
+  added?: { name: string; value: string }[];
   /** Id of the conversation that it replies to. */
   answers: string | null;
   /** The API key that created it, if one did. */
@@ -511,6 +514,7 @@ const savedView = (draft: Draft, most: number): SavedDraft => ({
 
 const contentView = (draft: Draft, most: number): DraftContent => ({
   ...savedView(draft, most),
+  ...addedIn(draft),
   emailId: draft.emailId,
   from: draft.from.email,
   to: draft.to,
@@ -523,6 +527,11 @@ const contentView = (draft: Draft, most: number): DraftContent => ({
   answers: draft.answers ?? null,
   ...stateOf(draft),
 });
+
+function addedIn({ headers }: Draft): Pick<DraftContent, "added"> {
+  const added = headers.filter(([name]) => !/^(?:in-reply-to|references)$/i.test(name));
+  return added.length === 0 ? {} : { added: added.map(([name, value]) => ({ name, value: decodeWords(value) })) };
+}
 
 const summaryView = (draft: Draft): DraftSummary => ({
   draftId: draft.id,

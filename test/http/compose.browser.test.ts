@@ -380,6 +380,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await booted.api.post(`/threads/${thread?.id}/draft`, {
       to: BOB,
       bcc: "boss@example.test",
+      replyTo: "Alice <elsewhere@remote.example>",
       html: '<p>Dear <b>Bea</b></p><table><tr><td bgcolor="#ccffee">13</td></tr></table>',
     });
     // Pages get events at most four times a second, by the appliance's clock.
@@ -392,6 +393,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     const editor = await hold("**/app/drafts/*/editor?*");
     await draft.getByRole("button", { name: /Tests/ }).click();
     await draft.getByText("Drafted by an agent, with the API key “Tests” of Alice.").waitFor();
+    await draft.getByText("It also goes out with Reply-To: Alice <elsewhere@remote.example>").waitFor();
     const bcc = draft.getByRole("combobox", { name: "Bcc" });
     expect(await recipients(draft, "Bcc")).toEqual(["boss@example.test"]);
     await bcc.press("Backspace");

@@ -146,7 +146,7 @@ export function DraftEditor({
 
 /** The agent that made it, and the reason why it was not sent. */
 function DraftNotices({ draft }: { draft: DraftContent }) {
-  const { agent, refusal } = draft;
+  const { agent, refusal, added = [] } = draft;
   return (
     <>
       {refusal !== null && (
@@ -160,6 +160,12 @@ function DraftNotices({ draft }: { draft: DraftContent }) {
           send it.
         </Strip>
       )}
+      {added.map(({ name, value }) => (
+        <Strip key={`${name} ${value}`} icon={TriangleAlert}>
+          It also goes out with <span className="font-medium">{name}</span>:{" "}
+          <bdi className="wrap-anywhere">{value}</bdi>
+        </Strip>
+      ))}
     </>
   );
 }

@@ -24,7 +24,7 @@ export function ScheduledMessage({
 }) {
   const [choosing, setChoosing] = useState(false);
   const [busy, setBusy] = useState(false);
-  const { draftId, emailId, from, to, cc, bcc, subject, text, attachments } = draft;
+  const { draftId, emailId, from, to, cc, bcc, subject, text, attachments, added = [] } = draft;
 
   async function act(work: () => Promise<void>): Promise<void> {
     setBusy(true);
@@ -93,6 +93,11 @@ export function ScheduledMessage({
         {cc.length > 0 && <Line field="Cc">{cc.map(fullNameOf).join(", ")}</Line>}
         {bcc.length > 0 && <Line field="Bcc">{bcc.map(fullNameOf).join(", ")}</Line>}
         <Line field="Subject">{subject || "(no subject)"}</Line>
+        {added.map(({ name, value }) => (
+          <Line key={`${name} ${value}`} field={name}>
+            {value}
+          </Line>
+        ))}
       </dl>
       <MessageBody message={{ id: emailId, from: { email: from }, text }} attachments={attachments} />
       <SendTime open={choosing} close={() => setChoosing(false)} choose={(at) => void send(at)} />
