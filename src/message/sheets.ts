@@ -3,7 +3,7 @@
  * those who serve them (scope.ts).
  */
 
-import { isSupported } from "./condition.ts";
+import { isSupported, LONGEST_CONDITION } from "./condition.ts";
 import { endOfBlock, type Item, rulesIn, type Token, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
 import { type Budget, OverBudget } from "./markup.ts";
 import {
@@ -242,14 +242,27 @@ function insideOf({ name, prelude }: AtRule, context: Context, budget: Budget): 
       around: withServed(list === "" ? undefined : `@media ${list}`),
     };
   }
-  const isPlain = PLAIN_CONDITION.test(given) && isBalanced(given);
-  const around = withServed(isPlain ? `@${name} ${given}` : undefined);
+  const turned = given.length > LONGEST_CONDITION ? "" : turnedAround(given);
+  const isPlain = PLAIN_CONDITION.test(turned) && isBalanced(turned);
+  const around = withServed(isPlain ? `@${name} ${turned}` : undefined);
   if (name === "container") return { ...context, containers: [...context.containers, given], around };
   return { ...context, isElsewhere: isElsewhere || !isSupported(given, budget), around };
 }
 
 /** A condition that asks for nothing but what its words say. */
-const PLAIN_CONDITION = /^[\w\s:.,%<>=()#*+~&[\]-]{1,500}$/;
+const PLAIN_CONDITION = /^[\w\s:.,%>=()#*+~&[\]-]+$/;
+
+/** A condition without `<`, which a sheet that is served never has: `(1px < width)` is `(width > 1px)`. */
+const turnedAround = (condition: string): string =>
+  condition.replace(/\(([^()]*)\)/g, (_, feature: string) =>
+    feature.includes("<")
+      ? `(${feature
+          .split(/(<=?)/)
+          .reverse()
+          .map((part) => part.trim().replace("<", ">"))
+          .join("")})`
+      : `(${feature})`,
+  );
 
 function isBalanced(text: string): boolean {
   const open: string[] = [];

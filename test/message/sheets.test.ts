@@ -48,6 +48,8 @@ describe("at-rules", () => {
     ["@scope (.a,:nosuch){p{color:red}}", ""],
     ["@container (min-width:10px){p{color:red}}", "@container (min-width:10px){p{color:red}}"],
     ["@container card style(--x:red){p{color:red}}", "@container card style(--x:red){p{color:red}}"],
+    ["@container (1px <= width<9px){p{color:red}}", "@container (9px>width>=1px){p{color:red}}"],
+    ["@container (width</style>){p{color:red}}", ""],
     ["@container (min-width:10px)}p{color:red}{p{color:red}}", ""],
     ["@container url(x){p{color:red}}", "@container url(x){p{color:red}}"],
     [
