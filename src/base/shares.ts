@@ -34,6 +34,13 @@ interface Waiter {
   admit(): void;
 }
 
+/** Adds to the amount under a name. */
+function count(amounts: Map<string, number>, name: string, by: number): void {
+  const now = (amounts.get(name) ?? 0) + by;
+  if (now > 0) amounts.set(name, now);
+  else amounts.delete(name);
+}
+
 const FREE = { workspace: 3, person: 2 };
 const PART = { alone: 3 / 4, besideOthers: 1 / 2 };
 
@@ -52,28 +59,24 @@ export function createShares({
   const workspaces = new Map<string, number>();
   const persons = new Map<string, number>();
   const keys = new Map<string, number>();
-  let waiting: Waiter[] = [];
+  /** In the order in which they came. */
+  const waiting = new Set<Waiter>();
+  const waitingOf = new Map<string, number>();
   let all = 0;
   const refused = { yours: 0, all: 0 };
 
   function add({ workspaceId, userId, keyId = userId }: Sharer, amount: number): void {
     all += amount;
-    for (const [held, name] of [
-      [workspaces, workspaceId],
-      [persons, `${workspaceId} ${userId}`],
-      [keys, keyId],
-    ] as const) {
-      const now = (held.get(name) ?? 0) + amount;
-      if (now > 0) held.set(name, now);
-      else held.delete(name);
-    }
+    count(workspaces, workspaceId, amount);
+    count(persons, `${workspaceId} ${userId}`, amount);
+    count(keys, keyId, amount);
   }
 
   function lackOf({ workspaceId, userId, keyId = userId }: Sharer, amount: number): Lack | undefined {
     const ofWorkspace = workspaces.get(workspaceId) ?? 0;
     const ofPerson = persons.get(`${workspaceId} ${userId}`) ?? 0;
     const ofKey = keys.get(keyId) ?? 0;
-    const isAlone = all === ofWorkspace && !waiting.some(({ who }) => who.workspaceId !== workspaceId);
+    const isAlone = all === ofWorkspace && waiting.size === (waitingOf.get(workspaceId) ?? 0);
     const part = most * (isAlone ? PART.alone : PART.besideOthers);
     const free = most - all - amount;
     const freeOfPart = part - ofWorkspace - amount;
@@ -97,11 +100,15 @@ export function createShares({
 
   /** Lets those in who wait, in their order; who lacks room does not hold up others. */
   function admit(): void {
-    for (const waiter of [...waiting]) {
+    for (const waiter of waiting) {
       if (lackOf(waiter.who, waiter.amount) !== undefined) continue;
-      waiting = waiting.filter((other) => other !== waiter);
+      leave(waiter);
       waiter.admit();
     }
+  }
+
+  function leave(waiter: Waiter): void {
+    if (waiting.delete(waiter)) count(waitingOf, waiter.who.workspaceId, -1);
   }
 
   function take(who: Sharer, amount: number): Held | Lack {
@@ -120,25 +127,26 @@ export function createShares({
       if (lackOf(who, amount) === undefined) return hold(who, amount);
       const { promise, resolve } = Promise.withResolvers<Held | undefined>();
       const waiter: Waiter = { who, amount, admit: () => resolve(hold(who, amount)) };
-      const leave = (): void => {
-        waiting = waiting.filter((other) => other !== waiter);
+      const giveUp = (): void => {
+        leave(waiter);
         resolve(undefined);
         // A workspace that no longer waits leaves more to the others.
         admit();
       };
-      waiting.push(waiter);
-      const cancel = runtime.setTimer(leave, ms);
-      signal.addEventListener("abort", leave);
-      if (signal.aborted) leave();
+      waiting.add(waiter);
+      count(waitingOf, who.workspaceId, 1);
+      const cancel = runtime.setTimer(giveUp, ms);
+      signal.addEventListener("abort", giveUp);
+      if (signal.aborted) giveUp();
       try {
         return await promise;
       } finally {
         cancel();
-        signal.removeEventListener("abort", leave);
+        signal.removeEventListener("abort", giveUp);
       }
     },
     held: (): number => all,
-    waiting: (): number => waiting.length,
+    waiting: (): number => waiting.size,
     /** How often there was no room, by what was lacking. */
     refused: (): Readonly<Record<Lack, number>> => refused,
   };
