@@ -7,6 +7,7 @@ import { readConfig } from "../../src/config.ts";
 import { loadDemo } from "../../src/demo/demo.ts";
 import { requireLoopback } from "../../src/demo/folder.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { shareParser } from "../harness/parser.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { openTerminal } from "../harness/terminal.ts";
 
@@ -41,4 +42,29 @@ test("a demo's folder is refused there without --demo too, since its key and pas
   const said = await say("serve");
   expect(said).toMatchObject({ exitCode: 2, stdout: "" });
   expect(said.stderr).toMatch(/^mailroom: MAILROOM_HTTP is on 0\.0\.0\.0, but everybody knows/);
+});
+
+test("a demo answers under names of this machine alone, also to its key: another page may lead its own name here", async () => {
+  const env = Object.fromEntries(VARIABLES.map((variable) => [variable, "off"]));
+  const config = readConfig({ ...env, MAILROOM_DATA: temporaryFolder(), MAILROOM_HTTP: "127.0.0.1:0" });
+  const runtime = fakeRuntime();
+  const log = createLog("silent", runtime.now, () => {});
+  const appliance = createAppliance(config, runtime, log, { startParser: shareParser });
+  const { key } = await loadDemo(appliance);
+  const { http } = await appliance.start();
+  const port = http?.split(":").at(-1) ?? "";
+  const ask = (host: string) =>
+    fetch(`http://127.0.0.1:${port}/api/v1/mailboxes`, { headers: { authorization: `Bearer ${key}`, host } }).then(
+      ({ status }) => status,
+    );
+  try {
+    for (const host of [`127.0.0.1:${port}`, "localhost", `localhost:${port}`, `[::1]:${port}`]) {
+      expect([host, await ask(host)]).toEqual([host, 200]);
+    }
+    for (const host of ["evil.example", `evil.example:${port}`, "localhost.evil.example", "127.0.0.1.evil.example"]) {
+      expect([host, await ask(host)]).toEqual([host, 403]);
+    }
+  } finally {
+    await appliance.stop(0);
+  }
 });
