@@ -81,6 +81,8 @@ export const isCustom = (property: string): boolean => property.startsWith("--")
 /** It has to be read again with the values of custom properties. */
 export const isVariable = (value: string): boolean => /\bvar\(/i.test(value);
 
+const SMALL_NUMBER = /(?<![\w.#-])[\d.]{1,20}e-\d{1,3}/g;
+const CALC_OF_ONE = /(?<![\w-])calc\( ?([+-]?[\d.]{1,20}[a-z%]{0,4}) ?\)/g;
 export const MAX_VALUE = 500;
 const LENGTH =
   /^(?:[+-]?0|[+-]?(?:\d+\.?\d*|\.\d+)(?:px|pt|pc|em|rem|ex|ch|in|cm|mm|q|%|v[a-z]{1,3})|auto|none|normal|(?:x{1,3}-)?(?:small|large)|medium|smaller|larger|inherit|initial|unset|revert(?:-layer)?|(?:min|max|fit)-content|.*\(.*)$/;
@@ -102,6 +104,9 @@ export function longhandsOf(property: string, value: string): [property: string,
     if (property === "background") return [["background-color", "transparent"], ...image];
     return property === "background-image" ? image : [];
   }
+  value = value
+    .replace(SMALL_NUMBER, (number) => Number(number).toFixed(6))
+    .replace(CALC_OF_ONE, (_, only: string) => only);
   if (property === "font") {
     const [, size = "", line = "normal"] = FONT.exec(value) ?? [];
     return LENGTH.test(size) && isLineHeight(line)

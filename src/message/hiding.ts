@@ -111,7 +111,8 @@ export function isMoved(property: string, value = ""): boolean {
       const [a = 1, b = 0, c = 0, d = 1, x = 0, y = 0] = values.map(Number);
       return Math.abs(a * d - b * c) < 0.01 || isFar(`${x}px`) || isFar(`${y}px`);
     }
-    if (!/^rotate(?:[xy])?$/.test(name) || (name === "rotate" && !/^[xy]$/.test(values[0] ?? ""))) return false;
+    if (!/^(?:rotate[xy]?|skew[xy]?)$/.test(name) || (name === "rotate" && !/^[xy]$/.test(values[0] ?? "")))
+      return false;
     const [, angle = "0", unit = "deg"] = /(-?[\d.]{1,10})(deg|grad|rad|turn)?$/.exec(values.at(-1) ?? "") ?? [];
     return Math.abs(Math.cos((Number(angle) / (TURNS[unit] as number)) * 2 * Math.PI)) < 0.1;
   });
@@ -128,7 +129,8 @@ const isStruckOut = (decoration: string): boolean =>
 
 function isOffScreen(style: Declarations): boolean {
   if (SIDES.some((side) => (pixels(style.get(`margin-${side}`)) ?? 0) <= -OFF_SCREEN)) return true;
-  return isPlaced(style) && SIDES.some((side) => isFar(style.get(side)));
+  // What sticks stays in its box.
+  return isPlaced(style) && style.get("position") !== "sticky" && SIDES.some((side) => isFar(style.get(side)));
 }
 
 export const isPlaced = (style: Declarations): boolean =>

@@ -222,7 +222,7 @@ function concealed(style: Declarations, hiding: Hiding["properties"]): [property
   const isUndone = places.length > 0 && (isStatic || places.every((property) => style.has(property)));
   // Without sheets, nothing undoes it.
   if (hiding.size === 0) return found;
-  const isPlacedThere = position === undefined ? hiding.has("position") : !isStatic;
+  const isPlacedThere = position === undefined ? hiding.has("position") : !isStatic && position !== "sticky";
   if (isPlacedThere && PLACING.some((property) => isOut(property, style.get(property)))) {
     // Out of the flow, and cut off: so it lies over nothing.
     found.push(["position", "absolute"], ["clip", "rect(0,0,0,0)"]);

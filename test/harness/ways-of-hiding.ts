@@ -119,6 +119,11 @@ const styles = [
   "font-size:0;font-size:3vw",
   "display:contents;opacity:0",
   "isolation:isolate",
+  "opacity:calc(0)",
+  "font-size:calc(0px)",
+  "font-size:1e-9px",
+  "transform:skewX(90deg)",
+  "position:sticky;left:-9999px",
 ];
 
 const of = (css: string, html: string): string => `<style>${css}</style>${html}`;
