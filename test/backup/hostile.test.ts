@@ -130,3 +130,26 @@ test("what Litestream and SQLite keep in a database is no stranger's", async () 
   expect(await openTerminal().ask("backup", "verify", folder)).toMatchObject({ ok: true });
   expect(await openTerminal().ask("restore", folder)).toMatchObject({ blobs: 1 });
 });
+
+test("an encrypted one whose list of names is computed is refused, and the next backup asks nothing of it", async () => {
+  const rig = await openBackupRig();
+  const key = join(temporaryFolder(), "key.txt");
+  const { recipient } = await rig.ask<{ recipient: string }>("backup", "key", key);
+  await rig.ask("settings", "set", "backup.recipients", recipient);
+  await rig.add("first");
+  const { id } = await rig.ask<{ id: string }>("backup", rig.folder);
+  const generation = join(rig.folder, "generations", id);
+  const names = new Database(join(generation, "names.db"));
+  names.exec(
+    `DROP TABLE names; CREATE VIEW names AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+       SELECT i AS name, i AS stored, i AS bytes FROM n`,
+  );
+  names.close();
+  agree(generation);
+  const elsewhere = openTerminal();
+  const { exitCode, stderr } = await elsewhere.say("restore", rig.folder, "--identity", key);
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("names.db is no list of names")]);
+  expect(leftIn(elsewhere.data)).toEqual([]);
+  expect(await rig.ask("backup", rig.folder)).toMatchObject({ blobs: 1, copied: 1 });
+  expect(await elsewhere.ask("restore", rig.folder, "--identity", key)).toMatchObject({ blobs: 1 });
+});

@@ -171,6 +171,27 @@ test("a later export brings an earlier one up to date, and the final one begins 
   expect(contentOf(again)).toEqual(contentOf(folder));
 });
 
+test("limits of the workspace come along, unless the other server has set its own, and its bytes are counted there", async () => {
+  const source = await copySource();
+  await source.ask("workspace", "limit", "Example", "--mailboxes", "50", "--bytes", "5000000");
+  const folder = newExport();
+  await exportTo(source, folder);
+  const place = openPlace();
+  await importFrom(place, folder);
+  await place.ask("workspace", "limit", "Example", "--mailboxes", "7");
+  await exportTo(source, folder, "--final");
+  await importFrom(place, folder);
+  const [before, after] = [
+    await source.ask("workspace", "limit", "Example"),
+    await place.ask("workspace", "limit", "Example"),
+  ];
+  expect(after).toMatchObject({ mostMailboxes: 7, mostBytes: 5_000_000, usedBytes: before.usedBytes });
+  expect(after.usedBytes).toBeGreaterThan(0);
+  expect(peek(place.data, (db) => db.query("SELECT sum(bytes) AS n FROM mailbox_usage").get())).toEqual({
+    n: after.usedBytes,
+  });
+});
+
 test("the same export again changes nothing", async () => {
   const source = await copySource();
   const { place, folder } = await move(source);
