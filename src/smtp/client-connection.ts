@@ -90,6 +90,8 @@ const QUIT_MS = 5_000;
 /** Octets of a line of a reply: four times what RFC 5321 §4.5.3.1.5 allows. */
 const LONGEST_REPLY_LINE = 2_048;
 const MOST_REPLY_LINES = 100;
+/** The beginning of the last line of a reply. */
+const ENDS_REPLY = /^\d{3}(?:[^-\d]|$)/;
 const LONGEST_CHAIN = 10;
 
 /** Parts of nodemailer that its types leave out. */
@@ -137,7 +139,7 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
 
   /** What has come of the line of a reply that is not whole yet: its first characters, and its octets. */
   #line = { begins: "", octets: 0 };
-  /** Lines of the reply that is not whole yet. */
+  /** Lines since the last whole reply, empty ones among them, which nodemailer keeps as replies. */
   #lines = 0;
 
   /** A reply has bounds before nodemailer, or an expression of ours, sees it. */
@@ -149,7 +151,7 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
         .toString("latin1", start, Math.min(end, start + 4))
         .slice(0, 4 - this.#line.begins.length);
       this.#line.octets += end - start;
-      if (feed >= 0) this.#lines = this.#line.begins[3] === "-" ? this.#lines + 1 : 0;
+      if (feed >= 0) this.#lines = ENDS_REPLY.test(this.#line.begins) ? 0 : this.#lines + 1;
       if (this.#line.octets > LONGEST_REPLY_LINE || this.#lines >= MOST_REPLY_LINES) {
         this._onResponseTooLarge();
         return;

@@ -422,6 +422,8 @@ describe("a session that cannot be opened", () => {
     ["a greeting without an end", { greeting: `220 ${"x".repeat(100_000)}` }],
     ["an EHLO reply of a line without an end", { ehlo: `250-A${" ".repeat(60_000)}\rX\rY\r\n250 B` }],
     ["an EHLO reply of lines without an end", { ehlo: `${"250-A\r\n".repeat(100)}250 B` }],
+    ["an EHLO reply of codes of four digits", { ehlo: `${"2500-A\r\n".repeat(100)}250 B` }],
+    ["empty lines without an end", { ehlo: `${"\r\n".repeat(100_000)}250 B` }],
   ])("%s ends the session at once", async (_, script) => {
     const remote = await startRemoteMx(script);
     const begun = process.cpuUsage();
