@@ -3,7 +3,7 @@
  * throws an error that says what to give.
  */
 import { AppError } from "../base/errors.ts";
-import { normalizeAddress, splitAddress } from "../message/address.ts";
+import { hostedDomain, normalizeAddress } from "../message/address.ts";
 
 const LONGEST_NAME = 120;
 const LONGEST_REASON = 500;
@@ -56,10 +56,8 @@ export function timeOf(what: string, text: string): number {
 
 /** Reads a domain; returns it in A-labels, lower case, without a final dot. @throws AppError bad_request */
 export function domainOf(text: string): string {
-  const address = normalizeAddress(`postmaster@${text.trim().replace(/\.$/, "")}`);
-  const domain = address === undefined ? "" : splitAddress(address).domain;
-  // A hosted domain is a DNS name with at least two labels: no address literal, top-level name or number.
-  if (!/^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain)) {
+  const domain = hostedDomain(text.trim().replace(/\.$/, ""));
+  if (domain === undefined) {
     throw new AppError("bad_request", `${quoted(text)} is not a domain: give one like example.com`);
   }
   return domain;

@@ -323,6 +323,15 @@ function normalizeDomain(domain: string): string | undefined {
   return HOST.test(ascii) ? ascii : undefined;
 }
 
+/** The name, in A-labels and lower case, of a domain that mail can be hosted for; undefined for any other text. */
+export function hostedDomain(text: string): string | undefined {
+  const domain = normalizeDomain(text) ?? "";
+  // A DNS name with at least two labels: no address literal, top-level name or number.
+  return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain)
+    ? domain
+    : undefined;
+}
+
 function newEntry(): PartialEntry {
   return {
     phrase: [],

@@ -12,7 +12,7 @@ import { BLOBS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
 import { EVENT_NAMES } from "../events/outbox.ts";
 import { MOST_RULES, readRules } from "../mailbox/rules.ts";
-import { splitAddress } from "../message/address.ts";
+import { hostedDomain, splitAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
 import { readDestination } from "../net/destination.ts";
 import { readSubmitted } from "../outbound/submitted.ts";
@@ -67,6 +67,7 @@ export async function checkTrust(
   refuseOthers(sqlite, manifest.workspace.id);
   const domains = rows<{ id: string; name: string }>("SELECT id, name FROM moved.domains");
   for (const { id, name } of domains) {
+    if (hostedDomain(name) !== name) throw damaged("the name of a domain");
     const keys = sqlite
       .prepare<SigningKey, [string]>(
         "SELECT algorithm, selector, private_key AS privateKey, public_key AS publicKey FROM moved.dkim_keys WHERE domain_id = ?",

@@ -101,6 +101,9 @@ describe("its domains are claims", () => {
   });
 });
 
+/** Renames a domain that no address is at. `name`: as in a string of SQL. */
+const renameDomain = (folder: string, name: string) =>
+  editExport(folder, `UPDATE domains SET name = '${name}' WHERE name = 'second.test'`);
 const otherKey = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" });
 const weakKey = generateKeyPairSync("rsa", { modulusLength: 512 });
 const OTHER_FROM =
@@ -161,6 +164,8 @@ test.each<[string, (folder: string) => void, RegExp]>([
     (folder) => editExport(folder, "UPDATE addresses SET address = 'boss@other.test' WHERE kind = 'alias'"),
     /a row of addresses/,
   ],
+  ["a domain that is a path", (folder) => renameDomain(folder, "../../x"), /the name of a domain/],
+  ["a domain that another one is spelt as", (folder) => renameDomain(folder, "Other.Test"), /the name of a domain/],
   [
     "a password that takes 4 GB to check",
     (folder) =>
