@@ -14,7 +14,7 @@ export const mostLargeBytes = (): number => memoryLimit() / (TIMES_ITS_SIZE + 1)
 
 const MB = 1024 * 1024;
 /** Bytes that extracting the text of one document may take. */
-export const documentMemory = (): number => Math.min(512 * MB, Math.max(128 * MB, memoryLimit() / 8));
+export const documentMemory = (): number => Math.min(512 * MB, Math.max(64 * MB, memoryLimit() / 8));
 
 /** What a parser has once its code is loaded and has read some mail, and what it may grow by between two looks at it. */
 const PARSER_BYTES = 192 * MB;
