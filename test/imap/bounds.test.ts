@@ -114,7 +114,7 @@ test("all persons of a workspace together have a part of the memory, and leave s
     return { email: bob.email, key: developers.createKey(tx, { userId, name: "K", scopes: ["read", "write"] }).key };
   });
   await fill(mostLargeBytes() / 8, () => client(other));
-});
+}, 60_000);
 
 test("a message that comes too slowly ends the session", async () => {
   const slow = await client();
