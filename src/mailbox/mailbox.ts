@@ -201,11 +201,11 @@ export function createMailbox({
     usage: (mailboxId: string): Usage => usageOf(db, options, mailboxId),
     /**
      * True if a mailbox takes an arriving message of `size` bytes: within its quota, or at an address that is exempt from
-     * it while the disk has room. Strangers know those addresses, and must not be able to fill the disk.
+     * it while the disk and the workspace have room. Strangers know those addresses, and must not be able to fill the disk.
      */
     hasRoom({ mailboxId, exempt }: Pick<MailboxRoute, "mailboxId" | "exempt">, size: number): boolean {
-      const { bytes, quotaBytes } = usageOf(db, options, mailboxId);
-      return bytes + size <= quotaBytes || (exempt && !store.isDiskLow());
+      const { bytes, quotaBytes, workspaceRoom = Number.POSITIVE_INFINITY } = usageOf(db, options, mailboxId);
+      return bytes + size <= quotaBytes || (exempt && size <= workspaceRoom && !store.isDiskLow());
     },
     /** The used bytes and the quota of a mailbox. @throws AppError not_found (mailbox) */
     usageFor: (caller: Caller, mailbox: string): Usage => usageOf(db, options, reachedMailbox(caller, mailbox)),

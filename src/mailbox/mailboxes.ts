@@ -121,8 +121,8 @@ export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | und
 export interface Usage {
   bytes: number;
   quotaBytes: number;
-  /** What ends first is the room of the whole workspace. */
-  ofWorkspace?: true;
+  /** Bytes that its workspace may still have; undefined for one without a limit. */
+  workspaceRoom?: number;
 }
 
 /** The mailbox's own quota, else the setting storage.mailboxBytes; less where its workspace may have no more. */
@@ -130,8 +130,9 @@ export function usageOf(db: Db, options: Options, mailboxId: string): Usage {
   const { bytes, quota, most, ofAll } = statements(db).usage.get({ mailboxId }) ?? {};
   const used = bytes ?? 0;
   const own = quota ?? options.get("storage.mailboxBytes");
-  const room = most == null ? Number.POSITIVE_INFINITY : Math.max(0, most - (ofAll ?? 0));
-  return { bytes: used, quotaBytes: Math.min(own, used + room), ...(used + room < own && { ofWorkspace: true }) };
+  if (most == null) return { bytes: used, quotaBytes: own };
+  const workspaceRoom = Math.max(0, most - (ofAll ?? 0));
+  return { bytes: used, quotaBytes: Math.min(own, used + workspaceRoom), workspaceRoom };
 }
 
 /** `bytes` is negative for removed mail. */

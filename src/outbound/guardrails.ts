@@ -322,10 +322,11 @@ export function requireRoom(
   code: ErrorCode = "insufficient_storage",
 ): void {
   if (bytes <= 0 || usage.bytes + bytes <= usage.quotaBytes) return;
-  if (usage.ofWorkspace) {
+  const { workspaceRoom } = usage;
+  if (workspaceRoom !== undefined && bytes > workspaceRoom) {
     throw new AppError(
       "insufficient_storage",
-      `The workspace is out of storage: ${usage.quotaBytes - usage.bytes} bytes are left, and the message does not fit`,
+      `The workspace is out of storage: ${workspaceRoom} bytes are left, and the message does not fit`,
     );
   }
   throw new AppError(

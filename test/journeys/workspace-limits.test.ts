@@ -53,6 +53,8 @@ describe("further bytes", () => {
     const long = "y".repeat(2_000);
 
     expect(await deliver(it, long)).toStartWith("452 4.2.2");
+    // No quota holds for it, but the operator's limit does.
+    expect(await deliver(it, long, "postmaster@example.test")).toStartWith("452 4.2.2");
     const message = { from: ALICE, to: "dan@remote.example", subject: "Out", text: long };
     const refusals = [await api.post("/send", message), await api.post("/api/ext/v1/drafts", message)];
     for (const { status, body } of refusals) {
