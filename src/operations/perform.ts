@@ -7,7 +7,7 @@
  * before state).
  */
 import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
-import { presentCaller, requireLiveKey } from "../access/credentials.ts";
+import { presentCaller, requireLiveKey, restrictionsOf } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
@@ -245,8 +245,10 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
       // The body may have taken long to come: the key, its policy and the person's role are those of now.
       const present = operation.body ? presentCaller(store.db, caller) : caller;
       const performed = await performRead(present, input, uploads, way);
-      if (!readsNoCodes(present)) return performed;
-      return { ...performed, answer: await mailbox.maskAnswer(present, performed.answer) };
+      // It may have waited: its policy is that of now, if its key is still there.
+      const reader = { ...present, ...(present.keyId !== undefined && restrictionsOf(store.db, present.keyId)) };
+      if (!readsNoCodes(reader)) return performed;
+      return { ...performed, answer: await mailbox.maskAnswer(reader, performed.answer) };
     } catch (error) {
       if (error instanceof PolicyRefusal) await noteRefusal(caller, input, error);
       throw error;

@@ -8,6 +8,7 @@ import { docx } from "../harness/documents.ts";
 import { ALICE, bootExt, type ExtWorld } from "../harness/ext-world.ts";
 import { mailer } from "../harness/mail.ts";
 import { connectMcp, type ToolClient } from "../harness/mcp-client.ts";
+import { until } from "../harness/until.ts";
 
 const EXT = "/api/ext/v1";
 const CODE = "482913";
@@ -416,4 +417,20 @@ test("a key without the policy is answered byte for byte as before", async () =>
   for (const path of [`/messages/${mail.emailId}`, `/messages/${mail.emailId}/raw`, "/search?q=code", "/threads"]) {
     expect(Buffer.from((await plain.bytes(path)).body)).toEqual(Buffer.from((await world.api.bytes(path)).body));
   }
+});
+
+test("a request that waits while its key loses the codes shows none", async () => {
+  const scopes = ["read"];
+  const { body } = await world.api.post<{ id: string; key: string }>("/api/admin/v1/keys", { name: "Waits", scopes });
+  const timers = () => world.runtime.timers().filter((at) => at - world.runtime.now() > 10_000).length;
+  const before = timers();
+  const waiting = world.apiWith(body.key).get("/messages?waitSeconds=50");
+  await until(() => timers() > before);
+  const policy = { codes: false };
+  expect((await world.api.patch(`/api/admin/v1/keys/${body.id}`, { policy })).status).toBe(200);
+  await deliver(`${CODE} is your later code`, { text: SAID });
+  await world.advance(250);
+  const { status, body: answer } = await waiting;
+  const told = JSON.stringify(answer);
+  expect([status, told.includes("is your later code"), secretsIn(told)]).toEqual([200, true, []]);
 });
