@@ -73,7 +73,7 @@ export interface DraftContent extends SavedDraft {
   added?: { name: string; value: string }[];
   /** Id of the conversation that it replies to. */
   answers: string | null;
-  /** The API key that created it, if one did. */
+  /** The API key that created or changed it, if one did. */
   agent: DraftAgent | null;
   /** When it is sent, ISO 8601; null for one that is not scheduled. */
   dueAt: string | null;
@@ -314,7 +314,8 @@ export function createDrafts(
         if (present && present.reach.mailbox.id === message.mailbox.id) {
           requireRoom(mailbox.usage(message.mailbox.id), size - present.size, message.mailbox.address);
           const { userId, keyId } = caller;
-          const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, now: runtime.now() };
+          const agent = present.agent ?? holderOf(tx, caller);
+          const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, agent, now: runtime.now() };
           mailbox.drafts.change(tx, present, change);
           if (files) mailbox.drafts.setFiles(tx, mailbox.drafts.read(caller, id), files);
         } else {
@@ -567,6 +568,8 @@ export function requireUnchanged(draft: Draft, revision: number | undefined): vo
 /** The text and HTML of a draft after a request. */
 function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick<Composition, "text" | "html"> {
   if (html !== undefined) return { html };
+  // The person saw the HTML: a text that an agent wrote beside it may say something else.
+  if (draft?.html !== undefined && text === undefined) return { html: draft.html };
   // HTML does not match a changed text.
   return draft && (text === undefined || text === draft.text) ? { text: draft.text, html: draft.html } : { text };
 }

@@ -92,13 +92,13 @@ export function createProgramDrafts({
     record: (tx: Tx, sent: SendView) => void,
   ): Promise<SendView>;
   /**
-   * Keeps a draft to be sent at `at`, epoch ms; `remove` removes it when the message is held instead.
+   * Keeps a draft to be sent at `at`, epoch ms; `remove` takes it away when the message is held instead.
    * @throws AppError as Submit
    */
   sendLater(
     caller: Caller,
     message: Outgoing,
-    given: { at: number; draft: Draft; remove(tx: Tx): void },
+    given: { at: number; draft: Draft; remove(tx: Tx, sent: SendView): void },
     record: RecordIn<SendView>,
   ): Promise<SendView>;
 }) {
@@ -249,15 +249,17 @@ export function createProgramDrafts({
       requireUnchanged(draft, revision ?? draft.revision);
       requireFinished(draft);
       const message = writing.stored(caller, draft);
-      const remove = (tx: Tx) => {
+      const remove = (tx: Tx, { held }: Pick<SendView, "held">) => {
         const present = mailbox.drafts.read(caller, draftId);
         requireUnchanged(present, draft.revision);
         requireSameFiles(present, draft);
-        mailbox.drafts.remove(tx, present);
+        // A held message may end unsent, and is then deleted: what a person wrote stays in trash.
+        if (held && present.writtenBy === undefined) mailbox.drafts.trash(tx, caller, present.id);
+        else mailbox.drafts.remove(tx, present);
       };
       if (at !== undefined) return sendLater(caller, message, { at, draft, remove }, record);
       return submitOutgoing(caller, message, draft.answers, (tx, sent) => {
-        remove(tx);
+        remove(tx, sent);
         record(tx, sent);
       });
     },

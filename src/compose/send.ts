@@ -289,8 +289,8 @@ export function createSending(
     }: {
       at: number;
       draft?: Draft;
-      /** Removes the draft when the message is held instead. */
-      remove?: (tx: Tx) => void;
+      /** Takes the draft away when the message is held instead. */
+      remove?: (tx: Tx, sent: SendView) => void;
       answers?: string;
       files?: readonly OutgoingFile[];
     },
@@ -305,7 +305,7 @@ export function createSending(
         { ...message, heldUntil: at },
         threadId,
         (tx, view) => {
-          remove?.(tx);
+          remove?.(tx, view);
           record?.(tx, view);
         },
         files,

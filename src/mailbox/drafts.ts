@@ -61,7 +61,7 @@ export interface Draft {
   headers: [name: string, value: string][];
   /** Id of the conversation that it replies to, if that still exists. */
   answers?: string;
-  /** Set if an API key created it. */
+  /** Set if an API key created or changed it: the first one. */
   agent?: DraftAgent;
   /** Id of the API key that wrote it last; absent where a person did, or it is not known. */
   writtenBy?: string;
@@ -288,6 +288,8 @@ export interface DraftChange {
   /** The user who changed it, and the key if one did. */
   userId: string;
   keyId: string | undefined;
+  /** That key, unless another made the draft. */
+  agent: DraftAgent | undefined;
   /** Epoch ms. */
   now: number;
 }
@@ -344,7 +346,7 @@ export function createDraftChanges({
 
   return {
     /** Returns the new revision. */
-    change(tx: Tx, draft: Draft, { message, bcc, unfinished, userId, keyId, now }: DraftChange): number {
+    change(tx: Tx, draft: Draft, { message, bcc, unfinished, userId, keyId, agent, now }: DraftChange): number {
       const {
         folder: _,
         nextOrdinal: __,
@@ -393,7 +395,7 @@ export function createDraftChanges({
         .run();
       const revision = draft.revision + 1;
       tx.update(drafts)
-        .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null })
+        .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null, agent: agent ?? null })
         .where(eq(drafts.messageSeq, draft.seq))
         .run();
       engine.replace(tx, draft.seq, scopeOf(draft), { ...message.index, files });

@@ -351,6 +351,87 @@ test("PATCH by a key keeps what a person wrote in trash, with its files, and und
   expect(back.attachments.map(({ filename }) => filename)).toEqual(["a.csv"]);
 });
 
+describe("what a person opens of a draft that an agent wrote", () => {
+  interface Opened {
+    draftId: string;
+    revision: number;
+    agent: { key: string } | null;
+    added?: object[];
+  }
+  const EVIL = "evil@elsewhere.example";
+
+  test("names the fields that it goes out with, and sends the text of the HTML that they see", async () => {
+    await setPassword(world, world.owner.userId);
+    const person = await signIn(world, ALICE);
+    const subject = "The offer";
+    const { body: made } = await create({
+      ...{ to: MAX, subject, replyTo: EVIL, headers: { "X-Confirm-Reading-To": EVIL, "X-Campaign": "Spring" } },
+      ...{ html: "<p>Pay as agreed.</p>", text: `Pay to ${EVIL} instead.` },
+    });
+    const { body: opened } = await person.get<Opened>(`/drafts/${made.id}`);
+    expect(opened.added).toEqual([
+      { name: "Reply-To", value: EVIL },
+      { name: "X-Confirm-Reading-To", value: EVIL },
+      { name: "X-Campaign", value: "Spring" },
+    ]);
+    const request = { from: ALICE, to: MAX, subject, revision: opened.revision, attachments: [] };
+    expect((await person.send("POST", `/drafts/${made.id}/send`, request)).status).toBe(200);
+    await world.advance(60_000);
+    await world.appliance.settled();
+    const { body } = await world.asMax.get<{ messages: { id: string; subject: string }[] }>(
+      `/messages?mailbox=${MAX}&direction=inbound`,
+    );
+    const id = body.messages.find((message) => message.subject === subject)?.id;
+    const { message } = (await world.asMax.get<{ message: { text: string } }>(`/messages/${id}`)).body;
+    expect(message.text.trim()).toBe("Pay as agreed.");
+  });
+
+  test("says so where a key changed what a person began", async () => {
+    await setPassword(world, world.owner.userId);
+    const person = await signIn(world, ALICE);
+    const written = { from: ALICE, to: MAX, subject: "Begun by me", text: "Hello" };
+    const { body: mine } = await person.send<Opened>("POST", "/drafts", written);
+    expect((await person.get<Opened>(`/drafts/${mine.draftId}`)).body.agent).toBeNull();
+    const changed = await change(mine.draftId, { revision: mine.revision, text: "Buy now", replyTo: EVIL });
+    expect(changed.body.replyTo).toEqual([{ email: EVIL }]);
+    const { body: opened } = await person.get<Opened>(`/drafts/${mine.draftId}`);
+    expect(opened).toMatchObject({ agent: { key: "Tests" }, added: [{ name: "Reply-To", value: EVIL }] });
+    await person.send("PATCH", `/drafts/${mine.draftId}`, { ...written, revision: opened.revision });
+    expect((await person.get<Opened>(`/drafts/${mine.draftId}`)).body.agent).toMatchObject({ key: "Tests" });
+  });
+});
+
+test("a person's draft that a key sends and that is held stays in trash, and undo brings it back", async () => {
+  await setPassword(world, world.owner.userId);
+  const person = await signIn(world, ALICE);
+  const { body: agent } = await world.api.post<{ id: string; key: string }>("/api/admin/v1/keys", {
+    ...{ name: "Agent", scopes: ["read", "write", "send"], policy: { send: "hold" } },
+  });
+  const api = world.apiWith(agent.key);
+  const inTrash = async (subject: string) =>
+    (await world.api.get<{ threads: { id: string; subject: string }[] }>("/threads?folder=trash")).body.threads.filter(
+      (thread) => thread.subject === subject,
+    );
+  const later = new Date(world.runtime.now() + 86_400_000).toISOString();
+  for (const [subject, how] of [
+    ["Held now", {}],
+    ["Held for later", { sendAt: later }],
+  ] as const) {
+    const written = { from: ALICE, to: MAX, subject, text: "Only I know" };
+    const { body: mine } = await person.send<{ draftId: string }>("POST", "/drafts", written);
+    const sent = await send(mine.draftId, how, api);
+    expect(sent).toMatchObject({ status: 202, body: { held: true } });
+    expect((await inTrash(subject)).map(({ id }) => id)).toEqual([mine.draftId]);
+    // What the key wrote is its own.
+    const { body: its } = await create({ ...whole, subject: `${subject}, by a key` }, api);
+    expect((await send(its.id, how, api)).status).toBe(202);
+    expect(await inTrash(`${subject}, by a key`)).toEqual([]);
+    const undone = await world.api.post(`/api/admin/v1/keys/${agent.id}/undo`, { since: "2020-01-01T00:00:00Z" });
+    expect(undone.status).toBe(200);
+    expect((await get(mine.draftId)).body).toMatchObject({ subject, text: "Only I know" });
+  }
+});
+
 describe("POST /drafts/{id}/send", () => {
   test("sends what is stored, and the draft is gone", async () => {
     const subject = "Sent from a draft";
