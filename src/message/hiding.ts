@@ -11,7 +11,7 @@ const OFF_SCREEN = 500;
 export const FAR_OFF_SCREEN = 2_000;
 
 /** Less than a tenth of the size. */
-const NOTHING = /^(?=[\d.])(?:0*(?:\.0\d*)?|\d(?:\.\d*)?%|\de-\d+)(?:\s|$)/;
+export const NOTHING = /^(?=[\d.])(?:0*(?:\.0\d*)?|\d(?:\.\d*)?%|\de-\d+)(?:\s|$)/;
 
 /** Properties each of which alone moves an element out of sight, or makes it flat. */
 export const MOVING = ["transform", "translate", "scale", "rotate"];
@@ -59,6 +59,8 @@ export function hidesAll(style: Declarations, { isInline = false }: Standing = {
       (is("content-visibility", /^hidden$/) ||
         (isCut(style) && !isOfTable(style) && Math.min(roomOf(style, "height"), roomOf(style, "width")) <= 1) ||
         (size("text-indent") ?? 0) <= -OFF_SCREEN / 2 ||
+        // All of its one line lies behind its end.
+        (isCut(style) && is("text-indent", /^\d{3,}(?:\.\d*)?%$/) && is("white-space", /^(?:nowrap|pre)$/)) ||
         MOVING.some((property) => isMoved(property, style.get(property)))))
   );
 }
@@ -87,6 +89,9 @@ function isMaskedOut(style: Declarations): boolean {
 /** The height or width in which something of a box is seen; infinity where it grows. */
 export function roomOf(style: Declarations, side: "height" | "width"): number {
   const sizes = [style.get(side), style.get(`max-${side}`)].map((value) => pixels(value) ?? Number.POSITIVE_INFINITY);
+  // A box of this kind is as high as if it were empty.
+  if (side === "height" && /\bsize\b(?<!inline-size)|strict/.test(style.get("contain") ?? "") && !style.has(side))
+    sizes.push(0);
   const least = pixels(style.get(`min-${side}`)) ?? 0;
   const padding = pixels(style.get(side === "height" ? "padding-bottom" : "padding-right")) ?? 0;
   return Math.max(Math.min(...sizes), least) + padding;
@@ -119,6 +124,7 @@ export function isMoved(property: string, value = ""): boolean {
 }
 
 export const isCut = (style: Declarations): boolean =>
+  /paint|content|strict/.test(style.get("contain") ?? "") ||
   ["overflow", "overflow-x", "overflow-y"].some((property) =>
     /hidden|clip|scroll|auto/.test(style.get(property) ?? ""),
   );

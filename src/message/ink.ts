@@ -14,6 +14,7 @@ import {
   isOfTable,
   isPlaced,
   MOVING,
+  NOTHING,
   opacityOf,
   roomOf,
   SMALLEST_TYPE,
@@ -59,6 +60,8 @@ interface Clip {
   depth: number;
   width: number;
   height: number;
+  /** As high as what is inside of it, whose lines have no height of their own. */
+  isFlat: boolean;
   /** Of its content. */
   left: number;
   top: number;
@@ -257,6 +260,7 @@ function takeRoomIn(
   if (line !== clip.lastRow) clip.rows++;
   clip.lastRow = line;
   clip.along += length;
+  if (clip.isFlat && lineHeight[0] < 0.1) return false;
   const start = indent + left - clip.left;
   if (start >= clip.width || (isUnbroken && start + clip.along > clip.width)) return false;
   const height = lineHeight[0] * (lineHeight[1] === "em" ? fontSize : 1);
@@ -303,8 +307,11 @@ function clipOf(style: Declarations, left: number, top: number, outer: Clip | un
   const mostRows = (isClamped && Number(style.get("-webkit-line-clamp"))) || Number.POSITIVE_INFINITY;
   const isHidden = /hidden|clip/.test(`${style.get("overflow")} ${style.get("overflow-x")} ${style.get("overflow-y")}`);
   if (!isHidden && Math.min(width, height) > SCROLLABLE) return undefined;
-  if (Math.min(width, height, mostRows) === Number.POSITIVE_INFINITY) return undefined;
-  return { outer, depth: outer === undefined ? 0 : outer.depth + 1, width, height, mostRows, left, top, ...EMPTY };
+  // Its lines make it no higher.
+  const isFlat = NOTHING.test(style.get("line-height") ?? "") && height === Number.POSITIVE_INFINITY;
+  if (Math.min(width, height, mostRows) === Number.POSITIVE_INFINITY && !isFlat) return undefined;
+  const depth = outer === undefined ? 0 : outer.depth + 1;
+  return { outer, depth, width, height, mostRows, isFlat, left, top, ...EMPTY };
 }
 
 const TYPE_SIZES: Record<string, number> = { "xx-small": 9, "x-small": 10, small: 13, medium: 16, large: 18 };

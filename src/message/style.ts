@@ -418,6 +418,7 @@ const GRAMMARS = new Map<string, Grammar>(
       [["filter", "-webkit-filter"], (parts) => list(8, isFilter)(parts) ?? word("none")(parts)],
       [["overflow", "overflow-x", "overflow-y"], list(2, words("visible hidden auto scroll clip"))],
       [["clip-path", "-webkit-clip-path"], one(isShape, words("none"))],
+      [["contain"], list(5, words("none size inline-size layout style paint content strict"))],
       [
         ["zoom"],
         one(number(0, 3), (part) => isPercentage(part) && part.number >= 0 && part.number <= 300, words("normal")),

@@ -124,6 +124,16 @@ const styles = [
   "font-size:1e-9px",
   "transform:skewX(90deg)",
   "position:sticky;left:-9999px",
+  "text-indent:100%;white-space:nowrap;overflow:hidden",
+  "text-indent:50%;white-space:nowrap;overflow:hidden",
+  "contain:size;overflow:hidden",
+  "contain:strict",
+  "contain:strict;height:40px",
+  "contain:inline-size;overflow:hidden",
+  "contain:content",
+  "contain:size",
+  "line-height:0;overflow:hidden",
+  "line-height:0",
 ];
 
 const of = (css: string, html: string): string => `<style>${css}</style>${html}`;
