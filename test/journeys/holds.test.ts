@@ -84,6 +84,10 @@ describe("holding", () => {
         ],
       }),
     ]);
+    // Who cannot approve it sees no Bcc.
+    expect(await waiting(keyOf({}, ["admin", "read"]).api)).toEqual([
+      expect.objectContaining({ id: emailId, recipients: [{ field: "to", email: MAX }] }),
+    ]);
     const { queue } = (await world.api.get<{ queue: unknown[] }>("/api/admin/v1/queue")).body;
     expect(queue).toEqual([]);
     expect(events() as object[]).toEqual([

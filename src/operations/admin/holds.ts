@@ -43,7 +43,7 @@ const Hold = t.Object(
     decidedAt: nullable(dateTime(), { description: "When they did" }),
     recipients: t.Array(
       t.Object({ field: oneOf(RECIPIENT_FIELDS), email: t.String(), name: EmailAddress.properties.name }),
-      { description: "Bcc too, which nobody else is shown" },
+      { description: "Bcc only for a key with the scope approve, which decides in place of a person" },
     ),
     ...heldHeader,
   },
@@ -56,7 +56,8 @@ export type HoldView = Static<typeof Hold>;
 const MOST_FIELDS = 50;
 const LONGEST_VALUE = 1_000;
 
-const holdView = (db: Db, held: HeldMessage): HoldView => {
+/** `decides`: the caller may approve it, and so sees its Bcc (rules: Bcc). */
+const holdView = (db: Db, held: HeldMessage, decides: boolean): HoldView => {
   const { emailId, threadId, answers, mailbox, keyId, userId, state, reason, recipients, ...times } = held;
   if (state === "sent") throw new Error(`the message ${emailId} was sent`);
   const { headers, namedOnly } = readHeldHeader(db, emailId);
@@ -73,11 +74,9 @@ const holdView = (db: Db, held: HeldMessage): HoldView => {
     sendAt: maybeIsoOf(times.sendAt),
     decidedBy: times.decidedBy,
     decidedAt: maybeIsoOf(times.decidedAt),
-    recipients: recipients.map(({ field, email: address, name }) => ({
-      field,
-      email: address,
-      ...(name !== undefined && { name }),
-    })),
+    recipients: recipients
+      .filter(({ field }) => decides || field !== "bcc")
+      .map(({ field, email: address, name }) => ({ field, email: address, ...(name !== undefined && { name }) })),
     headers: headers
       .slice(0, MOST_FIELDS)
       .map(({ value, ...field }) => ({ ...field, value: value.slice(0, LONGEST_VALUE).toWellFormed() })),
@@ -102,7 +101,8 @@ export const listHolds = operation({
   response: t.Object({ holds: t.Array(Hold), nextCursor }),
   errors: READ_ERRORS,
   run({ caller, store: { db }, sending: { approvals } }, { query: { state = "waiting", ...query } }) {
-    if (!caller.scopes.has("approve")) requireAdmin(caller);
+    const decides = caller.scopes.has("approve");
+    if (!decides) requireAdmin(caller);
     const list = {
       query: `holds ${state}`,
       positionOf: ({ since, seq }: HeldMessage) => ({ at: since, id: String(seq) }),
@@ -110,7 +110,7 @@ export const listHolds = operation({
         approvals.list(caller, { state, after: after && { since: after.at, seq: Number(after.id) }, most: limit }),
     };
     const { page, nextCursor: next } = pageOf(list, query);
-    return { holds: page.map((held) => holdView(db, held)), nextCursor: next };
+    return { holds: page.map((held) => holdView(db, held, decides)), nextCursor: next };
   },
 });
 
