@@ -33,7 +33,8 @@ const WORK_OF_A_TURN = 16 * 1024;
 const BYTES_OF_A_TURN = 512 * 1024;
 const MESSAGES_OF_A_TURN = 30;
 
-type Row = SearchedMessage & { seq: number; emailId: string };
+/** `date`: epoch ms; `size`: bytes. */
+export type Row = SearchedMessage & { seq: number; emailId: string; date: number; size: number; hasAttachments: 0 | 1 };
 
 /** Masks what highlights must not show. */
 export type MaskRows = (rows: readonly Row[]) => Promise<Row[]>;
@@ -43,7 +44,8 @@ export type MaskRows = (rows: readonly Row[]) => Promise<Row[]>;
 const statements = prepared(({ $client: sqlite }) => ({
   messages: sqlite.prepare<{ rows: string }, [seqs: string]>(
     `SELECT json_group_array(json_object(
-       'seq', seq, 'emailId', messages.id, 'subject', subject,
+       'seq', seq, 'emailId', messages.id, 'date', date, 'size', size, 'hasAttachments', has_attachments,
+       'subject', subject,
        'from', json("from"), 'to', json("to"), 'cc', json(cc),
        'filenames', json((SELECT json_group_array(filename ORDER BY position) FROM attachments WHERE message_seq = seq)))
      ) AS rows
@@ -70,35 +72,29 @@ const hits = prepared((db) => createHits({ db }));
 
 /**
  * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the
- * query's. `maskRows`: masks messages before they are looked at.
+ * query's. `masked`: masks messages before they are looked at, and knows those that match even so, by threads.seq.
  */
 export async function highlightsOf(
   db: Db,
   query: Query,
   threads: readonly Found[],
   words?: readonly string[],
-  maskRows?: MaskRows,
+  masked?: { maskRows: MaskRows; matches: ReadonlyMap<number, readonly number[]> | undefined },
 ): Promise<Map<number, HighlightView[]>> {
   const result = new Map<number, HighlightView[]>(threads.map(({ seq }) => [seq, []]));
   const highlight = createHighlighter(query, words);
   if (!highlight) return result;
-  const several = threads.filter(({ messageCount }) => messageCount > 1).map(({ seq }) => seq);
-  const found = hits(db)(query, words)(several, MOST_MESSAGES);
-  for (const { seq, messageCount } of threads) {
-    // The only message must be the match.
-    const only = messageCount === 1 ? statements(db).onlyMessage.get(seq) : null;
-    if (only) found.set(seq, [only.seq]);
-  }
+  const found = masked?.matches ?? matchesOf(db, query, threads, words);
   // First one message of each conversation, then the second of each: if the limits are reached, every conversation
   // has had some.
   const seqs = Array.from({ length: MOST_MESSAGES }, (_, place) => place).flatMap((place) =>
-    threads.flatMap(({ seq }) => found.get(seq)?.slice(place, place + 1) ?? []),
+    threads.flatMap(({ seq }) => found.get(seq)?.[place] ?? []),
   );
   let workLeft = MOST_WORK;
   for (const { messages, bodies } of turnsOf(db, seqs)) {
     let workOfTurn = WORK_OF_A_TURN;
     const rows = readMessages(db, messages, bodies);
-    for (const { seq, emailId, ...message } of maskRows ? await maskRows(rows) : rows) {
+    for (const { seq, emailId, ...message } of masked ? await masked.maskRows(rows) : rows) {
       const given = Math.min(workLeft, MOST_WORK_OF_A_MESSAGE);
       const work = { left: given };
       const highlights = highlight(message, work);
@@ -115,10 +111,31 @@ export async function highlightsOf(
   return result;
 }
 
-/** Splits messages into turns, and selects those whose bodies are read within MOST_BYTES. */
-function* turnsOf(db: Db, seqs: readonly number[]): Generator<{ messages: number[]; bodies: number[] }> {
+/** The messages of each conversation that match, by threads.seq. */
+function matchesOf(
+  db: Db,
+  query: Query,
+  threads: readonly Found[],
+  words: readonly string[] | undefined,
+): Map<number, number[]> {
+  const several = threads.filter(({ messageCount }) => messageCount > 1).map(({ seq }) => seq);
+  const found = hits(db)(query, words)(several, MOST_MESSAGES);
+  for (const { seq, messageCount } of threads) {
+    // The only message must be the match.
+    const only = messageCount === 1 ? statements(db).onlyMessage.get(seq) : null;
+    if (only) found.set(seq, [only.seq]);
+  }
+  return found;
+}
+
+/** Splits messages into turns, and selects those whose bodies are read within `mostBytes`. */
+export function* turnsOf(
+  db: Db,
+  seqs: readonly number[],
+  mostBytes = MOST_BYTES,
+): Generator<{ messages: number[]; bodies: number[] }> {
   const sizes: Record<string, number> = JSON.parse(statements(db).sizes.get(JSON.stringify(seqs))?.sizes ?? "{}");
-  let bytesLeft = MOST_BYTES;
+  let bytesLeft = mostBytes;
   let turn = { messages: [] as number[], bodies: [] as number[], bytes: 0 };
   for (const seq of seqs) {
     const bytes = sizes[seq] ?? 0;
@@ -136,7 +153,7 @@ function* turnsOf(db: Db, seqs: readonly number[]): Generator<{ messages: number
 }
 
 /** In the order of `seqs`; a message deleted meanwhile is left out. */
-function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
+export function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
   const { messages, texts } = statements(db);
   const { rows = "[]" } = messages.get(JSON.stringify(seqs)) ?? {};
   const textsOf = new Map(

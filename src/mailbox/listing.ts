@@ -39,6 +39,7 @@ import { changesSince, latestChange } from "./change-feed.ts";
 import { highlightsOf, type MaskRows } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
+import { type MaskedMatches, MOST_READ, matchMasked } from "./masked-search.ts";
 import { suggest } from "./suggestions.ts";
 import {
   type ListFolder,
@@ -83,6 +84,8 @@ interface Asked {
   sort: SearchOrder;
   /** No similar words are found in place of the query's. */
   literally: boolean;
+  /** The query finds what it finds in masked text. */
+  maskRows?: MaskRows | undefined;
 }
 
 /** The conversations that satisfy a query's conditions; `members` undefined: all except the excluded ones. */
@@ -93,6 +96,8 @@ interface Narrowing {
   best: readonly Position[];
   /** The result of the loose search, if the query's words were not found. */
   loose?: Loose | undefined;
+  /** What was found in masked text. */
+  masked?: MaskedMatches | undefined;
 }
 
 interface Page {
@@ -153,10 +158,18 @@ export function createListing({
     const parsed = hidesCodes ? withoutCodes(given) : given;
     // A bad date or cursor is refused before access is checked (rules: Order of refusals).
     const mailboxes = mailboxesInReach(db, caller, mailboxId);
-    const ask = (query: Query): Asked => ({ ...askedBy(query, filters, usual, mailboxes), literally: hidesCodes });
+    const mask = hidesCodes ? maskRows(caller) : undefined;
+    const asMasked = parsed.message.some(looksIntoText) ? mask : undefined;
+    // Hidden words count for relevance.
+    const sorted: ThreadFilters = asMasked ? { ...filters, sort: "newest" } : filters;
+    const ask = (query: Query): Asked => ({
+      ...askedBy(query, sorted, usual, mailboxes),
+      literally: hidesCodes,
+      maskRows: asMasked,
+    });
     const asked = ask(parsed);
     const scope = scopeOf(caller, filters, mailboxes);
-    const { positions, unread, loose } = await pageOf(asked, scope, from, filters.limit);
+    const { positions, unread, loose, masked } = await pageOf(asked, scope, from, filters.limit);
     const suggestion =
       positions.length > 0 || q === "" || filters.cursor !== undefined || hidesCodes
         ? undefined
@@ -174,7 +187,8 @@ export function createListing({
     const highlights =
       filters.q === undefined
         ? undefined
-        : await highlightsOf(db, parsed, found, nearWords, hidesCodes ? maskRows(caller) : undefined);
+        : await highlightsOf(db, parsed, found, nearWords, mask && { maskRows: mask, matches: masked?.matches });
+    const notes = masked?.isAll === false ? [...parsed.notes.slice(0, MOST_NOTES - 1), NOT_ALL] : parsed.notes;
     return {
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
       nextCursor:
@@ -183,14 +197,14 @@ export function createListing({
       ...(filters.sort !== undefined && { sort: asked.sort }),
       ...(suggestion !== undefined && { suggestion }),
       ...(nearWords !== undefined && { nearWords }),
-      ...(parsed.notes.length > 0 && { notes: [...parsed.notes] }),
+      ...(notes.length > 0 && { notes: [...notes] }),
     };
   }
 
   async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number) {
     const narrowing = await narrow(asked, scope);
     const page = narrowing ? narrowedPage(asked, narrowing, from, limit) : plainPage(asked, from, limit);
-    return { ...page, loose: narrowing?.loose };
+    return { ...page, loose: narrowing?.loose, masked: narrowing?.masked };
   }
 
   /** Ranks the found conversations by the engine, or else the embedded index; equals stay newest first. */
@@ -218,12 +232,14 @@ export function createListing({
 
   /** The set of conversations that a query selects; undefined if it adds no condition to the selection. */
   async function narrow(asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
-    const { query, mailboxes, selection, sort, literally } = asked;
+    const { query, mailboxes, selection, sort, literally, maskRows: mask } = asked;
     const sets: SeqSet[] = [];
     const excluded: SeqSet[] = [];
     let loose: Loose | undefined;
-    if (query.message.length > 0) {
-      const found = await engine.match(query, scope);
+    // What masked text lacks excludes nothing.
+    const message = mask ? query.message.filter((one) => !(looksIntoText(one) && one.negated)) : query.message;
+    if (message.length > 0) {
+      const found = await engine.match({ ...query, message }, scope);
       loose = countIn(found) === 0 && !literally ? await engine.matchLoosely?.(query, scope) : undefined;
       sets.push(loose ? setOf(loose.threads) : found);
     }
@@ -240,11 +256,34 @@ export function createListing({
         excluded.push(unreadIn(ids, selection));
       }
     }
-    if (sets.length === 0 && excluded.length === 0) return undefined;
+    if (sets.length === 0 && excluded.length === 0 && !mask) return undefined;
     const all = intersectionOf(sets);
-    const members = all && without(all, excluded);
+    const candidates = all && without(all, excluded);
+    const masked =
+      mask && (await matchMasked(db, query.message, newestOf(asked, candidates, excluded, MOST_READ + 1), mask));
+    const members = masked ? setOf([...masked.matches.keys()]) : candidates;
     const best = sort === "relevance" && members ? await bestOf(asked, scope, members, loose !== undefined) : [];
-    return { members, excluded, best, loose };
+    return { members, excluded, best, loose, masked };
+  }
+
+  /** The newest conversations of a selection and of a narrowing, threads.seq. */
+  function newestOf(
+    { mailboxes, selection }: Asked,
+    members: SeqSet | undefined,
+    excluded: readonly SeqSet[],
+    most: number,
+  ): number[] {
+    const ids = [...mailboxes.keys()];
+    const chosen =
+      members && countIn(members) <= FEW
+        ? selectAmong(db, seqsIn(members), new Set(ids), selection).values()
+        : newestFirst(db, ids, selection, NEWEST, most).filter(({ seq }) =>
+            members ? has(members, seq) : !excluded.some((others) => has(others, seq)),
+          );
+    return chosen
+      .map(({ seq }) => seq)
+      .take(most)
+      .toArray();
   }
 
   /** A page by its selection alone, with one more position if there is one. */
@@ -331,6 +370,11 @@ const isNotStarred = ({ folder, negated }: FolderTerm): boolean => folder === "s
 /** No message is that small. */
 const NO_MESSAGE: MessageCondition = { kind: "below", bytes: 0 };
 const MOST_NOTES = 5;
+const NOT_ALL = "not all mail was searched, and the newest first: this key reads no codes";
+
+/** True for a condition on words of mail, which may be hidden ones. Addresses are never hidden. */
+const looksIntoText = (condition: MessageCondition): condition is TextCondition =>
+  condition.kind === "text" && !(isOfPeople(condition.field) && foldAddress(condition.text) !== undefined);
 
 /**
  * The query of a key that reads no codes: what may find one, or a part of one, finds nothing, and excludes nothing
@@ -338,9 +382,7 @@ const MOST_NOTES = 5;
  */
 function withoutCodes(query: ParsedQuery): ParsedQuery {
   const isHidden = (condition: MessageCondition): condition is TextCondition =>
-    condition.kind === "text" &&
-    !(isOfPeople(condition.field) && foldAddress(condition.text) !== undefined) &&
-    (mayFindCode(condition.text) || mayFindCode(fold(condition.text)));
+    looksIntoText(condition) && (mayFindCode(condition.text) || mayFindCode(fold(condition.text)));
   const hidden = query.message.filter(isHidden);
   const message: MessageCondition[] = query.message.filter((condition) => !isHidden(condition));
   if (hidden.some(({ negated }) => !negated)) message.push(NO_MESSAGE);

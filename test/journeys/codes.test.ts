@@ -403,6 +403,82 @@ describe("a search does not find a code", () => {
     expect(await shown(world.api)).toContain("739154");
     expect(await shown(agent)).toContain("Your confirmation code is [code hidden] Petrichor");
   });
+
+  describe("nor one of letters, by a guess of it", () => {
+    let letters: { threadId: string; emailId: string };
+    beforeAll(async () => {
+      letters = await deliver("Orbit code: WDJB-MJHT", {
+        text: "Hello Alice,\n\nYour verification code:\n\nQXRZPT\n\nSign in at https://remote.example/magic/heliotrope?token=Zx81abc7Qr55def0\n",
+        html: "<p>Hello Alice,</p><p>Your verification code:</p><p>QXRZPT</p><p>Cormorant</p>",
+        attachments: [file("code WDJB-MJHT.txt", "text/plain", "x")],
+      });
+    });
+
+    const GUESSES = [
+      ...[
+        "wdjb",
+        "mjht",
+        '"wdjb mjht"',
+        '"code wdjb"',
+        "subject:wdjb",
+        "from:wdjb",
+        "from:mjht",
+        "qxrzpt",
+        "ＱＸＲＺＰＴ",
+      ],
+      ...["orbit qxrzpt", "heliotrope", "filename:wdjb", "cormorant qxrzpt", "has:attachment qxrzpt"],
+    ];
+    const ids = ({ threads }: Found) => threads.map(({ id }) => id);
+
+    test.each(GUESSES)("%s", async (q) => {
+      expect(ids(await search(world.api, q))).toEqual([letters.threadId]);
+      for (const path of ["/search?", "/search?sort=relevance&", "/threads?", "/search?folder=inbox&unread=true&"]) {
+        const { body } = await agent.get<Found>(`${path}q=${encodeURIComponent(q)}`);
+        expect([path, body]).toEqual([path, { ...body, threads: [], unread: 0, nextCursor: null }]);
+        expect(body.notes).toBeUndefined();
+      }
+      const { isError, structured } = await tools.call("search_mail", { q });
+      expect([isError, structured.threads]).toEqual([false, []]);
+    });
+
+    test.each(["wdjb", "subject:mjht", "qxrzpt", "heliotrope", '"code wdjb"', "filename:mjht"])(
+      "nor by what is excluded: -%s",
+      async (q) => {
+        for (const rest of ["orbit", "in:inbox", "has:attachment", "larger:1"]) {
+          const [all, left] = [await search(agent, rest), await search(agent, `${rest} -${q}`)];
+          expect(left).toEqual(all);
+          expect(ids(left)).toContain(letters.threadId);
+          expect(ids(await search(world.api, `${rest} -${q}`))).not.toContain(letters.threadId);
+        }
+      },
+    );
+
+    test("words that can be read are found, and exclude", async () => {
+      for (const q of ["cormorant", "orbit", "subject:orbit", '"hello alice" cormorant', "from:orbit -nimbus"]) {
+        const found = await search(agent, q);
+        expect([q, ids(found), found.unread]).toEqual([q, [letters.threadId], 1]);
+        expect(found.threads[0]?.highlights).not.toEqual([]);
+      }
+      for (const q of ["in:inbox -cormorant", "alice -cormorant", "alice -subject:orbit"]) {
+        expect(ids(await search(agent, q))).toContain(mail.threadId);
+        expect(ids(await search(agent, q))).not.toContain(letters.threadId);
+      }
+    });
+
+    test("nor by where another message of its conversation matches", async () => {
+      const { body } = await world.api.get<{ message: { messageId: string } }>(`/messages/${letters.emailId}`);
+      const answer = await world.receive(ALICE, "Re: Orbit code: WDJB-MJHT", {
+        from: "no-reply@remote.example",
+        headers: [`In-Reply-To: <${body.message.messageId.replace(/[<>]/g, "")}>`],
+        text: "Alice, is it qxrzpt?",
+      });
+      expect(answer.threadId).toBe(letters.threadId);
+      const { threads } = await search(agent, "alice qxrzpt");
+      expect(threads.map(({ id }) => id)).toEqual([letters.threadId]);
+      const places = threads[0]?.highlights as { emailId: string }[];
+      expect([...new Set(places.map(({ emailId }) => emailId))]).toEqual([answer.emailId]);
+    });
+  });
 });
 
 test("a key without the policy is answered byte for byte as before", async () => {

@@ -1,0 +1,115 @@
+/** What a query finds in masked mail, within its bounds, whatever the engine said (rules: Codes). */
+import { expect, test } from "bun:test";
+import { inArray } from "drizzle-orm";
+import type { MaskRows } from "../../src/mailbox/highlights.ts";
+import { createListing } from "../../src/mailbox/listing.ts";
+import { MOST_READ, matchMasked } from "../../src/mailbox/masked-search.ts";
+import { parseQuery } from "../../src/search/query.ts";
+import { setOf } from "../../src/search/sets.ts";
+import { messages } from "../../src/store/schema.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+const maskRows: MaskRows = async (rows) => rows.map((row) => ({ ...row, text: row.text.replaceAll("secret", "[x]") }));
+
+/** Conversations of these texts; `threads`: threads.seq, newest first, and `textOf` what each is about. */
+async function mailOf(...texts: string[]) {
+  const world = createAlice();
+  for (const [n, text] of texts.entries()) {
+    await world.receive({ subject: `Subject ${n}`, from: `p${n}@remote.example`, text });
+  }
+  const { db } = world.store;
+  const threads = texts.map((_, n) => n + 1).toReversed();
+  const find = async (q: string, most?: number, among = threads) => {
+    const { matches, isAll } = await matchMasked(db, parseQuery(q, 0).message, among, maskRows, most);
+    const seqs = [...matches.values()].flat();
+    const rows = db.select({ subject: messages.subject }).from(messages).where(inArray(messages.seq, seqs)).all();
+    return { found: rows.map(({ subject }) => Number(subject.split(" ")[1])).sort(), isAll };
+  };
+  return { ...world, threads, find };
+}
+
+test("hidden words neither find nor exclude, and those that are left do", async () => {
+  const { find } = await mailOf("secret plum", "plum pear", "a pear, then plum");
+  expect(await find("secret")).toEqual({ found: [], isAll: true });
+  expect(await find("plum -secret")).toEqual({ found: [0, 1, 2], isAll: true });
+  expect(await find("-pear")).toEqual({ found: [0], isAll: true });
+  expect(await find('"plum pear"')).toEqual({ found: [1], isAll: true });
+  expect(await find("plum has:attachment")).toEqual({ found: [], isAll: true });
+  expect(await find("plum after:2001-01-01 larger:10 -has:attachment")).toEqual({ found: [0, 1, 2], isAll: true });
+});
+
+test("the newest are found within the bound, and those with a hidden word do not count", async () => {
+  const { find, threads } = await mailOf("plum", "secret plum", "plum", "secret", "plum");
+  expect(await find("plum", 2)).toEqual({ found: [2, 4], isAll: false });
+  expect(await find("plum", 4)).toEqual({ found: [0, 1, 2, 4], isAll: true });
+  expect(await find("plum -pear secret", 1)).toEqual({ found: [], isAll: true });
+  const more = Array.from({ length: MOST_READ }, (_, n) => 1_000 + n);
+  expect(await find("plum", 9, [...threads, ...more])).toEqual({ found: [0, 1, 2, 4], isAll: false });
+  expect(await find("plum", 9, [...more, ...threads])).toEqual({ found: [], isAll: false });
+});
+
+test("an external engine's word is not taken for it", async () => {
+  const { store, alice, threads } = await mailOf("secret plum", "plum");
+  const asked: string[] = [];
+  const { search } = createListing({
+    maskRows: () => maskRows,
+    store,
+    runtime: fakeRuntime(),
+    engine: {
+      match: ({ message }) => {
+        asked.push(JSON.stringify(message));
+        return setOf([...threads, ...Array.from({ length: MOST_READ }, (_, n) => 1_000 + n)]);
+      },
+    },
+  });
+  const agent = { ...alice, policy: { codes: false } };
+  expect(await search(agent, { q: "secret", limit: 9 })).toEqual({ threads: [], nextCursor: null, unread: 0 });
+  const first = await search(agent, { q: "plum -secret", limit: 1 });
+  const second = await search(agent, { q: "plum -secret", limit: 1, cursor: first.nextCursor ?? "" });
+  expect([first, second].map(({ threads: [one], unread }) => [one?.subject, unread])).toEqual([
+    ["Subject 1", 2],
+    ["Subject 0", 2],
+  ]);
+  expect(second.nextCursor).toBeNull();
+  expect(first.threads[0]?.highlights).toHaveLength(1);
+  expect(second.threads[0]?.highlights).toEqual([
+    { emailId: expect.any(String), field: "text", snippet: "[x] plum", ranges: [[4, 8]] },
+  ]);
+  expect(asked.join()).not.toContain('"secret","negated":true');
+  expect(first).not.toHaveProperty("notes");
+});
+
+test("the answer says when not all was searched", async () => {
+  const { mailbox, alice, store } = await mailOf("pear", "plum");
+  const search = (q: string) =>
+    mailbox.search({ ...alice, policy: { codes: false } }, { q, limit: 9, sort: "relevance" });
+  expect(await search("-pear")).not.toHaveProperty("notes");
+  // Older conversations, as many as are read.
+  const { $client: sqlite } = store.db;
+  const columns = sqlite
+    .query<{ name: string }, []>("SELECT name FROM pragma_table_info('threads')")
+    .all()
+    .map(({ name }) => `"${name}"`);
+  const copied = columns.map((name) => {
+    if (name === '"seq"') return "n";
+    if (name === '"id"') return "'thr_' || n";
+    return name === '"last_message_at"' ? "last_message_at - n" : name;
+  });
+  sqlite.run(
+    `INSERT INTO threads (${columns.join()}) SELECT ${copied.join()} FROM threads, (
+       WITH RECURSIVE numbers (n) AS (SELECT 3 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${MOST_READ + 2})
+       SELECT n FROM numbers) WHERE seq = 1`,
+  );
+  expect(await search("-pear")).toMatchObject({
+    notes: ["not all mail was searched, and the newest first: this key reads no codes"],
+    threads: [{ subject: "Subject 1" }],
+    unread: 1,
+    nextCursor: null,
+    sort: "newest",
+  });
+  expect(await search("plum")).toMatchObject({ threads: [{ subject: "Subject 1" }], sort: "newest" });
+  // What asks for an address alone is hidden nowhere.
+  expect(await search("-from:p0@remote.example in:inbox")).not.toHaveProperty("notes");
+  expect(await mailbox.search(alice, { q: "plum", limit: 1, sort: "relevance" })).toMatchObject({ sort: "relevance" });
+});
