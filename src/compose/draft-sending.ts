@@ -127,6 +127,8 @@ export function createDraftSending({
     const due = { at, userId: caller.userId, keyId: caller.keyId };
     const saved = await writing.save(caller, described, {
       ...saving,
+      // A key sends what is stored.
+      asWritten: caller.keyId !== undefined,
       also(tx, draft) {
         mailbox.drafts.schedule(tx, draft, due);
         const { message, answers: threadId } = described;

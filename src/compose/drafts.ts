@@ -284,12 +284,15 @@ export function createDrafts(
         draft,
         revision,
         files,
+        asWritten = false,
         check,
         also,
       }: {
         draft?: Draft | undefined;
         revision?: number | undefined;
         files?: readonly StoredFile[] | undefined;
+        /** The content stays as it is, and whose it is. */
+        asWritten?: boolean;
         check?: ((draft: Draft) => void) | undefined;
         also(tx: Tx, draft: Draft): NotAPromise<T>;
       },
@@ -297,7 +300,7 @@ export function createDrafts(
       // Without its files, which are stored already.
       const { files: _, ...composition } = message.composition;
       const prepared = await prepareDraft(parts, message.mailbox.id, composition);
-      const former = draft && caller.keyId !== undefined ? await formerVersion(caller, draft) : undefined;
+      const former = draft && caller.keyId !== undefined && !asWritten ? await formerVersion(caller, draft) : undefined;
       const from = prepared.from ?? { email: message.from };
       const bcc = addressesIn(message.recipients, "bcc");
       return store.enqueue((tx) => {
@@ -313,8 +316,9 @@ export function createDrafts(
         let id = present?.id ?? "";
         if (present && present.reach.mailbox.id === message.mailbox.id) {
           requireRoom(mailbox.usage(message.mailbox.id), size - present.size, message.mailbox.address);
-          const { userId, keyId } = caller;
-          const agent = present.agent ?? holderOf(tx, caller);
+          const { userId } = caller;
+          const keyId = asWritten ? present.writtenBy : caller.keyId;
+          const agent = present.agent ?? (asWritten ? undefined : holderOf(tx, caller));
           const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, agent, now: runtime.now() };
           mailbox.drafts.change(tx, present, change);
           if (files) mailbox.drafts.setFiles(tx, mailbox.drafts.read(caller, id), files);
