@@ -33,6 +33,13 @@ export class S3Error extends Error {
 /** A write that happens only if there is no such object (`absent`), or if it has this ETag. */
 export type WriteCondition = { absent: true } | { etag: string };
 
+export interface S3Listed {
+  key: string;
+  size: number;
+  /** Epoch ms, by the server's clock; NaN where it says none. */
+  modifiedAt: number;
+}
+
 export type S3Objects = ReturnType<typeof openS3>;
 
 /** Bytes: a list of a thousand keys of a kilobyte each, escaped. */
@@ -100,15 +107,29 @@ export function openS3(
     async remove(key: string): Promise<void> {
       await ask("DELETE", pathOf(key), [200, 204, 404]);
     },
-    /** The first thousand keys that begin with `below` and come after another, in order; and whether there are more. */
-    async list(below: string, after = ""): Promise<{ keys: string[]; more: boolean }> {
+    /**
+     * The first thousand objects whose keys begin with `below` and come after another, in order; and whether there are more.
+     * @throws S3Error also for more that do not go on, of which there is no end
+     */
+    async list(below: string, after = ""): Promise<{ objects: S3Listed[]; more: boolean }> {
       const query = new URLSearchParams({ "list-type": "2", prefix: prefix + below, "start-after": prefix + after });
       const { text } = await ask("GET", `/?${query}`, [200]);
-      const found = text.matchAll(/<Key>([^<]*)<\/Key>/g);
-      return {
-        keys: [...found].map(([, key = ""]) => key.slice(prefix.length)),
-        more: text.includes("<IsTruncated>true</IsTruncated>"),
-      };
+      if (!text.includes("</ListBucketResult>"))
+        throw new S3Error(`the S3 server ${endpoint} answered no whole list`, {});
+      const valueIn = (part: string, name: string): string =>
+        new RegExp(`<${name}>([^<]*)</${name}>`).exec(part)?.[1] ?? "";
+      const [, ...contents] = text.split("<Contents>");
+      const objects = contents.map((part) => ({
+        key: valueIn(part, "Key").slice(prefix.length),
+        size: Number(valueIn(part, "Size")),
+        modifiedAt: Date.parse(valueIn(part, "LastModified")),
+      }));
+      const more = text.includes("<IsTruncated>true</IsTruncated>");
+      const last = Buffer.from(objects.at(-1)?.key ?? "");
+      if (more && Buffer.compare(last, Buffer.from(after)) <= 0) {
+        throw new S3Error(`the S3 server ${endpoint} answered a list without end`, {});
+      }
+      return { objects, more };
     },
     /** The names of the folders directly below one, which ends with a slash; at most a thousand. */
     async folders(below: string): Promise<string[]> {

@@ -41,10 +41,10 @@ export async function lastTransaction(objects: S3Objects, epoch: number, after =
   let last = after;
   for (let from = folder + after, more = true; more; ) {
     const found = await objects.list(folder, from);
-    const key = found.keys.at(-1);
+    const key = found.objects.at(-1)?.key;
     const [, transaction] = /-([0-9a-f]{16})\.ltx$/.exec(key ?? "") ?? [];
     if (transaction !== undefined && transaction > last) last = transaction;
-    more = found.more && key !== undefined;
+    more = found.more;
     if (key !== undefined) from = key;
   }
   return last === "" ? undefined : last;

@@ -64,7 +64,7 @@ export async function invite({ data, location, runtime }: Parts): Promise<{ code
   );
   const code = base32(runtime.randomBytes(CODE_LENGTH));
   const expiresAt = runtime.now() + LASTS_MS;
-  for (const key of (await objects.list(FOLDER)).keys) await objects.remove(key);
+  for (const { key } of (await objects.list(FOLDER)).objects) await objects.remove(key);
   const invitation: Invitation = { expiresAt, files };
   await objects.put(readCode(code).key, await encryptWithCode(JSON.stringify(invitation), code));
   return { code: code.match(/.{5}/g)?.join("-") ?? code, expiresAt };

@@ -220,7 +220,7 @@ export function openRemoteBlobs({
     try {
       if (!(await cache.leave(name)) || isNamed([name]).has(name)) return false;
       const object = await s3.stat(name);
-      if (!object || object.modifiedAt >= olderThan) return false;
+      if (!object || !(object.modifiedAt < olderThan)) return false;
       await cache.drop(name);
       await s3.remove(name);
       return true;

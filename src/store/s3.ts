@@ -1,6 +1,6 @@
 /**
- * Blobs as objects of a bucket: `PREFIXblobs/ab/cdef…`, as in the data folder. Bun's S3 client signs and lists; the
- * requests themselves are plain ones, which can be cut off.
+ * Blobs as objects of a bucket: `PREFIXblobs/ab/cdef…`, as in the data folder. Bun's S3 client signs; the requests
+ * themselves are plain ones, which can be cut off and have a bound.
  *
  * Invariants: what `put` has stored is verified, by the MD5 that the server gives as its ETag, or by reading it back (RFC
  * 9110 §8.8.3 lets an ETag be anything, and a bucket that encrypts gives another). What `get` leaves has the hash of its
@@ -11,7 +11,7 @@ import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../net/answer.ts";
-import { placeOf, type S3Location } from "../net/s3.ts";
+import { openS3, placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import { DamagedBlob, eachPiece } from "./sound.ts";
 
 /** Times of all attempts of one operation, ms; a sender of mail waits for it. More for each byte, at a slow line's rate. */
@@ -29,6 +29,7 @@ const SIGNED_SECONDS = 3_600;
 /** Twice the largest message that may come. */
 const LARGEST_BLOB = 2 * 1024 ** 3;
 const NAME = /^[0-9a-f]{64}$/;
+const FOLDER = "blobs/";
 
 const METHODS = ["PUT", "GET", "HEAD", "DELETE", "LIST"] as const;
 export type S3Method = (typeof METHODS)[number];
@@ -83,7 +84,8 @@ async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; si
 export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" | "setTimer" | "fetch">) {
   const { bucket, endpoint, region, accessKeyId, secretAccessKey } = location;
   const client = new Bun.S3Client({ bucket, endpoint, region, accessKeyId, secretAccessKey });
-  const folder = `${location.prefix}blobs/`;
+  const lists = openS3(location, runtime, ATTEMPT_MS);
+  const folder = location.prefix + FOLDER;
   const keyOf = (name: string): string => `${folder}${name.slice(0, 2)}/${name.slice(2)}`;
   const listeners = new Set<(request: S3Request) => void>();
 
@@ -142,8 +144,10 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
 
   /* Requests. */
 
-  const isWorthAnother = (error: unknown): boolean =>
-    error instanceof Refused ? error.status >= 500 || error.status === 429 || error.status === 408 : true;
+  function isWorthAnother(error: unknown): boolean {
+    const status = error instanceof Refused || error instanceof S3Error ? error.status : undefined;
+    return status === undefined || status >= 500 || status === 429 || status === 408;
+  }
 
   /**
    * Runs `attempt` until it succeeds. `size`: the bytes that it transfers; an attempt that finds out more calls `expect`.
@@ -349,23 +353,18 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     /** Up to a thousand blobs, in order, after those before. @throws AppError server_error 503 */
     list: (from?: string): Promise<{ objects: S3Object[]; next?: string }> =>
       guarded(() =>
-        patiently(async (signal) => {
+        patiently(async () => {
           const startedAt = runtime.now();
           let ok = false;
           try {
-            const cut = new Promise<never>((_, reject) =>
-              signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
-            );
-            const listing = client.list({ prefix: folder, ...(from !== undefined && { continuationToken: from }) });
-            const { contents = [], isTruncated, nextContinuationToken } = await Promise.race([listing, cut]);
+            const { objects: listed, more } = await lists.list(FOLDER, from);
             ok = true;
-            const objects = contents.flatMap(({ key, size = 0, lastModified = "" }) => {
-              const name = key.slice(folder.length).replace("/", "");
-              return NAME.test(name) && key === keyOf(name)
-                ? [{ name, size, modifiedAt: Date.parse(lastModified) }]
-                : [];
+            const objects = listed.flatMap(({ key, size, modifiedAt }) => {
+              const name = key.slice(FOLDER.length).replace("/", "");
+              return NAME.test(name) && location.prefix + key === keyOf(name) ? [{ name, size, modifiedAt }] : [];
             });
-            return { objects, ...(isTruncated && nextContinuationToken && { next: nextContinuationToken }) };
+            const next = more ? listed.at(-1)?.key : undefined;
+            return { objects, ...(next !== undefined && { next }) };
           } finally {
             observe("LIST", startedAt, ok);
           }

@@ -15,6 +15,7 @@ import { readText } from "../../src/net/answer.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { openS3 } from "../../src/net/s3.ts";
 import { createClients } from "../../src/oauth/clients.ts";
+import { lastTransaction } from "../../src/replica/follow.ts";
 import { createClient } from "../../src/search/meilisearch/client.ts";
 import { openS3Blobs } from "../../src/store/s3.ts";
 import { openAuthority } from "../../src/tls/authority.ts";
@@ -174,6 +175,8 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
   "objects on S3": (runtime) => openS3({ ...s3, endpoint: `http://127.0.0.1:${ports.plain}` }, runtime).list(""),
   "notes on S3": (runtime) =>
     openS3Blobs({ ...s3, endpoint: `http://127.0.0.1:${ports.plain}` }, runtime).readNote("x"),
+  "a list of blobs on S3": (runtime) =>
+    openS3Blobs({ ...s3, endpoint: `http://127.0.0.1:${ports.plain}` }, runtime).list(),
   Meilisearch: (runtime) =>
     createClient(
       { url: `http://127.0.0.1:${ports.plain}`, key: "" },
@@ -182,7 +185,12 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
 };
 
 /** Most bytes of a body that a client reads; those of a small one else. */
-const MOST: Record<string, number> = { Meilisearch: 64 * MB, "objects on S3": 8 * MB, "an image": 10 * MB };
+const MOST: Record<string, number> = {
+  Meilisearch: 64 * MB,
+  "objects on S3": 8 * MB,
+  "a list of blobs on S3": 8 * MB,
+  "an image": 10 * MB,
+};
 /** Its time limit is that of its package, in real time. */
 const REAL_TIME = new Set(["Meilisearch"]);
 
@@ -247,6 +255,33 @@ describe.each(Object.entries(clients))("%s", (name, ask) => {
   });
 });
 
+describe("a list on S3", () => {
+  const listOf = (xml: string): Promise<unknown> => {
+    answer = (socket) => void socket.write(`${OK}Content-Length: ${xml.length}\r\n\r\n${xml}`);
+    return lastTransaction(openS3({ ...s3, endpoint: `http://127.0.0.1:${ports.plain}` }, begin()), 1);
+  };
+  const KEY = "p/epochs/1/0000/0000000000000001-0000000000000001.ltx";
+
+  test("that begins again on each page ends", async () => {
+    const page = `<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>${KEY}</Key></Contents></ListBucketResult>`;
+    await expect(listOf(page)).rejects.toThrow("a list without end");
+    expect(requests).toBe(2);
+  });
+
+  test("that says there is more, and has nothing, ends", async () => {
+    await expect(listOf("<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>")).rejects.toThrow(
+      "a list without end",
+    );
+  });
+
+  test.each(["", "<html></html>", `<ListBucketResult><Contents><Key>${KEY}</Key></Contents>`])(
+    "that is none, or not whole, is no empty one: %j",
+    async (text) => {
+      await expect(listOf(text)).rejects.toThrow("no whole list");
+    },
+  );
+});
+
 describe("a text", () => {
   const read = (text: string | Uint8Array<ArrayBuffer>, most: number, fatal = false) =>
     readText(new Response(text), most, { fatal });
@@ -270,6 +305,9 @@ test("no answer of another server is read without a bound", () => {
   const found = files.filter((file) => !file.startsWith("app/") && whole.test(readFileSync(join(src, file), "utf8")));
   // Our own answers, and those of this program beside it.
   expect(
-    found.filter((file) => !["api/compression.ts", "api/reference/snippets.ts", "replica/control.ts"].includes(file)),
+    found.filter(
+      (file) =>
+        !["api/answers.ts", "api/compression.ts", "api/reference/snippets.ts", "replica/control.ts"].includes(file),
+    ),
   ).toEqual([]);
 });

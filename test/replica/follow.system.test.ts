@@ -170,8 +170,8 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
       one.add(`g${performance.now()}`);
       const levels = await Promise.all([0, 1].map((level) => one.objects.list(`epochs/1/000${level}/`)));
       return levels
-        .flatMap(({ keys }) => keys)
-        .every((key) => {
+        .flatMap(({ objects }) => objects)
+        .every(({ key }) => {
           const [, first = "", last = ""] = /([0-9a-f]{16})-([0-9a-f]{16})/.exec(key) ?? [];
           return first > next || last < next;
         });
