@@ -71,7 +71,7 @@ export function createDraftSending({
     caller: Caller,
     message: Outgoing & { isDue?: boolean },
     threadId: string | undefined,
-    record: (tx: Tx) => void,
+    record: (tx: Tx, sent: SendView) => void,
   ): Promise<SendView>;
   runtime: Pick<Runtime, "now">;
   log: Log;
@@ -85,10 +85,14 @@ export function createDraftSending({
     const origin = { face: "schedule", operation: "sendDraft", isCounted: true } as const;
     const caller = { ...person, ...(keyId !== undefined && { keyId, origin }) };
     const draft = mailbox.drafts.read(person, id);
-    await submitOutgoing(caller, { ...writing.stored(person, draft), isDue: true }, draft.answers, (tx) => {
+    await submitOutgoing(caller, { ...writing.stored(person, draft), isDue: true }, draft.answers, (tx, { held }) => {
       const present = mailbox.drafts.read(person, id);
       if (present.due?.at !== at) throw new AppError("conflict", "The sending was undone");
-      mailbox.drafts.remove(tx, present);
+      // As where it is held at once (program-drafts.ts).
+      if (held && present.writtenBy === undefined) {
+        mailbox.drafts.schedule(tx, present, undefined);
+        mailbox.drafts.trash(tx, caller, id);
+      } else mailbox.drafts.remove(tx, present);
     });
   }
 

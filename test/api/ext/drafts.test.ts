@@ -432,6 +432,22 @@ test("a person's draft that a key sends and that is held stays in trash, and und
   }
 });
 
+test("so does one that is held when its time comes, since its key may send less by then", async () => {
+  await setPassword(world, world.owner.userId);
+  const person = await signIn(world, ALICE);
+  const scopes = ["read", "write", "send"];
+  const made = await world.api.post<{ id: string; key: string }>("/api/admin/v1/keys", { name: "Agent", scopes });
+  const written = { from: ALICE, to: MAX, subject: "Held when due", text: "Only I know" };
+  const { body: mine } = await person.send<{ draftId: string }>("POST", "/drafts", written);
+  const sendAt = new Date(world.runtime.now() + 60_000).toISOString();
+  expect((await send(mine.draftId, { sendAt }, world.apiWith(made.body.key))).status).toBe(202);
+  await world.api.patch(`/api/admin/v1/keys/${made.body.id}`, { policy: { send: "hold" } });
+  await world.advance(120_000);
+  await world.appliance.settled();
+  const { body } = await world.api.get<{ threads: { id: string; subject: string }[] }>("/threads?folder=trash");
+  expect(body.threads.filter(({ subject }) => subject === written.subject).map(({ id }) => id)).toEqual([mine.draftId]);
+});
+
 describe("POST /drafts/{id}/send", () => {
   test("sends what is stored, and the draft is gone", async () => {
     const subject = "Sent from a draft";
