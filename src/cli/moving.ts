@@ -109,9 +109,9 @@ export const movingCommands = [
     name: "workspace remove",
     summary: "Remove a workspace that has left for another server, or whose import was given up, with all its mail",
     arguments: { name: "NAME" },
-    async run({ appliance: { store, people }, config, runtime }, { arguments: { name } }) {
+    async run({ appliance: { store, people }, config, runtime, log }, { arguments: { name } }) {
       const { id, name: known } = people.workspaceNamed(name);
-      await removeWorkspace({ store, runtime }, { data: config.data, workspaceId: id });
+      await removeWorkspace({ store, runtime, log }, { data: config.data, workspaceId: id });
       return { id, name: known, removed: true };
     },
   }),

@@ -15,11 +15,11 @@ const STANDSTILL_MS = 60_000;
 export const reindex = command({
   name: "reindex",
   summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
-  async run({ appliance: { store, mailbox }, config, runtime, io }) {
+  async run({ appliance: { store, mailbox }, config, runtime, log, io }) {
     const { portion, prune, isDamaged, empty, complete, refill, pending } = mailbox.reindexing;
-    const pacing = createPacing({ folder: config.data, runtime });
     const total = store.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM messages").get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });
+    const pacing = createPacing({ folder: config.data, runtime, log, isInterrupted });
     if (isDamaged()) {
       io.writeStderr("the index is damaged: it is emptied first, and search finds what is indexed again\n");
       store.transact(empty);
@@ -39,11 +39,14 @@ export const reindex = command({
       after = last;
       tell(() => `${indexed} of ${total} messages`);
     }
-    store.transact((tx) => {
-      prune(tx);
-      complete(tx);
-      refill(tx);
-    });
+    await pacing.run(1, (begun) =>
+      store.transact((tx) => {
+        begun();
+        prune(tx);
+        complete(tx);
+        refill(tx);
+      }),
+    );
     if (pending() === undefined) return { messages: indexed };
     let left = pending() ?? 0;
     for (let since = runtime.now(); left > 0 && pacing.isServed(); ) {

@@ -110,8 +110,8 @@ export const importCommand = command({
             stdin: options["password-stdin"],
           });
     const parser = openParser({ folder: config.data, store, runtime, log });
-    const pacing = createPacing({ folder: config.data, runtime });
     const { isInterrupted, tell } = watchProgress(session);
+    const pacing = createPacing({ folder: config.data, runtime, log, isInterrupted });
     const startedAt = runtime.now();
     let result: ImportResult;
     try {

@@ -134,7 +134,7 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
   sqlite.prepare("ATTACH ? AS moved").run(found.database);
   checkValues(sqlite, manifest);
   await checkTrust(sqlite, found, runtime.now());
-  const pacing = createPacing({ folder: data, runtime });
+  const pacing = createPacing({ folder: data, runtime, log, isInterrupted });
   const secrets = await secretsOf(found, identities);
 
   requireFree(sqlite, manifest, Object.keys(UNIQUE));
@@ -201,7 +201,7 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
     const statement = sqlite.prepare<unknown, [string]>(clearing(sqlite, name));
     while ((await paced(PORTION, () => statement.run(workspaceId).changes)) > 0);
   }
-  const offsets = store.transact(() => reserve(sqlite, logs));
+  const offsets = await paced(1, () => reserve(sqlite, logs));
   for (const { name } of logs) {
     onProgress(() => `writing ${name}`);
     for (const { from, through } of portionsOf(sqlite, name)) {
@@ -230,7 +230,7 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
 
   const proven = await provenDomains(sqlite, domains);
   const seal = openSeal(sealKeyIn(data), runtime, log);
-  store.transact((tx) => {
+  await paced(1, (tx) => {
     requireFree(sqlite, manifest, LATER);
     finish(tx, manifest, offsets, runtime.now());
     for (const id of proven) domains.markVerified(tx, id);

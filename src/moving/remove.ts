@@ -14,7 +14,7 @@ const DELETED_AT_ONCE = 200;
 
 /** @throws AppError conflict for a workspace that is served; errors of the store */
 export async function removeWorkspace(
-  { store, runtime }: Pick<ExportParts, "store" | "runtime">,
+  { store, runtime, log }: Pick<ExportParts, "store" | "runtime" | "log">,
   { data, workspaceId }: { data: string; workspaceId: string },
 ): Promise<void> {
   const { moving, name } = rowOf(store.db, workspaceId);
@@ -22,7 +22,7 @@ export async function removeWorkspace(
     throw new AppError("conflict", `this server serves ${name}: only a workspace that has left can be removed`);
   }
   const sqlite = store.db.$client;
-  const pacing = createPacing({ folder: data, runtime });
+  const pacing = createPacing({ folder: data, runtime, log });
   const paced = <T>(work: (tx: Tx) => NotAPromise<T>): Promise<T> =>
     pacing.run(DELETED_AT_ONCE, (begun) =>
       store.transact((tx) => {

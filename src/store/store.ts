@@ -108,7 +108,9 @@ const LARGEST_GROUP = 32;
 /** Most bytes in one commit of several works, for the same reason. */
 const LARGEST_GROUP_BYTES = 2 * 1024 * 1024;
 /**
- * `enqueue` waits for another process's write in slices of this length, ms, and yields to the event loop in between.
+ * A transaction waits for another process's write in slices of this length, ms; `enqueue` yields to the event loop in
+ * between. SQLite tries ever more rarely, in the end ten times a second, and its locks are not fair: in one long wait, it
+ * would miss nearly every gap between the short transactions of a busy server.
  */
 const BUSY_SLICE_MS = 20;
 /** A large transaction grows the WAL beyond this; the excess is truncated later. */
@@ -144,7 +146,8 @@ export function asUnavailable(error: unknown): unknown {
   return error;
 }
 
-const isBusy = (error: unknown): boolean =>
+/** True if another process wrote for longer than this one waits. The work was not begun. */
+export const isBusy = (error: unknown): error is AppError =>
   error instanceof AppError && error.cause instanceof SQLiteError && /^SQLITE_BUSY/.test(error.cause.code ?? "");
 
 function openDatabase(
@@ -244,11 +247,31 @@ export function openStore({
   const inEveryCommit: ((tx: Tx) => void)[] = [];
   let replicated = (): Promise<void> => Promise.resolve();
 
-  function transact<T>(work: (tx: Tx) => NotAPromise<T>, works = 1): T {
+  const slices = Math.ceil(busyTimeoutMs / BUSY_SLICE_MS);
+
+  function beginWithin(most: number): void {
+    sqlite.exec(`PRAGMA busy_timeout = ${Math.min(BUSY_SLICE_MS, busyTimeoutMs)}`);
+    try {
+      for (let slice = 1; ; slice++) {
+        try {
+          begin.run();
+          return;
+        } catch (error) {
+          if (slice >= most || (error as SQLiteError).code !== "SQLITE_BUSY") throw error;
+        }
+      }
+    } finally {
+      sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    }
+  }
+
+  const transact: Store["transact"] = (work) => transactWithin(slices, work);
+
+  function transactWithin<T>(mostSlices: number, work: (tx: Tx) => NotAPromise<T>, works = 1): T {
     if (sqlite.inTransaction) return work(db as Tx);
     let result: T;
     try {
-      begin.run();
+      beginWithin(mostSlices);
       try {
         result = work(db as Tx);
         for (const last of atEnd.sort((a, b) => a.place - b.place)) last.work();
@@ -304,9 +327,7 @@ export function openStore({
     if (group.length === 0) return;
     if (waiting.length > 0) schedule();
     try {
-      const values = withBusyTimeout(BUSY_SLICE_MS, () =>
-        transact((tx) => group.map(({ work }) => work(tx)), group.length),
-      );
+      const values = transactWithin(1, (tx) => group.map(({ work }) => work(tx)), group.length);
       group.forEach(({ resolve }, i) => {
         resolve(values[i]);
       });
@@ -337,15 +358,6 @@ export function openStore({
       resolve(transact(work as (tx: Tx) => NotAPromise<unknown>));
     } catch (error) {
       reject(error);
-    }
-  }
-
-  function withBusyTimeout<T>(ms: number, work: () => T): T {
-    sqlite.exec(`PRAGMA busy_timeout = ${Math.min(ms, busyTimeoutMs)}`);
-    try {
-      return work();
-    } finally {
-      sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     }
   }
 
@@ -380,7 +392,7 @@ export function openStore({
 
   function enqueue<T>(work: (tx: Tx) => NotAPromise<T>, bytes = 0): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const patience = Math.ceil(busyTimeoutMs / BUSY_SLICE_MS) - 1;
+      const patience = slices - 1;
       waiting.push({ work, resolve: resolve as Entry["resolve"], reject, bytes, patience });
       schedule();
     });

@@ -22,7 +22,7 @@ import { fingerprintOf, firstMessageId } from "../message/identity.ts";
 import { createDnsCache } from "../net/dns-cache.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { isClaimed } from "../store/claim.ts";
-import type { Store } from "../store/store.ts";
+import { isBusy, type Store } from "../store/store.ts";
 import { UnparseableError } from "../workers/jobs.ts";
 import { createParserPool, type ParserPool } from "../workers/parser-pool.ts";
 import type { StartParser } from "../workers/parser-process.ts";
@@ -136,13 +136,16 @@ export async function importMail(
     return { ...kept, message: { ...message, headers, fingerprint, size } };
   }
 
-  async function fileSome(): Promise<void> {
+  /** False if the store takes no more. */
+  async function fileSome(): Promise<boolean> {
     try {
       await fileBatch();
+      return true;
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      reason = error.cause instanceof Error ? error.cause.message : error.message;
-      stopped = "unavailable";
+      stopped = isBusy(error) && isInterrupted() ? "interrupted" : "unavailable";
+      if (stopped === "unavailable") reason = error.cause instanceof Error ? error.cause.message : error.message;
+      return false;
     }
   }
 
@@ -174,6 +177,7 @@ export async function importMail(
     onProgress(tally.total);
   }
 
+  let takesMore = true;
   for await (const found of messages) {
     if (isInterrupted()) {
       stopped = "interrupted";
@@ -188,10 +192,10 @@ export async function importMail(
       continue;
     }
     admit(found);
-    while (!stopped && (window.length >= WINDOW || bytes > WINDOW_BYTES)) await fileSome();
+    while (!stopped && (window.length >= WINDOW || bytes > WINDOW_BYTES)) takesMore = await fileSome();
     if (stopped) break;
   }
-  while (window.length > 0 && (stopped === undefined || stopped === "interrupted")) await fileSome();
+  while (takesMore && window.length > 0 && stopped !== "quota") takesMore = await fileSome();
   // Waits until the parsers have finished the files that they are writing.
   await Promise.allSettled(window.map(({ kept }) => kept));
   return { ...tally.total, ...(stopped && { stopped }), ...(reason !== undefined && { reason }) };
@@ -271,7 +275,10 @@ const LOOK_MS = 500;
 export interface Pacing {
   /** Messages for the next transaction. */
   room(): number;
-  /** Runs a transaction of `count` messages, which calls `begun` when it has the lock; then lets other writers in. */
+  /**
+   * Runs a transaction of `count` messages, which calls `begun` when it has the lock; then lets other writers in. Waits for
+   * as long as another process keeps the store busy, unless it is interrupted. @throws as Store.transact
+   */
   run<T>(count: number, transaction: (begun: () => void) => T): Promise<T>;
   /** True while a server runs on the folder. */
   isServed(): boolean;
@@ -281,13 +288,30 @@ export interface Pacing {
 export function createPacing({
   folder,
   runtime,
+  log,
+  isInterrupted = () => false,
 }: {
   folder: string;
   runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Pick<Log, "warn">;
+  isInterrupted?(): boolean;
 }): Pacing {
   let room = FEWEST;
   let served = isClaimed(folder);
   let lookedAt = runtime.now();
+
+  async function whenFree<T>(transaction: () => T): Promise<T> {
+    for (;;) {
+      try {
+        return transaction();
+      } catch (error) {
+        if (!isBusy(error) || isInterrupted()) throw error;
+        log.warn("another process keeps the store busy; waiting for it");
+        await pause(runtime, BESIDE_SERVER_MS);
+      }
+    }
+  }
+
   return {
     room: () => room,
     isServed: () => isClaimed(folder),
@@ -297,9 +321,11 @@ export function createPacing({
         served = isClaimed(folder);
         lookedAt = startedAt;
       }
-      const result = transaction(() => {
-        startedAt = runtime.now();
-      });
+      const result = await whenFree(() =>
+        transaction(() => {
+          startedAt = runtime.now();
+        }),
+      );
       const took = Math.max(1, runtime.now() - startedAt);
       const fitting = Math.floor((count * (served ? BESIDE_SERVER_MS : ALONE_MS)) / took);
       room = Math.min(MOST, Math.max(FEWEST, Math.min(fitting, 2 * room)));

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
+import { createLog } from "../../src/base/log.ts";
 import { removeWorkspace } from "../../src/moving/remove.ts";
 import { workspaces } from "../../src/store/schema.ts";
 import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
@@ -117,7 +118,10 @@ describe("nothing is left, and all of others'", () => {
           .returning()
           .all();
         const request = { data: config.data, workspaceId: other?.id ?? "" };
-        return removeWorkspace({ store, runtime: app.runtime }, request);
+        return removeWorkspace(
+          { store, runtime: app.runtime, log: createLog("silent", app.runtime.now, () => {}) },
+          request,
+        );
       },
     ));
 });

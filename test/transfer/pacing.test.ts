@@ -1,0 +1,57 @@
+import { Database } from "bun:sqlite";
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { isBusy, openStore } from "../../src/store/store.ts";
+import { createPacing } from "../../src/transfer/import.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+/** A store in which another process writes, and a pacing whose waits are over at once. */
+function setUp(warned: (times: number, other: Database) => void, isInterrupted?: () => boolean) {
+  const folder = temporaryFolder();
+  const runtime = fakeRuntime();
+  const store = openStore({ folder, busyTimeoutMs: 20, runtime });
+  const other = new Database(join(folder, "mailroom.db"));
+  other.exec("BEGIN IMMEDIATE");
+  let times = 0;
+  const pacing = createPacing({
+    folder,
+    runtime: {
+      now: runtime.now,
+      setTimer: (wake) => {
+        setImmediate(wake);
+        return () => {};
+      },
+    },
+    log: { warn: () => warned(++times, other) },
+    ...(isInterrupted && { isInterrupted }),
+  });
+  const write = () =>
+    pacing.run(1, (begun) =>
+      store.transact(() => {
+        begun();
+        return "written";
+      }),
+    );
+  return { write, warnings: () => times };
+}
+
+test("a long command waits for as long as another process writes, says so, and goes on", async () => {
+  const { write, warnings } = setUp((times, other) => {
+    if (times === 5) other.exec("ROLLBACK");
+  });
+  expect(await write()).toBe("written");
+  expect(warnings()).toBe(5);
+});
+
+test("an interrupted one waits no longer", async () => {
+  let interrupted = false;
+  const { write, warnings } = setUp(
+    (times) => {
+      interrupted = times === 2;
+    },
+    () => interrupted,
+  );
+  const refused = await write().catch((error) => error);
+  expect([isBusy(refused), warnings()]).toEqual([true, 2]);
+});
