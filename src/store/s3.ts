@@ -14,7 +14,10 @@ import { readText, SHORT_ANSWER } from "../net/answer.ts";
 import { openS3, placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import { DamagedBlob, eachPiece } from "./sound.ts";
 
-/** Times of all attempts of one operation, ms; a sender of mail waits for it. More for each byte, at a slow line's rate. */
+/**
+ * Times of all attempts of one operation, ms; a sender of mail waits for it. More for each byte that is sent or has come, at
+ * a slow line's rate: no length that the server merely announces counts.
+ */
 const PATIENCE_MS = 30_000;
 const ATTEMPT_MS = 10_000;
 const SLOWEST_BYTES_PER_MS = 500;
@@ -150,28 +153,29 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
   }
 
   /**
-   * Runs `attempt` until it succeeds. `size`: the bytes that it transfers; an attempt that finds out more calls `expect`.
+   * Runs `attempt` until it succeeds. `size`: the bytes that it sends; it calls `came` with the number of those that come.
    * @throws DamagedBlob; AppError server_error 503; errors of the file system
    */
   async function patiently<T>(
-    attempt: (signal: AbortSignal, expect: (size: number) => void) => Promise<T>,
+    attempt: (signal: AbortSignal, came: (bytes: number) => void) => Promise<T>,
     size = 0,
   ): Promise<T> {
     const until = runtime.now() + PATIENCE_MS + size / SLOWEST_BYTES_PER_MS;
     for (let n = 0; ; n++) {
       const controller = new AbortController();
       let cancel = (): void => {};
-      const expect = (bytes: number): void => {
-        cancel();
-        const ms = ATTEMPT_MS + bytes / SLOWEST_BYTES_PER_MS;
-        cancel = runtime.setTimer(
-          () => controller.abort(new Error(`it took more than ${Math.round(ms / 1000)} s`)),
-          ms,
-        );
+      let earned = ATTEMPT_MS + size / SLOWEST_BYTES_PER_MS;
+      const came = (bytes: number): void => {
+        earned += bytes / SLOWEST_BYTES_PER_MS;
       };
-      expect(size);
+      const goOn = (spent: number): void => {
+        const until = earned;
+        if (until > spent) cancel = runtime.setTimer(() => goOn(until), until - spent);
+        else controller.abort(new Error(`it took more than ${Math.round(spent / 1000)} s`));
+      };
+      goOn(0);
       try {
-        return await attempt(controller.signal, expect);
+        return await attempt(controller.signal, came);
       } catch (error) {
         if (isOurs(error)) throw error;
         const cause = controller.signal.aborted ? controller.signal.reason : error;
@@ -233,19 +237,18 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
   async function readObject(
     name: string,
     signal: AbortSignal,
-    expect: (size: number) => void,
+    came: (bytes: number) => void,
     take: (piece: Uint8Array) => Promise<void>,
   ): Promise<number | undefined> {
     const hash = new Bun.CryptoHasher("sha256");
     const size = await ask("GET", keyOf(name), { signal }, async (response) => {
       if (response.status === 404) return { result: undefined };
-      const length = Number(response.headers.get("content-length") ?? 0);
-      if (length > LARGEST_BLOB) throw new DamagedBlob(name);
-      expect(length);
+      if (Number(response.headers.get("content-length")) > LARGEST_BLOB) throw new DamagedBlob(name);
       let bytes = 0;
       for await (const piece of response.body ?? []) {
         hash.update(piece);
         bytes += piece.byteLength;
+        came(piece.byteLength);
         if (bytes > LARGEST_BLOB) throw new DamagedBlob(name);
         await take(piece);
       }
@@ -255,16 +258,10 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     return size;
   }
 
-  async function isStored(
-    name: string,
-    etag: string,
-    md5: Buffer,
-    signal: AbortSignal,
-    expect: (size: number) => void,
-  ) {
+  async function isStored(name: string, etag: string, md5: Buffer, signal: AbortSignal, came: (bytes: number) => void) {
     if (etag === md5.toString("hex")) return true;
     try {
-      return (await readObject(name, signal, expect, async () => {})) !== undefined;
+      return (await readObject(name, signal, came, async () => {})) !== undefined;
     } catch (error) {
       if (error instanceof DamagedBlob) return false;
       throw error;
@@ -287,14 +284,14 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
           "content-type": "application/octet-stream",
           "content-length": String(size),
         };
-        const attempt = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
+        const attempt = async (signal: AbortSignal, came: (bytes: number) => void): Promise<boolean> => {
           // Over TLS, `fetch` reads a file whole, but not a stream.
           const body = Bun.file(path).stream();
           const etag = await ask("PUT", keyOf(name), { signal, headers, body }, async (response) => ({
             result: etagOf(response),
             bytes: size,
           }));
-          if (await isStored(name, etag, md5, signal, expect)) return true;
+          if (await isStored(name, etag, md5, signal, came)) return true;
           throw new NotStored(`${name} is not there after it was stored`);
         };
         return patiently(attempt, size);
@@ -306,11 +303,11 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
      * @throws DamagedBlob if the object has other bytes; AppError server_error 503; errors of the file system
      */
     async get(name: string, path: string): Promise<boolean> {
-      const fetched = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
+      const fetched = async (signal: AbortSignal, came: (bytes: number) => void): Promise<boolean> => {
         const file = await open(path, "w", 0o600);
         let found = false;
         try {
-          const size = await readObject(name, signal, expect, async (piece) => {
+          const size = await readObject(name, signal, came, async (piece) => {
             await file.writeFile(piece);
           });
           if (size === undefined) return false;
@@ -328,8 +325,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     /** Reads a blob; false if there is no such object. @throws DamagedBlob; AppError server_error 503 */
     examine: (name: string): Promise<boolean> =>
       guarded(
-        () =>
-          patiently(async (signal, expect) => (await readObject(name, signal, expect, async () => {})) !== undefined),
+        () => patiently(async (signal, came) => (await readObject(name, signal, came, async () => {})) !== undefined),
         turns.in,
       ),
 

@@ -241,6 +241,23 @@ describeS3("blobs in S3", (program) => {
     }
   });
 
+  test("a server that announces much and sends little gets no more time for that", async () => {
+    const { s3, into } = await setUp();
+    const server = Bun.listen({
+      hostname: "127.0.0.1",
+      port: 0,
+      socket: { data: (socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2000000000\r\n\r\nbeginning") },
+    });
+    try {
+      const stalling = openS3Blobs({ ...s3.location, endpoint: `http://127.0.0.1:${server.port}` }, hurriedBy(200));
+      const copy = into();
+      expect(await outcomeOf(stalling.get("a".repeat(64), copy))).toBe("it took more than 10 s");
+      expect(existsSync(copy)).toBe(false);
+    } finally {
+      server.stop(true);
+    }
+  });
+
   test("an object that is larger than any blob is damaged, and not downloaded", async () => {
     const { s3, into } = await setUp();
     const server = Bun.listen({
