@@ -13,6 +13,9 @@ import { readText, SHORT_ANSWER } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 
+/** Characters of what an authority says about a refusal that people are told. */
+const LONGEST_DETAIL = 1_000;
+
 /** An authority's refusal (RFC 8555 §6.7). */
 export class AuthorityRefusal extends Error {
   override readonly name = "AuthorityRefusal";
@@ -26,7 +29,7 @@ export class AuthorityRefusal extends Error {
 
   constructor(status: number, problem: Problem, retryAt: number | undefined) {
     const { type = "", detail = `HTTP status ${status}`, subproblems = [], identifier } = problem;
-    super(detail);
+    super(`${detail}`.slice(0, LONGEST_DETAIL).replace(/\s+/g, " "));
     this.status = status;
     this.type = type.split(":").at(-1) ?? "";
     this.names = [identifier, ...subproblems.map((one) => one.identifier)].flatMap((one) => one?.value ?? []);
@@ -209,7 +212,8 @@ export function openAuthority({
       await request.registered(client.getAccountUrl());
     }
     const kept = begun && (await client.getOrder({ url: begun.url } as never).catch(ignoreRefusal));
-    const isKept = begun !== undefined && kept !== undefined && kept.status !== "invalid";
+    const isKept =
+      begun !== undefined && kept !== undefined && kept.status !== "invalid" && areOf(kept.identifiers, names);
     const key = isKept ? begun.key : request.key;
     let current = isKept ? kept : await newOrder();
     await request.began({ url: current.url, key });
@@ -240,11 +244,14 @@ export function openAuthority({
 
   /**
    * Proves all names it can, since proven names count in the next order, too.
-   * @throws ChallengeFailure for the others
+   * @throws ChallengeFailure for the others; Error for names that nobody asked for
    */
-  async function prove(client: Client, order: Order, { challenge: type, show }: OrderRequest): Promise<void> {
+  async function prove(client: Client, order: Order, { names, challenge: type, show }: OrderRequest): Promise<void> {
     const failures: Failure[] = [];
     const pending = (await client.getAuthorizations(order)).filter(({ status }) => status !== "valid");
+    if (!areOf([...order.identifiers, ...pending.map(({ identifier }) => identifier)], names)) {
+      throw new Error("the authority asks for proofs of names that were not ordered");
+    }
     const shown = await Promise.all(
       pending.map(async ({ identifier, challenges }) => {
         const host = identifier.value.toLowerCase();
@@ -290,6 +297,9 @@ export function openAuthority({
     },
   };
 }
+
+const areOf = (identifiers: Order["identifiers"], names: readonly string[]): boolean =>
+  identifiers.every(({ value }) => names.includes(value.toLowerCase()));
 
 function ignoreRefusal(error: unknown): undefined {
   if (!(error instanceof AuthorityRefusal)) throw error;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { openAuthority } from "../../src/tls/authority.ts";
+import { AuthorityRefusal, openAuthority } from "../../src/tls/authority.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { savePair, selfSign } from "../../src/tls/pair.ts";
 import { afterFailure, renewalTime } from "../../src/tls/schedule.ts";
@@ -241,6 +241,45 @@ describe("an authority that gives no certificate", () => {
       expect(orders).toEqual([`${HOST} 0`]);
       expect(await shownFor("mta-sts.kept.test")).toEqual(["mta-sts.kept.test"]);
     });
+  });
+
+  test("and asks for the proof of another name is shown none; an endless reason is cut", async () => {
+    const pair = await makePair("localhost");
+    const server = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: pair,
+      fetch({ url }) {
+        const { origin, pathname } = new URL(url);
+        const at = (path: string) => `${origin}/${path}`;
+        const answers: Record<string, object> = {
+          dir: { newNonce: at("nonce"), newAccount: at("account"), newOrder: at("order") },
+          nonce: {},
+          account: { status: "valid" },
+          order: {
+            status: "pending",
+            identifiers: [],
+            authorizations: [at("authorization")],
+            finalize: at("finalize"),
+          },
+          authorization: {
+            status: "pending",
+            identifier: { type: "dns", value: "bank.example.test" },
+            challenges: [{ type: "http-01", status: "pending", url: at("challenge"), token: "token" }],
+          },
+        };
+        const answer = answers[pathname.slice(1)];
+        const headers = { "replay-nonce": "abc", location: url };
+        if (answer) return Response.json(answer, { status: pathname === "/order" ? 201 : 200, headers });
+        return Response.json({ detail: "no" }, { status: 400, headers });
+      },
+    });
+    atEndOfTest(() => void server.stop(true));
+    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone: {} });
+    const { look, trouble } = await at.open();
+    await look();
+    expect(trouble()?.reason).toBe("the authority asks for proofs of names that were not ordered");
+    expect(new AuthorityRefusal(400, { detail: `no\n${"x".repeat(10_000)}` }, undefined).message).toHaveLength(1_000);
   });
 
   test("and falls silent at a proof: no name is left out", async () => {
