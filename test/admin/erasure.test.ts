@@ -97,7 +97,10 @@ async function rig() {
         ["bobsprogram", [bobs.id]],
         ["bothprogram", [bobs.id, ada.id]],
       ] as const) {
-        sqlite.run("INSERT INTO oauth_clients VALUES (?, ?, '[]', 0, 0)", [client, client]);
+        sqlite.run(
+          "INSERT INTO oauth_clients (id, name, redirect_uris, created_at, used_at) VALUES (?, ?, '[]', 0, 0)",
+          [client, client],
+        );
         for (const person of people) {
           const id = `key_${client}${person}`;
           sqlite.run(

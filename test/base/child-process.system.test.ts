@@ -24,9 +24,13 @@ test("a message that is longer than it may be ends its child before it is taken 
   const before = process.memoryUsage.rss();
   const endless = "exec cat /dev/zero >&3";
   const said = await runScript(`${say({ ready: true })}; printf '\\377\\377\\377\\177' >&3; ${endless}`);
-  expect(said).toEqual({ heard: [{ ready: true }], how: "SIGKILL it says too much at once" });
+  // What it goes on to say may meet a closed pipe before it is killed.
+  expect(said).toEqual({
+    heard: [{ ready: true }],
+    how: expect.stringMatching(/^SIG(?:KILL|PIPE) it says too much at once$/),
+  });
   // Zeros are the length of an empty message.
-  expect((await runScript(endless)).how).toBe("SIGKILL it is no message");
+  expect((await runScript(endless)).how).toMatch(/^SIG(?:KILL|PIPE) it is no message$/);
   expect(process.memoryUsage.rss() - before).toBeLessThan(64 * MB);
 }, 60_000);
 

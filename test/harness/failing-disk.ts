@@ -1,4 +1,5 @@
 /** A disk that fails: strace (Debian's) attaches to a process and lets its system calls on files end with EIO. */
+import { readdirSync, readFileSync } from "node:fs";
 import { atEndOfFile } from "./end.ts";
 
 /** The calls by which data becomes durable; these by which it is written; and those by which files are read. */
@@ -16,6 +17,12 @@ function traceable(): boolean {
   return Bun.spawnSync(["strace", "-qq", "-o", "/dev/null", "-e", "inject=fsync:error=EIO", "true"]).exitCode === 0;
 }
 
+const childrenOf = (pid: number): number[] =>
+  readdirSync(`/proc/${pid}/task`)
+    .flatMap((thread) => readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8").split(" "))
+    .filter(Boolean)
+    .map(Number);
+
 const attached = new Set<Bun.Subprocess>();
 atEndOfFile(async () => {
   for (const child of attached) child.kill("SIGINT");
@@ -24,8 +31,8 @@ atEndOfFile(async () => {
 });
 
 /**
- * Lets these system calls of a process, of all its threads, fail from when it resolves. `paths`: only on these files. The
- * result ends it.
+ * Lets these system calls of a process and of its children, of all their threads, fail from when it resolves. `paths`: only on
+ * these files. The result ends it.
  */
 export async function failCalls(
   pid: number,
@@ -36,7 +43,7 @@ export async function failCalls(
     [
       ...["strace", "-f", "-o", "/dev/null", "-e", `trace=${calls}`, "-e", `inject=${calls}:error=EIO`],
       ...paths.flatMap((path) => ["-P", path]),
-      ...["-p", String(pid)],
+      ...[pid, ...childrenOf(pid)].flatMap((one) => ["-p", String(one)]),
     ],
     { stdio: ["ignore", "ignore", "pipe"] },
   );

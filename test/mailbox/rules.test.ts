@@ -2,8 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import { type GivenRule, MOST_RULES, notesOn, putRules, readRules } from "../../src/mailbox/rules.ts";
+import { addOutbound } from "../../src/outbound/queue.ts";
 import { automaticMail, domains, mailboxRules } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
+import { START } from "../harness/runtime.ts";
 
 const rule = (match: string, ...actions: (string | [string, string])[]): GivenRule => ({
   match,
@@ -31,6 +33,21 @@ function world(...rules: GivenRule[]) {
         .orderBy(asc(automaticMail.seq))
         .all(),
     verify: () => store.db.update(domains).set({ verifiedAt: 1 }).run(),
+    /** A mailbox of the server has forwarded a message under this Message-ID. */
+    forwarded: (messageId: string, mailboxId = "mbx_other") =>
+      store.transact((tx) =>
+        addOutbound(tx, {
+          ...{ id: "msg_f", workspaceId: "wsp_1", mailboxId, mailbox: "x@example.test", threadId: "thr_f", messageId },
+          ...{
+            subject: "",
+            domain: "example.test",
+            returnPath: "b@example.test",
+            acceptedAt: START,
+            outsideRecipients: 0,
+          },
+          ...{ content: { bytes: new Uint8Array() }, recipients: [], automatic: "forward" },
+        }),
+      ),
   };
 }
 
@@ -209,10 +226,34 @@ describe("forwarding", () => {
     ["bounces", {}, { reversePath: "" }],
     ["mail that did not arrive", {}, {}],
     ["answers of programs", { headers: ["Auto-Submitted: auto-replied"] }, arrives],
-    ["mail that came here before", { headers: ["Delivered-To: alice+tag@example.test"] }, arrives],
-    ["mail that came there before", { headers: ["Delivered-To: bob@example.test"] }, arrives],
-    ["mail of ten hops", { headers: Array.from({ length: 10 }, (_, n) => `Delivered-To: n${n}@x.example`) }, arrives],
   ];
+  const passed: [why: string, fields: string[]][] = [
+    ["here", ["Delivered-To: alice+tag@example.test"]],
+    ["there", ["Delivered-To: bob@example.test"]],
+    ["ten mailboxes", Array.from({ length: 10 }, (_, n) => `Delivered-To: n${n}@x.example`)],
+  ];
+  test.each(passed)("leaves out mail that this server forwarded and that passed %s before", async (_, headers) => {
+    const { receive, asked, verify, forwarded } = world(toBob);
+    verify();
+    await receive({ ...FROM_ANN, messageId: "<1@x>", headers }, arrives);
+    expect(asked()).toMatchObject([{ passed: [] }]);
+    forwarded("<2@x>");
+    await receive({ ...FROM_ANN, messageId: "<2@x>", headers }, arrives);
+    expect(asked()).toHaveLength(1);
+  });
+
+  test("leaves out what this mailbox forwarded and comes back, itself or a program's answer to it", async () => {
+    const { receive, asked, verify, forwarded, box } = world(toBob);
+    verify();
+    forwarded("<1@x>", box);
+    await receive({ ...FROM_ANN, messageId: "<1@x>" }, arrives);
+    const answers = "In-Reply-To: <1@x>";
+    const program = "Auto-Submitted: auto-generated";
+    await receive({ ...FROM_ANN, messageId: "<2@x>", headers: [answers, program] }, arrives);
+    expect(asked()).toEqual([]);
+    await receive({ ...FROM_ANN, messageId: "<3@x>", headers: [answers] }, arrives);
+    expect(asked()).toHaveLength(1);
+  });
   test.each(refused)("leaves out %s", async (_, mail, filing) => {
     const { receive, asked, verify } = world(toBob);
     verify();
@@ -221,8 +262,9 @@ describe("forwarding", () => {
   });
 
   test("tells through which mailboxes the message came", async () => {
-    const { receive, asked, verify } = world(toBob);
+    const { receive, asked, verify, forwarded } = world(toBob);
     verify();
+    forwarded("<1@x>");
     const headers = ["Auto-Submitted: auto-generated", "Delivered-To: carol@remote.example"];
     await receive({ ...FROM_ANN, messageId: "<1@x>", headers }, arrives);
     expect(asked()).toMatchObject([{ passed: ["carol@remote.example"] }]);

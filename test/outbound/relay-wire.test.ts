@@ -8,7 +8,7 @@ import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { createRelay } from "../../src/outbound/relay.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { events, workspaces } from "../../src/store/schema.ts";
+import { domains, events, workspaces } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { testLog } from "../harness/mx-rig.ts";
@@ -41,6 +41,11 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   const { store } = queue;
   const options = openOptions(store);
   store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: START }).run();
+  const ours = { id: "dom_1", workspaceId: "wsp_1", name: "example.test", ownershipToken: "" };
+  store.db
+    .insert(domains)
+    .values({ ...ours, verifiedAt: START, createdAt: START })
+    .run();
   deliverTo({ port: [...remotes.values()][0]?.port }, { store, options });
   const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
   const hostname = "us.test";
