@@ -7,7 +7,8 @@ import { mailer } from "./mail.ts";
 
 /** The address at which Ada has her mailbox, in examples. */
 const ADA = "ada@example.com";
-/** Mail to example.net waits, since its DNS fails. */
+/** Mail to these waits, since their DNS fails. */
+const AWAY = ["example.net", ...Array.from({ length: 9 }, (_, n) => `n${n}.example.net`)];
 const BEN = "ben@example.net";
 
 export const PDF = Buffer.from("%PDF-1.7 \xff\x00 not text", "latin1");
@@ -44,7 +45,7 @@ export async function bootExamples(
   env: Parameters<typeof boot>[0] = {},
   options: Parameters<typeof boot>[2] = {},
 ): Promise<ExampleWorld> {
-  const booted = await boot(env, zone({ "example.net": "SERVFAIL" }), options);
+  const booted = await boot(env, zone(Object.fromEntries(AWAY.map((name) => [name, "SERVFAIL"]))), options);
   const { people, developers, domains, store } = booted.appliance;
   const { workspaceId } = booted.owner;
   const add = (email: string, role: "owner" | "member") =>
@@ -67,6 +68,7 @@ export async function bootExamples(
   };
   const admin = (path: string, body: object) => made(`/api/admin/v1${path}`, body);
   let count = 0;
+  let queued = 0;
   const newAddress = () => `made${++count}@example.com`;
   const newMailbox = () => admin("/mailboxes", { address: newAddress(), name: "Made" });
   const newPerson = () => admin("/people", { email: newAddress(), name: "Made", role: "member", mailbox: false });
@@ -111,7 +113,9 @@ export async function bootExamples(
       return sent.body.emailId;
     },
     async queue() {
-      await made("/send", { from: ADA, to: "carol@example.net", text: "Hello" });
+      // A new attempt at one entry, which is one at its domain, does not touch another.
+      await made("/send", { from: ADA, to: `carol@${AWAY[++queued % AWAY.length]}`, text: "Hello" });
+      await booted.appliance.settled();
       const { body } = await api.get<{ queue: { id: string }[] }>("/api/admin/v1/queue?limit=100");
       return body.queue.at(-1)?.id ?? "";
     },

@@ -387,7 +387,7 @@ describe("an agent's draft", () => {
     expect(editor.headers.get("content-security-policy")).toMatch(/default-src 'none'.*sandbox/);
     // Only the recipients change.
     await alice.send("PATCH", `/drafts/${draft.draftId}`, letter({ revision: 1, text: undefined }));
-    expect(await open(draft.draftId)).toMatchObject({ html: true, text: "Dear Bea" });
+    expect(await open(draft.draftId)).toMatchObject({ html: true, text: "Dear Bea\n\n1" });
     const html = '<p>Dear <b>Beatrice</b></p><script>x()</script><table><tr><td bgcolor="red">2</td></tr></table>';
     await alice.send("PATCH", `/drafts/${draft.draftId}`, letter({ revision: 2, text: undefined, html }));
     const edited = await open(draft.draftId);
