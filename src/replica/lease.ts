@@ -143,7 +143,7 @@ export interface LeaseParts {
   url: string;
   /** Keeps the identity of the data folder: before each write of the lease, and after the first one of an epoch. */
   keep(identity: Identity): Promise<void> | void;
-  /** What was seen of the lease before. */
+  /** What was seen of the lease before. A change since then may be of a server that has ended since. */
   observer?: Observer;
 }
 
@@ -161,7 +161,7 @@ export async function takeLease(
   const { objects, runtime } = parts;
   const holder = identity?.holder ?? newNonce(runtime);
   const { observer = createObserver(runtime, identity ? COPY_MS : TERM_MS) } = parts;
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
     signal?.throwIfAborted();
     const askedAt = runtime.elapsed();
     const lease = await readLease(objects);
@@ -179,7 +179,7 @@ export async function takeLease(
       const sight = observer.look(lease, askedAt);
       if (lease.released || sight === "over") {
         held = await hold(parts, { holder, epoch: lease.epoch + 1 }, { etag: lease.etag });
-      } else if (sight === "changed") throw new LeaseTaken(describe(lease), lease);
+      } else if (sight === "changed" && !isFirst) throw new LeaseTaken(describe(lease), lease);
       else await pause(runtime, LOOK_MS, signal);
     }
     if (held) return held;

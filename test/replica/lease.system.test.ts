@@ -21,7 +21,10 @@ import { until } from "../harness/until.ts";
 const SECOND = 1_000;
 
 /** A data folder that may take the lease: its clock, and what it keeps. */
-function machine(s3: S3, { url = "https://one.example", identity }: { url?: string; identity?: KnownIdentity } = {}) {
+function machine(
+  s3: S3,
+  { url = "https://one.example", identity, saw }: { url?: string; identity?: KnownIdentity; saw?: Lease } = {},
+) {
   const runtime = fakeRuntime({ fetch });
   let underWay = 0;
   const opened = openS3(s3.location, runtime);
@@ -49,7 +52,9 @@ function machine(s3: S3, { url = "https://one.example", identity }: { url?: stri
           self.identity = { ...kept, isHere: true };
         },
       };
-      const lease = await takeLease(parts, self.identity);
+      const observer = createObserver(runtime);
+      if (saw) observer.look(saw, runtime.elapsed());
+      const lease = await takeLease({ ...parts, ...(saw && { observer }) }, self.identity);
       lease.onLoss((loss) => losses.push(loss));
       return lease;
     },
@@ -168,6 +173,20 @@ describeS3("the lease", (program) => {
     await expect(lease.see()).rejects.toThrow("has lost the lease");
     expect(one.losses).toMatchObject([{ reason: "taken", by: { url: "https://two.example", epoch: 2 } }]);
     expect(lease.isCertain()).toBeFalse();
+  });
+
+  test("a renewal before the first look is no sign that the holder still renews", async () => {
+    const s3 = await startS3(program);
+    const one = machine(s3);
+    const lease = await one.take();
+    const saw = (await held(s3)) as Lease;
+    await one.pass(4 * SECOND);
+    await lease.stop();
+    const two = machine(s3, { url: "https://two.example", saw });
+    const taking = two.take();
+    taking.catch(() => {});
+    await two.pass(TERM_MS + 2 * SECOND);
+    expect((await taking).epoch).toBe(2);
   });
 
   test("a holder that is overtaken notices at its next renewal", async () => {
