@@ -75,17 +75,19 @@ export function createPools({
   };
 }
 
+/** The shares of each pool, by its name. */
+export const sharesOf = ({ answers, waits, streams, uploads, bodies, appended }: Pools): Record<string, Shares> => ({
+  answers: answers.shares,
+  waits,
+  streams,
+  uploads: uploads.shares,
+  bodies: bodies.shares,
+  appended,
+});
+
 /** Registers what is held of each pool, and how often there was no room. */
 export function registerPools(metrics: Pick<Metrics, "gauge" | "counted">, pools: Pools): void {
-  const { answers, waits, streams, uploads, bodies, appended } = pools;
-  const all = Object.entries({
-    answers: answers.shares,
-    waits,
-    streams,
-    uploads: uploads.shares,
-    bodies: bodies.shares,
-    appended,
-  });
+  const all = Object.entries(sharesOf(pools));
   metrics.gauge(
     "mailroom_shared",
     "What requests hold of what they share, and how much there is, in requests or bytes",
@@ -96,7 +98,7 @@ export function registerPools(metrics: Pick<Metrics, "gauge" | "counted">, pools
       ]),
   );
   metrics.gauge("mailroom_answers_waiting", "Requests that wait until earlier answers are read", () => [
-    [{}, answers.shares.waiting()],
+    [{}, pools.answers.shares.waiting()],
   ]);
   metrics.counted(
     "mailroom_shared_refusals_total",

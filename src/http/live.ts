@@ -11,6 +11,7 @@
  */
 import { reachOf } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
+import { EVENT_STREAM } from "../api/answers.ts";
 import { queryOf } from "../api/request.ts";
 import { unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -183,7 +184,7 @@ export function createLive({
       new ByteLengthQueuingStrategy({ highWaterMark: MOST_UNSENT }),
     );
     request.signal.addEventListener("abort", () => end());
-    return new Response(body, { headers: { "content-type": "text/event-stream", "x-accel-buffering": "no" } });
+    return new Response(body, { headers: { "content-type": EVENT_STREAM, "x-accel-buffering": "no" } });
   }
 
   const route: Route = { method: "GET", path: "/live", run: open };

@@ -1,6 +1,6 @@
 /** Whoever takes as much as they get of what all share leaves room for other persons and workspaces. */
 import { describe, expect, test } from "bun:test";
-import { createPools, registerPools } from "../../src/api/pools.ts";
+import { createPools, registerPools, sharesOf } from "../../src/api/pools.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import type { Sharer, Shares } from "../../src/base/shares.ts";
 import { readExposition } from "../harness/exposition.ts";
@@ -9,21 +9,6 @@ import { fakeRuntime } from "../harness/runtime.ts";
 const MB = 1024 * 1024;
 
 const pools = () => createPools({ mostConnections: 1_000, mostUnread: 128 * MB, runtime: fakeRuntime() });
-const sharesOf = ({
-  answers,
-  waits,
-  streams,
-  uploads,
-  bodies,
-  appended,
-}: ReturnType<typeof pools>): Record<string, Shares> => ({
-  answers: answers.shares,
-  waits,
-  streams,
-  uploads: uploads.shares,
-  bodies: bodies.shares,
-  appended,
-});
 
 /** Takes as much as there is with every key of a person. */
 function takeAll(shares: Shares, person: Omit<Sharer, "keyId">, amount: number): void {

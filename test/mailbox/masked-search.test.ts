@@ -7,6 +7,7 @@ import { MOST_READ, matchMasked } from "../../src/mailbox/masked-search.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { setOf } from "../../src/search/sets.ts";
 import { messages } from "../../src/store/schema.ts";
+import { copyThread } from "../harness/copied-threads.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -86,21 +87,7 @@ test("the answer says when not all was searched", async () => {
     mailbox.search({ ...alice, policy: { codes: false } }, { q, limit: 9, sort: "relevance" });
   expect(await search("-pear")).not.toHaveProperty("notes");
   // Older conversations, as many as are read.
-  const { $client: sqlite } = store.db;
-  const columns = sqlite
-    .query<{ name: string }, []>("SELECT name FROM pragma_table_info('threads')")
-    .all()
-    .map(({ name }) => `"${name}"`);
-  const copied = columns.map((name) => {
-    if (name === '"seq"') return "n";
-    if (name === '"id"') return "'thr_' || n";
-    return name === '"last_message_at"' ? "last_message_at - n" : name;
-  });
-  sqlite.run(
-    `INSERT INTO threads (${columns.join()}) SELECT ${copied.join()} FROM threads, (
-       WITH RECURSIVE numbers (n) AS (SELECT 3 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${MOST_READ + 2})
-       SELECT n FROM numbers) WHERE seq = 1`,
-  );
+  copyThread(store.db.$client, [3, MOST_READ + 2], { last_message_at: "last_message_at - n" });
   expect(await search("-pear")).toMatchObject({
     notes: ["not all mail was searched, and the newest first: this key reads no codes"],
     threads: [{ subject: "Subject 1" }],

@@ -4,6 +4,7 @@ import { createListing } from "../../src/mailbox/listing.ts";
 import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
 import type { Ranked } from "../../src/search/engine.ts";
 import { setOf } from "../../src/search/sets.ts";
+import { copyThread } from "../harness/copied-threads.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
@@ -156,23 +157,8 @@ async function crowd(count: number) {
   const world = createAlice();
   const { store, alice, receive } = world;
   await receive({ subject: "1", text: "word", date: at(0) });
-  const sqlite = store.db.$client;
-  const columns = sqlite
-    .query<{ name: string }, []>("SELECT name FROM pragma_table_info('threads')")
-    .all()
-    .map(({ name }) => `"${name}"`);
-  const copied = columns.map((name) => {
-    if (name === '"seq"') return "n";
-    if (name === '"id"') return "'thr_' || n";
-    if (name === '"subject"') return "n";
-    if (name === '"unread"') return "n % 2";
-    return name === '"last_message_at"' ? "last_message_at + n" : name;
-  });
-  sqlite.run(
-    `INSERT INTO threads (${columns.join()}) SELECT ${copied.join()} FROM threads, (
-       WITH RECURSIVE numbers (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})
-       SELECT n FROM numbers)`,
-  );
+  const ascending = { subject: "n", unread: "n % 2", last_message_at: "last_message_at + n" };
+  copyThread(store.db.$client, [2, count], ascending);
   const all = Array.from({ length: count }, (_, i) => i + 1);
   const told: { ranked: Ranked[] | undefined; asked: boolean[]; candidates: readonly number[] } = {
     ranked: [],
