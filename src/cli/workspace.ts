@@ -4,6 +4,7 @@ import type { Workspace } from "../admin/people.ts";
 import { setUp } from "../admin/setup.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import { type Runtime, randomToken } from "../base/runtime.ts";
+import { readSize, SIZE_FORM } from "../base/sizes.ts";
 import { REASON, sendingState } from "../operations/command.ts";
 import { isoOf } from "../operations/schemas.ts";
 import { requireServed } from "../store/moving.ts";
@@ -96,12 +97,20 @@ const present = ({ appliance }: Session, workspace: Workspace) => ({
 const shown = (session: Session, name: string) => present(session, session.appliance.people.workspaceNamed(name));
 
 /** @throws UsageError for what is no limit */
-function limitOf(option: string, text: string): number | null {
+function limitOf(
+  option: string,
+  text: string,
+  read: (text: string) => number | undefined,
+  form: string,
+): number | null {
   if (text === "off") return null;
-  const limit = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(limit)) return limit;
-  throw new UsageError(`--${option} ${text}: give a whole number, or off`);
+  const limit = read(text);
+  if (limit !== undefined) return limit;
+  throw new UsageError(`--${option} ${text}: give ${form}, or off`);
 }
+
+const readCount = (text: string): number | undefined =>
+  /^\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined;
 
 export const workspaceCommands = [
   command({
@@ -153,14 +162,17 @@ export const workspaceCommands = [
     arguments: { name: "NAME" },
     options: {
       mailboxes: { value: "N", summary: "Mailboxes at most; off for as many as it likes" },
-      bytes: { value: "B", summary: "Bytes of mail in all its mailboxes at most; off for as many as they may have" },
+      bytes: {
+        value: "SIZE",
+        summary: "Bytes of mail in all its mailboxes at most, as 50GB; off for as many as they may have",
+      },
     },
     run(session, { arguments: { name }, options: { mailboxes, bytes } }) {
       const { store, people } = session.appliance;
       const { id } = people.workspaceNamed(name);
       const limits = {
-        ...(mailboxes !== undefined && { mostMailboxes: limitOf("mailboxes", mailboxes) }),
-        ...(bytes !== undefined && { mostBytes: limitOf("bytes", bytes) }),
+        ...(mailboxes !== undefined && { mostMailboxes: limitOf("mailboxes", mailboxes, readCount, "a whole number") }),
+        ...(bytes !== undefined && { mostBytes: limitOf("bytes", bytes, readSize, SIZE_FORM) }),
       };
       if (Object.keys(limits).length > 0) store.transact((tx) => people.limitWorkspace(tx, id, limits));
       return shown(session, name);

@@ -8,6 +8,7 @@ import { domainToASCII } from "node:url";
 import { bech32 } from "@scure/base";
 import { eq } from "drizzle-orm";
 import { ConfigError } from "../base/errors.ts";
+import { readSize, SIZE_FORM } from "../base/sizes.ts";
 import * as schema from "./schema.ts";
 import type { Store, Tx } from "./store.ts";
 
@@ -60,6 +61,20 @@ function parseNumber(text: string, { unit, min, max, integer = false }: Bounds):
 
 function number(bounds: Bounds, preset: number, description: string): Setting<number> {
   return { default: preset, description, parse: (text) => parseNumber(text, bounds), format: String };
+}
+
+/** A number of bytes, which may be given with a unit. */
+function size({ min, max }: { min: number; max: number }, preset: number, description: string): Setting<number> {
+  return {
+    default: preset,
+    description,
+    parse(text) {
+      const bytes = readSize(text);
+      if (bytes !== undefined && bytes >= min && bytes <= max) return bytes;
+      throw new ConfigError(`give ${SIZE_FORM}, ${min} to ${max} bytes`);
+    },
+    format: String,
+  };
 }
 
 /** Numbers separated by commas, at least one. */
@@ -370,11 +385,7 @@ export const SETTINGS = {
     networks("Networks of resolvers that are believed to have checked DNSSEC, which DANE needs; none: no DANE"),
     LOOPBACK,
   ),
-  "smtp.maxMessageBytes": number(
-    { unit: "bytes", min: 1024, max: 1_073_741_824, integer: true },
-    26_214_400,
-    "Largest message taken, offered as SIZE",
-  ),
+  "smtp.maxMessageBytes": size({ min: 1024, max: 1_073_741_824 }, 26_214_400, "Largest message taken, offered as SIZE"),
   "smtp.retrySeconds": numbers(
     SECONDS,
     [60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 57_600],
@@ -435,8 +446,8 @@ export const SETTINGS = {
     15,
     "Exhausted deliveries in a row that switch a webhook endpoint off",
   ),
-  "storage.mailboxBytes": number(
-    { unit: "bytes", min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
+  "storage.mailboxBytes": size(
+    { min: 0, max: Number.MAX_SAFE_INTEGER },
     5_368_709_120,
     "Quota of a mailbox without one of its own",
   ),
@@ -473,8 +484,8 @@ export const SETTINGS = {
   "retention.journalReadDays": number(DAYS, 14, "Days that the journal tells what API keys read"),
   "retention.traceDays": number(DAYS, 30, "Days that the steps of each message on its way are kept (mailroom trace)"),
   "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
-  "blobs.cacheBytes": number(
-    { unit: "bytes", min: 1_000_000, max: Number.MAX_SAFE_INTEGER, integer: true },
+  "blobs.cacheBytes": size(
+    { min: 1_000_000, max: Number.MAX_SAFE_INTEGER },
     2_000_000_000,
     "Room in the data folder for copies of attachments that are in S3 (MAILROOM_BLOBS)",
   ),

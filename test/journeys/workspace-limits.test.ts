@@ -150,6 +150,9 @@ test("mailroom workspace limit sets, shows and lifts it", async () => {
     mostMailboxes: 1,
     mostBytes: 5000,
   });
+  expect(await ask("workspace", "limit", name, "--bytes", "1.5 GiB")).toMatchObject({ mostBytes: 1_610_612_736 });
+  expect(await ask("workspace", "limit", name, "--bytes", "5kB")).toMatchObject({ mostBytes: 5000 });
+  expect(await ask("mailbox", "quota", "ada@acme.test", "1GB")).toMatchObject({ quotaBytes: 1_000_000_000 });
   expect(await say("mailbox", "add", "more@acme.test", "--name", "More")).toMatchObject({
     exitCode: 1,
     stderr: expect.stringContaining("the workspace may have 1 mailboxes"),
@@ -160,7 +163,7 @@ test("mailroom workspace limit sets, shows and lifts it", async () => {
   });
   await ask("mailbox", "add", "more@acme.test", "--name", "More");
   expect(await ask("workspace", "limit", name)).toMatchObject({ mailboxes: 2, mostBytes: 5000 });
-  for (const bad of ["-1", "1.5", "many", "99999999999999999999"]) {
+  for (const bad of ["-1", "1.5", "many", "5 TB", "99999999999999999999"]) {
     expect([bad, (await say("workspace", "limit", name, `--bytes=${bad}`)).exitCode]).toEqual([bad, 2]);
   }
   expect(await say("workspace", "limit", "Nobody's", "--bytes", "1")).toMatchObject({ exitCode: 1 });

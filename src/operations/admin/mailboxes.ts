@@ -4,6 +4,7 @@ import { leavesMailbox } from "../../access/policy.ts";
 import { quoted, timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
+import { readSize, SIZE_FORM } from "../../base/sizes.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
@@ -78,11 +79,8 @@ const LARGEST_QUOTA = Number.MAX_SAFE_INTEGER;
 
 function quotaOf(bytes: string): number | null {
   if (bytes === "default") return null;
-  if (!/^\d+$/.test(bytes)) throw new UsageError(`"${bytes}" is no quota: give a whole number of bytes, or default`);
-  const quota = Number(bytes);
-  if (quota > LARGEST_QUOTA) {
-    throw new AppError("bad_request", `the quota is too large: give at most ${LARGEST_QUOTA} bytes, or default`);
-  }
+  const quota = readSize(bytes);
+  if (quota === undefined) throw new UsageError(`"${bytes}" is no quota: give ${SIZE_FORM}, or default`);
   return quota;
 }
 
@@ -290,7 +288,7 @@ export const changeMailbox = operation({
     asCommand({
       name: "mailbox quota",
       summary: "Set how many bytes a mailbox may keep; default follows the setting storage.mailboxBytes",
-      arguments: { address: "ADDRESS", bytes: "BYTES|default" },
+      arguments: { address: "ADDRESS", bytes: "SIZE|default" },
       ...ofMailbox,
       input: ({ arguments: { bytes } }) => ({ body: { quotaBytes: quotaOf(bytes) } }),
     }),
