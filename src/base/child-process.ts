@@ -146,6 +146,8 @@ export interface MessagingChild {
   kill(): void;
   /** Bytes of memory that the child has for itself; undefined where the system does not tell, or once it has ended. */
   memory(): number | undefined;
+  /** Time of processors that it has used, ms; undefined as for memory. */
+  processorTime(): number | undefined;
 }
 
 /** Bytes of a message of a child; what is larger is no message. */
@@ -175,7 +177,7 @@ export function startMessagingChild(
     }) as Bun.Subprocess<"pipe", "pipe", "pipe">;
   } catch (error) {
     queueMicrotask(() => ended((error as Error).message));
-    return { send() {}, kill() {}, memory: () => undefined };
+    return { send() {}, kill() {}, memory: () => undefined, processorTime: () => undefined };
   }
   let fault = "";
   let hasSpoken = false;
@@ -210,6 +212,7 @@ export function startMessagingChild(
     send: (message) => void sendTo(child.stdin, encodeMessage(message)),
     kill: () => child.kill("SIGKILL"),
     memory: () => memoryOf(child.pid),
+    processorTime: () => processorTimeOf(child.pid),
   };
 }
 
@@ -243,6 +246,21 @@ function memoryOf(pid: number): number | undefined {
   try {
     const [, kilobytes] = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1")) ?? [];
     return kilobytes === undefined ? undefined : Number(kilobytes) * 1_024;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Linux counts in such ticks for programs, whatever the kernel's own (proc_pid_stat(5)). */
+const MS_PER_TICK = 10;
+
+/** Time that all threads of a process have used, ms. */
+function processorTimeOf(pid: number): number | undefined {
+  try {
+    // The name of the program stands in brackets, and may have any characters.
+    const fields = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.split(" ") ?? [];
+    const ticks = Number(fields[11]) + Number(fields[12]);
+    return Number.isNaN(ticks) ? undefined : ticks * MS_PER_TICK;
   } catch {
     return undefined;
   }

@@ -165,7 +165,7 @@ export function createDispatcher({
       }
       // The task continues where it is, and its parser becomes the isolated one.
       isolated?.close();
-      slot.isolate();
+      slot.isolated = true;
       suspect(only);
       dispatch();
     },

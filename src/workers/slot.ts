@@ -38,7 +38,7 @@ export interface Task {
   readonly since: number;
   /** A parser fell silent or died during it, perhaps because of it; it runs alone. */
   suspect: boolean;
-  /** Time of parsers that it has used, ms. */
+  /** Time that parsers have worked on it, ms. */
   took: number;
   resolve(result: Prepared | undefined): void;
   reject(error: unknown): void;
@@ -57,7 +57,7 @@ export interface Task {
 
 /** Notifications from a slot to the dispatcher. */
 export interface SlotEvents {
-  /** The parser spent `ms` on the task. */
+  /** The parser worked for `ms` on the task. */
   charged(task: Task, ms: number): void;
   asked(slot: Slot, task: Task, question: Question): void;
   replied(slot: Slot, task: Task, reply: JobReply): void;
@@ -69,19 +69,22 @@ export interface SlotEvents {
   heldUp(slot: Slot): void;
 }
 
-/** Most time of an isolated parser for its message, without the time that MS_PER_BYTE adds. */
+/** Most time that an isolated parser works on its message, without the time that MS_PER_BYTE adds. */
 const DEADLINE_MS = 10_000;
 /** Time allowed per byte. Ten megabytes of honest mail take half a second on an idle machine of 2026. */
 export const MS_PER_BYTE = 1 / 10_000;
-/** Most time that one message may hold up others in a shared parser, at once or between questions; then its tasks are moved. */
+/** Most work on one message that holds up others in a shared parser, at once or between questions; then its tasks are moved. */
 const SHARED_MS = 2_000;
-/** The last part of these limits, in which the main thread reads what the parser said while the thread was busy. */
-const UNHEARD_MS = 100;
+/**
+ * A parser works while it has a processor: on a busy machine it may wait long for one, without fault of its message. Of so
+ * many ms at least one counts as work, so that a parser that sleeps ends, too.
+ */
+const MOST_WAITING = 10;
 /** Questions of a message. Ten signatures, a chain of fifty and SPF at its limits come to some two hundred. */
 const MOST_QUESTIONS = 1_000;
 /** What a parser may say of tasks that it does not have, such as a question of one that has just failed. */
 const MOST_STRAY = 1_000;
-/** Time between two looks at the memory of a busy parser. */
+/** Time between two looks at the work and memory of a busy parser. */
 const LOOK_MS = 50;
 /** Time for a parser to load its code. */
 const START_MS = 60_000;
@@ -101,8 +104,12 @@ export class Slot {
   readonly #process: MessagingChild;
   readonly #runtime: Pick<Runtime, "now" | "setTimer">;
   readonly #events: SlotEvents;
-  /** When the parser was last heard, or got work after idling; epoch ms. */
+  /** The last look: when (epoch ms), the work of the parser until then (ms), and what the system told of it. */
+  #seen: { at: number; work: number; processorTime: number | undefined } = { at: 0, work: 0, processorTime: undefined };
+  /** Its work when it was last heard, or got a task after idling. */
   #heardAt = 0;
+  /** It was silent for too long at the last look, but may not have been heard: the main thread may have been busy. */
+  #isOver = false;
   /** Messages of no task since it was last given one. */
   #stray = 0;
   #cancelTimer: (() => void) | undefined;
@@ -142,8 +149,8 @@ export class Slot {
     this.inHand.set(task.id, task);
     task.slot = this;
     this.#stray = 0;
-    if (wasIdle) this.resume();
     this.#look();
+    if (wasIdle) this.resume();
     this.#process.send({ ...task.job, id: task.id } satisfies ToParser);
   }
 
@@ -154,29 +161,20 @@ export class Slot {
   /** Removes a task that is done. */
   release(task: Task): void {
     this.inHand.delete(task.id);
-    if (this.inHand.size > 0) return;
-    this.#cancelLook?.();
-    this.#cancelLook = undefined;
   }
 
   /** Starts to count its silence, when it gets work after idling. */
   resume(): void {
-    this.#heardAt = this.#runtime.now();
+    this.#noteHeard();
     this.#watch();
   }
 
-  /** Makes it the isolated parser of its one task, with the time that a message alone may take. */
-  isolate(): void {
-    this.isolated = true;
-    this.#limitSilence(this.#left() - (this.#runtime.now() - this.#heardAt));
-  }
-
   /**
-   * Charges a task with the time since the parser was last heard: a parser has one thread and runs its tasks in turn,
-   * so it was busy with the task that it now reports.
+   * Charges a task with the work since the parser was last heard: a parser runs its tasks in turn, so it was busy with the
+   * task that it now reports.
    */
   charge(task: Task): void {
-    const ms = Math.max(0, this.#runtime.now() - this.#heardAt);
+    const ms = Math.max(0, this.#work() - this.#heardAt);
     task.took += ms;
     this.#events.charged(task, ms);
   }
@@ -198,7 +196,7 @@ export class Slot {
     }
     const task = "id" in data ? this.inHand.get(data.id) : undefined;
     if (task) this.charge(task);
-    this.#heardAt = this.#runtime.now();
+    this.#noteHeard();
     if ("ready" in data) {
       this.started = true;
       log.debug("parser started");
@@ -225,21 +223,54 @@ export class Slot {
     this.#cancelTimer?.();
     if (this.isClosed) return;
     if (!this.started) this.#cancelTimer = this.#runtime.setTimer(() => this.#fail("did not start"), START_MS);
-    else if (!this.isIdle) this.#limitSilence(this.isolated ? this.#left() : SHARED_MS);
     else if (this.inHand.size === 0) {
       const idleMs = this.group === "arriving" && !this.isolated ? IDLE_ARRIVING_MS : IDLE_MS;
       this.#cancelTimer = this.#runtime.setTimer(() => this.close(), idleMs);
     }
   }
 
-  /** Looks at the memory of the process from time to time, while it works. */
+  /** Looks at the process now and then, while it has tasks. */
   #look(): void {
-    this.#cancelLook ??= this.#runtime.setTimer(() => {
+    if (this.#cancelLook) return;
+    this.#see(0);
+    const again = () => {
       this.#cancelLook = undefined;
       if (this.isClosed || this.inHand.size === 0) return;
+      this.#see(LOOK_MS);
       if ((this.#process.memory() ?? 0) > this.#mostMemory()) this.#fail("took too much memory");
-      else this.#look();
-    }, LOOK_MS);
+      else this.#limitSilence();
+      if (!this.isClosed) this.#cancelLook = this.#runtime.setTimer(again, LOOK_MS);
+    };
+    this.#cancelLook = this.#runtime.setTimer(again, LOOK_MS);
+  }
+
+  /** `passed`: ms since the last look, by which it worked where the system does not tell. */
+  #see(passed: number): void {
+    const { work, processorTime: before } = this.#seen;
+    const processorTime = this.#process.processorTime();
+    const isTold = processorTime !== undefined && before !== undefined;
+    const worked = isTold ? Math.max(processorTime - before, passed / MOST_WAITING) : passed;
+    this.#seen = { at: this.#runtime.now(), work: work + worked, processorTime };
+  }
+
+  /** Work of the parser since its start, ms; since the last look, the time that has passed. */
+  #work(): number {
+    const { at, work } = this.#seen;
+    return work + Math.min(LOOK_MS, Math.max(0, this.#runtime.now() - at));
+  }
+
+  #noteHeard(): void {
+    this.#heardAt = this.#work();
+    this.#isOver = false;
+  }
+
+  #limitSilence(): void {
+    const wasOver = this.#isOver;
+    const most = this.isolated ? this.#left() : SHARED_MS;
+    this.#isOver = this.started && !this.isIdle && this.#work() - this.#heardAt >= most - LOOK_MS;
+    if (!wasOver || !this.#isOver) return;
+    if (this.isolated) this.#fail("took too long");
+    else this.#events.heldUp(this);
   }
 
   #mostMemory(): number {
@@ -248,16 +279,9 @@ export class Slot {
     );
   }
 
-  /** The time that an isolated parser has left for its task, ms. */
+  /** Work that an isolated parser has left for its task, ms. */
   #left(): number {
     const [{ size, took } = { size: 0, took: 0 }] = this.inHand.values();
     return DEADLINE_MS + Math.round(size * MS_PER_BYTE) - took;
-  }
-
-  #limitSilence(ms: number): void {
-    const over = () => (this.isolated ? this.#fail("took too long") : this.#events.heldUp(this));
-    this.#cancelTimer = this.#runtime.setTimer(() => {
-      this.#cancelTimer = this.#runtime.setTimer(over, UNHEARD_MS);
-    }, ms - UNHEARD_MS);
   }
 }

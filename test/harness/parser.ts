@@ -52,6 +52,7 @@ export const shareParser: StartParser = (pool) => {
   setImmediate(() => pool.heard({ ready: true }));
   return {
     memory: () => undefined,
+    processorTime: () => undefined,
     send(message) {
       const data = message as ToParser;
       if (!("id" in data)) return child.send(data);
@@ -68,8 +69,10 @@ export const shareParser: StartParser = (pool) => {
   };
 };
 
-/** Parsers that run a script of this folder. */
+/** Parsers that run a script of this folder. Their work is measured by the clock of the test. */
 export const parsersOf =
   (script: string): StartParser =>
-  (events) =>
-    startMessagingChild("parser", [process.execPath, new URL(script, import.meta.url).pathname], events);
+  (events) => ({
+    ...startMessagingChild("parser", [process.execPath, new URL(script, import.meta.url).pathname], events),
+    processorTime: () => undefined,
+  });

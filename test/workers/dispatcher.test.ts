@@ -39,6 +39,8 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
   /** As many parsers end before their first word. */
   let dieAtStart = 0;
   let unanswered = 0;
+  /** What the system tells of each parser; nothing at first. */
+  let processorTime: (() => number) | undefined;
 
   const start: StartParser = ({ heard, ended }) => {
     const number = ++started;
@@ -73,6 +75,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
     runtime.setTimer(() => (started <= dieAtStart ? ended("SIGKILL") : say({ ready: true })), 0);
     return {
       memory: () => memory.get(number),
+      processorTime: () => processorTime?.(),
       kill() {
         isDead = true;
         unanswered = 0;
@@ -133,6 +136,11 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
   const failToStart = (parsers: number) => {
     dieAtStart = parsers;
   };
+  /** From now on, parsers work for this part of the time that passes. */
+  const share = (part: number) => {
+    const [since, before] = [runtime.now(), processorTime?.() ?? 0];
+    processorTime = () => before + (runtime.now() - since) * part;
+  };
   const replaced = () => lines.filter(({ message }) => message === "parser replaced").length;
   return {
     pool,
@@ -149,6 +157,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
     memory,
     slowToEnd,
     failToStart,
+    share,
     answered: () => until(() => unanswered === 0),
     started: () => started,
   };
@@ -232,6 +241,62 @@ test("a message that is merely slow continues in its worker, for a time that gro
   expect((await prepared).subject).toBe("large");
   expect(replaced()).toBe(0);
 }, 60_000);
+
+describe("on a busy machine", () => {
+  test("a parser that gets a fifth of a processor has five times as long, and its message costs no more", async () => {
+    const { give, advance, doneAt, workerOf, replaced, share } = openPool();
+    share(0.2);
+    const slow = give("arriving", "a", "slow", 45_000);
+    const other = give("arriving", "b", "other", 5);
+    await advance(9_700);
+    // One that holds up others goes on alone after two seconds of work.
+    expect([doneAt("other"), replaced()]).toEqual([undefined, 0]);
+    await advance(350);
+    expect(await other).toBe("other");
+    await advance(46_000);
+    expect(await slow).toBe("slow");
+
+    void give("arriving", "c", "honest 1", 2_000);
+    await advance(2_000);
+    void give("arriving", "c", "honest 2", 100);
+    void give("arriving", "d", "honest 3", 100);
+    await advance(300);
+    // Together: its source is not held for costly.
+    expect(workerOf("honest 2")).toBe(workerOf("honest 3"));
+  });
+
+  test("a parser that works is ended at ten seconds of work, one that sleeps in the end", async () => {
+    const { give, advance, replaced, share } = openPool();
+    share(0.5);
+    const hostile = give("arriving", "evil", "hostile", FOR_EVER);
+    await advance(19_700);
+    expect(replaced()).toBe(0);
+    await advance(300);
+    expect(await hostile).toBe("blamed");
+    share(0);
+    const asleep = give("arriving", "other", "asleep", FOR_EVER);
+    await advance(99_000);
+    expect(replaced()).toBe(1);
+    await advance(1_050);
+    expect(await asleep).toBe("blamed");
+  });
+
+  test("setting the clock takes no time from a message, and gives it none", async () => {
+    const { give, advance, runtime, replaced } = openPool();
+    const slow = give("arriving", "a", "slow", 9_000);
+    await advance(1_000);
+    runtime.setBy(3_600_000);
+    await advance(1_000);
+    expect(replaced()).toBe(0);
+    await advance(7_000);
+    expect(await slow).toBe("slow");
+    const hostile = give("arriving", "b", "hostile", FOR_EVER);
+    await advance(1_000);
+    runtime.setBy(-3_600_000);
+    await advance(9_100);
+    expect(await hostile).toBe("blamed");
+  });
+});
 
 test("a source is no longer costly after some minutes", async () => {
   const { give, advance, doneAt } = openPool();
