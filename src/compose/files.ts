@@ -68,16 +68,17 @@ export function requireWellFormed(attachments: readonly AttachmentRequest[]): vo
   }
 }
 
-/** The scope that attachments need beside that of the operation: who attaches by handle has to be able to read. */
+/** The scope that a message needs beside that of the operation: who puts stored mail into it has to be able to read. */
 export function requireReadable(
   caller: Caller,
   {
     attachments = [],
     forward,
-  }: { attachments?: readonly AttachmentRequest[] | undefined; forward?: string | undefined },
+    quote,
+  }: { attachments?: readonly AttachmentRequest[]; forward?: string; quote?: boolean },
 ): void {
   const isByHandle = ({ attachmentId, emailId }: AttachmentRequest) => (attachmentId ?? emailId) !== undefined;
-  if (forward !== undefined || attachments.some(isByHandle)) requireScope(caller, "read");
+  if (forward !== undefined || quote || attachments.some(isByHandle)) requireScope(caller, "read");
 }
 
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;

@@ -3,7 +3,7 @@
  * time (rules: Drafts over the API). They are the drafts that people open in the app, and each change names the revision
  * that it starts from.
  */
-import type { Caller } from "../access/caller.ts";
+import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
@@ -192,7 +192,7 @@ export function createProgramDrafts({
 
     /**
      * Changes the fields that are given; `files` replace the attachments. `record` is called in the transaction.
-     * @throws AppError not_found, forbidden, conflict, payload_too_large, unprocessable, insufficient_storage
+     * @throws AppError not_found, forbidden, missing_scope, conflict, payload_too_large, unprocessable, insufficient_storage
      */
     async changeProgramDraft(
       caller: Caller,
@@ -203,6 +203,8 @@ export function createProgramDrafts({
     ): Promise<ProgramDraftView> {
       requireBodySize(fields);
       const draft = mailbox.drafts.read(caller, draftId);
+      // The answer has all of it.
+      if (draft.writtenBy === undefined || draft.writtenBy !== caller.keyId) requireScope(caller, "read");
       requireUnchanged(draft, revision);
       const message = changed(caller, draft, fields);
       const { to, cc, bcc } = draft.unfinished;

@@ -487,7 +487,9 @@ const reply = {
   subject: t.Optional(
     t.String({ maxLength: LONGEST_SUBJECT, description: "Re: and the conversation's subject when it is left out" }),
   ),
-  quote: t.Optional(t.Boolean({ description: "true appends the previous message, quoted" })),
+  quote: t.Optional(
+    t.Boolean({ description: "true appends the previous message, quoted; needs the scope `read`, too" }),
+  ),
   ...added,
 };
 

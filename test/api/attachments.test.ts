@@ -337,8 +337,17 @@ describe("attachments", () => {
     }
   });
 
-  test("403 for handles and forwarding without the scope read; text and content need none", async () => {
+  test("403 for handles, forwarding and quoting without the scope read; text and content need none", async () => {
     const onlySend = keyWith("send");
+    for (const [way, scope] of [
+      ["reply", "send"],
+      ["draft", "write"],
+    ] as const) {
+      const asked = (quote: boolean) =>
+        keyWith(scope).post<{ code?: string }>(`/threads/${received.threadId}/${way}`, { text: "Thanks", quote });
+      expect(await asked(true)).toMatchObject({ status: 403, body: { code: "missing_scope" } });
+      expect((await asked(false)).status).toBeLessThan(300);
+    }
     for (const more of [
       { attachments: [{ attachmentId: idOf("invoice.pdf") }] },
       { attachments: [{ emailId: received.id }] },

@@ -2,6 +2,8 @@
 import { expect, test } from "bun:test";
 import { type MessagingChild, startMessagingChild } from "../../src/base/child-process.ts";
 import { encodeMessage } from "../../src/base/messages.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { until } from "../harness/until.ts";
 
 const MB = 1024 * 1024;
 
@@ -60,3 +62,27 @@ test("a child hears what it is told, has no descriptor of another child, and end
   // Of ls itself: the four that it was given, and the folder that it reads.
   expect(open).toBe("exit 0 0 1 2 3 4");
 }, 60_000);
+
+test("the time of processors is what a child works, whatever its name, and not what it waits", async () => {
+  // The name of the program, as the system tells it, has brackets and blanks.
+  const as = (name: string, script: string) => `cp /bin/sh "$PWD/${name}" && exec "$PWD/${name}" -c '${script}'`;
+  const folder = temporaryFolder();
+  const begin = (script: string) => {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const child = startMessagingChild("script", ["/bin/sh", "-c", `cd ${folder} && ${script}`], {
+      heard() {},
+      ended: resolve,
+    });
+    return { child, ended: promise };
+  };
+  const busy = begin(as("a) R 1 (b", "while :; do :; done"));
+  const asleep = begin("exec sleep 600");
+  // The system counts in hundredths of a second.
+  await until(() => (busy.child.processorTime() ?? 0) >= 500);
+  expect(asleep.child.processorTime()).toBeLessThan(250);
+  for (const { child, ended } of [busy, asleep]) {
+    child.kill();
+    await ended;
+    expect(child.processorTime()).toBeUndefined();
+  }
+}, 120_000);

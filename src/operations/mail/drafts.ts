@@ -65,7 +65,7 @@ export const updateDraft = operation({
   scope: "write",
   summary: "Change a draft",
   description:
-    "Fields that are left out stay as they are; text without html leaves no HTML, and html alone makes the text. attachments replaces all of them: name those to keep by their attachmentId. 409 if the draft changed since the revision, or is about to be sent.",
+    "Fields that are left out stay as they are; text without html leaves no HTML, and html alone makes the text. attachments replaces all of them: name those to keep by their attachmentId. 409 if the draft changed since the revision, or is about to be sent. One that somebody else wrote last needs the scope `read`, too.",
   params: byId,
   body: DraftPatch,
   largestBody: LARGEST_BODY,

@@ -250,6 +250,19 @@ describe("PATCH /drafts/{id}", () => {
     expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
   });
 
+  test("needs the scope read where somebody else wrote it last, since the answer has all of it", async () => {
+    const [writer, other] = [1, 2].map(() => world.keyFor(world.owner.userId, ["write"]));
+    const { body } = await create({ text: "Mine" }, writer);
+    expect((await change(body.id, { revision: 1, subject: "Mine" }, writer)).status).toBe(200);
+    const refusedAs = { status: 403, body: { code: "missing_scope" } };
+    expect(await change(body.id, { revision: 2, subject: "x" }, other)).toMatchObject(refusedAs);
+    expect((await change(body.id, { revision: 2, text: "Secret" })).status).toBe(200);
+    const refused = await change(body.id, { revision: 3, subject: "x" }, writer);
+    expect(refused).toMatchObject(refusedAs);
+    expect(JSON.stringify(refused.body)).not.toContain("Secret");
+    expect((await get(body.id)).body).toMatchObject({ revision: 3, subject: "Mine" });
+  });
+
   test("from another mailbox moves it, and it gets another id", async () => {
     const { store, people } = world.appliance;
     store.transact((tx) =>
