@@ -22,6 +22,7 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { type Caller, findPerson, PERSON } from "./caller.ts";
+import { isAffordable, isImported, verifyHash } from "./imported-hash.ts";
 import { createSlots } from "./slowdown.ts";
 
 const KEY_LENGTH = 43;
@@ -413,14 +414,6 @@ export function createLastUse(
 /** RFC 9106 §4, second recommended option with half the memory, for small machines: about 50 ms. */
 const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as const;
 
-/** True for a hash that costs about as much to check as one of ours: its text says how much memory and time. */
-export function isAffordable(hash: string): boolean {
-  const [, memory, time, lanes] =
-    /^\$argon2id\$v=19\$m=(\d{1,6}),t=(\d{1,2}),p=(\d)\$[\w+/=$]{1,200}$/.exec(hash) ?? [];
-  if (memory === undefined) return false;
-  return Number(memory) <= 2 * ARGON2ID.memoryCost && Number(time) <= 2 * ARGON2ID.timeCost && Number(lanes) <= 4;
-}
-
 /**
  * Hashes computed at once in the process, each with 32 MiB, and calls that wait for one, for two seconds at most on a
  * small machine. A quarter of these is kept for sources from which somebody signed in lately. Limits by source (sign-in.ts) do not bound what many sources cost together.
@@ -440,20 +433,30 @@ let nobodysHash: Promise<string> | undefined;
 
 /**
  * True if the password is right. A person without one (null), or an unknown one, takes as long as a wrong password, so
- * that the time does not reveal whether an account exists. `isKnown`: somebody signed in from the source lately.
+ * that the time does not reveal whether an account exists; an imported hash takes no less. `isKnown`: somebody signed in
+ * from the source lately.
  * @throws AppError server_error 503, as hashPassword
  */
 export const verifyPassword = (password: string, hash: string | null, isKnown = true): Promise<boolean> =>
   hashing.within(
     "",
     async () => {
-      if (hash !== null) return isAffordable(hash) && Bun.password.verify(password, hash);
+      if (hash !== null && !isImported(hash)) return isAffordable(hash) && verifyHash(password, hash);
       nobodysHash ??= Bun.password.hash("nobody's", ARGON2ID);
-      await Bun.password.verify(password, await nobodysHash);
-      return false;
+      const [isRight] = await Promise.all([
+        hash !== null && isAffordable(hash) && verifyHash(password, hash),
+        Bun.password.verify(password, await nobodysHash),
+      ]);
+      return isRight;
     },
     isKnown,
   );
+
+/** Puts our own hash of a person's password in the place of the imported one. False if that is no longer theirs. */
+export function replaceImported(tx: Tx, userId: string, imported: string, passwordHash: string): boolean {
+  const isTheirs = and(eq(users.id, userId), eq(users.passwordHash, imported));
+  return tx.update(users).set({ passwordHash }).where(isTheirs).returning({ id: users.id }).all().length > 0;
+}
 
 /*
  * Secrets that people copy by hand: recovery codes and app passwords. Groups of four unambiguous letters and digits,

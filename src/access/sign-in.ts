@@ -9,6 +9,7 @@
  * wrong, the pace of codes applies.
  */
 import { eq, sql } from "drizzle-orm";
+import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { requireServed } from "../store/moving.ts";
@@ -17,7 +18,8 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 import { findAppPassword } from "./app-passwords.ts";
 import { type Caller, PERSON } from "./caller.ts";
-import { findBearer, findCaller, type Touch, verifyPassword } from "./credentials.ts";
+import { findBearer, findCaller, hashPassword, replaceImported, type Touch, verifyPassword } from "./credentials.ts";
+import { isImported } from "./imported-hash.ts";
 import { allowsFrom, hasExpired } from "./policy.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
 import type { SignInSources } from "./sign-in-sources.ts";
@@ -107,7 +109,7 @@ export function createSignIn(parts: {
     email: string,
     { secret, source }: Pick<Attempt, "secret" | "source">,
     how: { alone: boolean; scopes?: readonly Scope[] },
-  ) => byPassword(db, email, secret, { ...how, isKnown: signInSources.isKnown(source) });
+  ) => byPassword(store, email, secret, { ...how, isKnown: signInSources.isKnown(source) });
 
   /** Adds the proof by code to that by password. */
   async function withCode(proved: SignedIn, code: string, source: string): Promise<SignedIn | undefined> {
@@ -287,13 +289,22 @@ const personByEmail = prepared((db) =>
  * factor. Every failure takes as long as a wrong password.
  */
 async function byPassword(
-  db: Db,
+  store: Pick<Store, "db" | "transact">,
   email: string,
   password: string,
-  { alone, scopes = SCOPES, isKnown }: { alone: boolean; scopes?: readonly Scope[]; isKnown: boolean },
+  how: { alone: boolean; scopes?: readonly Scope[]; isKnown: boolean },
 ): Promise<SignedIn | undefined> {
-  const hash = personByEmail(db).get({ email })?.passwordHash ?? null;
+  const { db } = store;
+  const { alone, scopes = SCOPES, isKnown } = how;
+  const found = personByEmail(db).get({ email });
+  let hash = found?.passwordHash ?? null;
   if (!(await verifyPassword(password, hash, isKnown))) return undefined;
+  if (found && hash !== null && isImported(hash)) {
+    const own = await replacementOf(store, found.userId, hash, password);
+    // Another sign-in replaced it meanwhile, or its person has a new password.
+    if (own === "outdated") return byPassword(store, email, password, how);
+    hash = own;
+  }
   return signedIn(db, () => {
     const row = personByEmail(db).get({ email });
     if (row?.passwordHash !== hash) return undefined;
@@ -301,4 +312,20 @@ async function byPassword(
     if (alone && hasSecondFactor(db, person.userId)) return undefined;
     return { ...person, scopes: new Set(scopes) };
   });
+}
+
+/** The hash that the person has in place of the imported one: ours, or the imported one while the store takes no change. */
+async function replacementOf(
+  store: Pick<Store, "transact">,
+  userId: string,
+  imported: string,
+  password: string,
+): Promise<string | "outdated"> {
+  try {
+    const own = await hashPassword(password);
+    return store.transact((tx) => replaceImported(tx, userId, imported, own)) ? own : "outdated";
+  } catch (error) {
+    if (error instanceof AppError) return imported;
+    throw error;
+  }
 }

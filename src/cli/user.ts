@@ -1,11 +1,24 @@
 /** `mailroom user …`: what is for the operator alone. */
+import { readImportedHash } from "../access/imported-hash.ts";
 import { hashPassword, ROLES } from "../admin/people.ts";
+import { UsageError } from "../base/errors.ts";
 import { personDocument, personView } from "../operations/admin/people.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
+import type { Session } from "./session.ts";
 import { randomPassword, WORKSPACE, workspaceFor, workspaceName } from "./workspace.ts";
 
 const USER = { address: "ADDRESS" } as const;
+
+async function passwordHashOf(
+  { readSecret }: Pick<Session, "readSecret">,
+  given: { "password-stdin": boolean; "password-hash"?: string | undefined },
+): Promise<string | undefined> {
+  const isHash = given["password-hash"] !== undefined;
+  if (isHash && given["password-stdin"]) throw new UsageError("give --password-stdin or --password-hash, not both");
+  if (isHash) return readImportedHash(await readSecret());
+  return given["password-stdin"] ? hashPassword(await readSecret()) : undefined;
+}
 
 export const userCommands = [
   command({
@@ -16,13 +29,18 @@ export const userCommands = [
       name: { value: "NAME", required: true, summary: "What they are called" },
       role: { value: ROLES, required: true, summary: "What they may do" },
       "password-stdin": { summary: "Read their password from standard input; without one they cannot sign in" },
+      "password-hash": {
+        value: ["-"],
+        summary:
+          "Read the hash that another mail server has of it from standard input: Dovecot's SHA512-CRYPT, BLF-CRYPT or ARGON2ID",
+      },
       "no-mailbox": { summary: "Make no mailbox; the address may then be anywhere" },
       ...WORKSPACE,
     },
     async run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
       const workspaceId = workspaceFor(session, options.workspace, address);
-      const passwordHash = options["password-stdin"] ? await hashPassword(await session.readSecret()) : undefined;
+      const passwordHash = await passwordHashOf(session, options);
       const { userId, mailboxId } = store.transact((tx) =>
         people.addUser(tx, {
           workspaceId,

@@ -7,7 +7,7 @@ import type { Database } from "bun:sqlite";
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { isAffordable } from "../access/credentials.ts";
+import { isAffordable } from "../access/imported-hash.ts";
 import { BLOBS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
 import { EVENT_NAMES } from "../events/outbox.ts";

@@ -43,7 +43,7 @@
  *
  * Writers, beside moving/, which writes the rows of a workspace that arrives from another server:
  *
- *   people, domains, mailboxes           admin/
+ *   people, domains, mailboxes           admin/; a hash in the place of an imported one: access/credentials.ts
  *   api_keys                             access/credentials.ts
  *   app_passwords                        access/app-passwords.ts
  *   sessions                             access/sessions.ts
@@ -167,7 +167,7 @@ export const users = sqliteTable(
     email: text("email").notNull().unique(),
     name: text("name").notNull(),
     role: text("role", { enum: ROLES }).notNull(),
-    /** argon2id; null for a person without a password, who cannot sign in. */
+    /** argon2id, or imported (access/imported-hash.ts); null for a person without a password, who cannot sign in. */
     passwordHash: text("password_hash"),
     createdAt: integer("created_at").notNull(),
     /** How long sending from the app can be undone; 0: not at all. */

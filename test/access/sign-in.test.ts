@@ -72,6 +72,37 @@ test("a password gives the requested scope, a key all of its own", async () => {
   expect(failures).toEqual([]);
 });
 
+describe("an imported hash", () => {
+  const imported = "{BLF-CRYPT}$2y$05$btvKi3CrD6cb83lctokMc.TY4NexUFMd5q6XNFjLmxHTo1AG6G5ue";
+  const password = "correct horse battery";
+
+  async function setUpImported() {
+    const world = await setUp();
+    const stored = () => world.store.db.select().from(users).get()?.passwordHash;
+    world.store.db.update(users).set({ passwordHash: imported }).run();
+    return { ...world, stored };
+  }
+
+  test("is replaced once by two first sign-ins at the same time, and both go on", async () => {
+    const { attempt, stored } = await setUpImported();
+    const both = await Promise.all([attempt(password), attempt(password, "192.0.2.2")]);
+    expect(stored()).toStartWith("$argon2id$");
+    for (const signedIn of both) expect(signedIn?.present()?.email).toBe("alice@example.test");
+  });
+
+  test("stays while the store takes no change, and signs in", async () => {
+    const { attempt, stored, store } = await setUpImported();
+    const transact = store.transact;
+    store.transact = () => {
+      throw new AppError("server_error", "the disk is full", { status: 503 });
+    };
+    const signedIn = await attempt(password);
+    store.transact = transact;
+    expect(stored()).toBe(imported);
+    expect(signedIn?.present()?.email).toBe("alice@example.test");
+  });
+});
+
 test("a failure counts for the source and the account, and for the source alone without one", async () => {
   const { attempt, failures, failuresAre } = await setUp();
   const attempts = [attempt("wrong", "192.0.2.1", "ALICE@example.test")];

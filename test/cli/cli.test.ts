@@ -26,6 +26,7 @@ const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["workspace list --workspace Acme", /--workspace/],
   ["user add x@acme.test --role member", /--name is missing/],
   ["user add x@acme.test --name", /--name/],
+  ["user add x@acme.test --name X --role member --password-hash $6$x", /--password-hash is "\$6\$x": give -/],
   ["user add x@acme.test --name X --role boss", /--role is "boss": give one of owner, admin, member/],
   ["user role x@acme.test boss", /"boss": give one of owner, admin, member/],
   ["mailbox alias x@acme.test", /add\|remove is missing/],
