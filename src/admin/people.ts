@@ -22,6 +22,7 @@ import { createMailboxes, type MailboxEntry, type MailboxesParts } from "./mailb
 import { addressOf, nameOf, quoted } from "./names.ts";
 import { createWorkspaces, type Workspace } from "./workspaces.ts";
 
+export { readImportedHash } from "../access/imported-hash.ts";
 export { GRANT_ACCESS, ROLES } from "../store/schema.ts";
 export type { MailboxEntry, Workspace };
 

@@ -1,6 +1,5 @@
 /** `mailroom user …`: what is for the operator alone. */
-import { readImportedHash } from "../access/imported-hash.ts";
-import { hashPassword, ROLES } from "../admin/people.ts";
+import { hashPassword, ROLES, readImportedHash } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
 import { personDocument, personView } from "../operations/admin/people.ts";
 import { command, FailedCheck } from "./command.ts";
