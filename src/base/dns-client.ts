@@ -215,6 +215,7 @@ export function createDnsClient({
     const request = { name, octets: writeQuery(randomNumber(), name, type, withEdns) };
     let answer = await overUdp(request, server, signal);
     if (answer.truncated) answer = await overTcp(request, server, signal);
+    if (answer.truncated) throw failure("EBADRESP", `DNS cuts its answer for ${showName(name)} short over TCP, too`);
     const { rcode } = answer;
     // RFC 6891 §7: this server does not know EDNS.
     if (withEdns && (rcode === FORMAT_ERROR || rcode === NOT_IMPLEMENTED)) {

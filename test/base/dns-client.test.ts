@@ -499,6 +499,11 @@ test.each<[string, (query: Buffer) => { count: number; rest: Buffer }]>([
   expect((user + system) / 1_000).toBeLessThan(500);
 });
 
+test("an answer that is cut short over TCP, too, is a failure, and no absence", async () => {
+  const { ask } = await hostile((query) => headed(query, 0x8380, [0, 0, 0]), "tcp");
+  await expect(ask("real.test", "MX")).rejects.toMatchObject({ code: "EBADRESP" });
+});
+
 test("an answer over TCP that comes byte by byte is given up in time", async () => {
   const socket = createSocket("udp4");
   const drip = createServer((connection) => {
