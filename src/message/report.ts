@@ -102,6 +102,7 @@ function mayBeReport(fields: readonly HeaderField[]): boolean {
 }
 
 const RETURNED = /^(?:message\/(?:rfc822|rfc822-headers?|global|global-headers|partial)|text\/rfc822-headers?)$/;
+const RECEIPT = /^message\/(?:global-)?disposition-notification$/;
 /** Octets of a part that are read: only the header of a returned message matters. */
 const MAX_PART = 256 * 1024;
 
@@ -135,6 +136,8 @@ async function readDelivery({ buffer, fields, parts }: Message, isNested = false
   const notice = readNotice(textPart === undefined ? "" : await textOf(buffer, textPart));
   const header = await returnedHeader(buffer, parts, notice);
   const status = parts.filter(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
+  // A person or a program tells what became of a message that was delivered (RFC 8098), in whatever words.
+  if (status.length === 0 && parts.some(({ type }) => RECEIPT.test(type))) return undefined;
   const groups: FieldGroup[] = [];
   for (const part of status) groups.push(...fieldGroupsIn(decodeOctets(contentOf(buffer, part))));
   const reported = firstOfEach(groups.flatMap((group) => recipientOf(group) ?? []));

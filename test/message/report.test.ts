@@ -390,6 +390,23 @@ describe("not a report", () => {
   });
 });
 
+test.each(["", "global-"])("a receipt of reading is no report of delivery, whatever its words: %j", async (global) => {
+  const receipt = (parts: string[]) =>
+    multipart(
+      "disposition-notification",
+      [
+        "Content-Type: text/plain\n\nThe message to bob@remote.example could not be shown: 550 5.1.1 error",
+        `Content-Type: message/${global}disposition-notification\n\nFinal-Recipient: rfc822;bob@remote.example\nDisposition: automatic-action/MDN-sent-automatically; processed/error\n`,
+        `${RETURNED}To: bob@remote.example\n`,
+        ...parts,
+      ],
+      "From: bob@remote.example",
+    );
+  expect(await read(receipt([]))).toBeUndefined();
+  const failed = status("Final-Recipient: rfc822; bob@remote.example\nAction: failed");
+  expect((await delivery(receipt([failed]))).recipients).toMatchObject([{ recipient: "bob@remote.example" }]);
+});
+
 test("readReport reads any text within bounds, into data that can be cloned", async () => {
   const piece = fc.constantFrom(
     "From: MAILER-DAEMON\n",
