@@ -44,6 +44,10 @@ export type S3Objects = ReturnType<typeof openS3>;
 
 /** Bytes: a list of a thousand keys of a kilobyte each, escaped. */
 const LARGEST_ANSWER = 8 * 1024 * 1024;
+/** Objects of one answer to a list: more are not asked for. */
+const MOST_LISTED = 1_000;
+/** Keys that Mailroom and Litestream give, below the prefix. */
+const OWN_KEY = /^[\w-][\w.-]*(?:\/[\w-][\w.-]*)*$/;
 /** Time limit of a request, ms. */
 const LIMIT_MS = 8_000;
 
@@ -108,28 +112,29 @@ export function openS3(
       await ask("DELETE", pathOf(key), [200, 204, 404]);
     },
     /**
-     * The first thousand objects whose keys begin with `below` and come after another, in order; and whether there are more.
+     * Objects among the first thousand whose keys begin with `below` and come after another, in order; and after what there are
+     * more. Keys that are not ours are left out: as a path, one with `..` in it would lead to another object, or bucket.
      * @throws S3Error also for more that do not go on, of which there is no end
      */
-    async list(below: string, after = ""): Promise<{ objects: S3Listed[]; more: boolean }> {
+    async list(below: string, after = ""): Promise<{ objects: S3Listed[]; next: string | undefined }> {
       const query = new URLSearchParams({ "list-type": "2", prefix: prefix + below, "start-after": prefix + after });
       const { text } = await ask("GET", `/?${query}`, [200]);
       if (!text.includes("</ListBucketResult>"))
         throw new S3Error(`the S3 server ${endpoint} answered no whole list`, {});
       const valueIn = (part: string, name: string): string =>
         new RegExp(`<${name}>([^<]*)</${name}>`).exec(part)?.[1] ?? "";
-      const [, ...contents] = text.split("<Contents>");
-      const objects = contents.map((part) => ({
+      const contents = text.split("<Contents>", 1 + MOST_LISTED).slice(1);
+      const listed = contents.map((part) => ({
         key: valueIn(part, "Key").slice(prefix.length),
         size: Number(valueIn(part, "Size")),
         modifiedAt: Date.parse(valueIn(part, "LastModified")),
       }));
-      const more = text.includes("<IsTruncated>true</IsTruncated>");
-      const last = Buffer.from(objects.at(-1)?.key ?? "");
-      if (more && Buffer.compare(last, Buffer.from(after)) <= 0) {
+      const last = listed.at(-1)?.key ?? "";
+      const next = text.includes("<IsTruncated>true</IsTruncated>") ? last : undefined;
+      if (next !== undefined && Buffer.compare(Buffer.from(last), Buffer.from(after)) <= 0) {
         throw new S3Error(`the S3 server ${endpoint} answered a list without end`, {});
       }
-      return { objects, more };
+      return { objects: listed.filter(({ key }) => key.startsWith(below) && OWN_KEY.test(key)), next };
     },
     /** The names of the folders directly below one, which ends with a slash; at most a thousand. */
     async folders(below: string): Promise<string[]> {

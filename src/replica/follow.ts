@@ -39,13 +39,11 @@ const transactionsOf = (epoch: number): string => `${epochPath(epoch)}/0000/`;
 export async function lastTransaction(objects: S3Objects, epoch: number, after = ""): Promise<string | undefined> {
   const folder = transactionsOf(epoch);
   let last = after;
-  for (let from = folder + after, more = true; more; ) {
-    const found = await objects.list(folder, from);
-    const key = found.objects.at(-1)?.key;
-    const [, transaction] = /-([0-9a-f]{16})\.ltx$/.exec(key ?? "") ?? [];
+  for (let from: string | undefined = folder + after; from !== undefined; ) {
+    const found: Awaited<ReturnType<S3Objects["list"]>> = await objects.list(folder, from);
+    const [, transaction] = /-([0-9a-f]{16})\.ltx$/.exec(found.objects.at(-1)?.key ?? "") ?? [];
     if (transaction !== undefined && transaction > last) last = transaction;
-    more = found.more;
-    if (key !== undefined) from = key;
+    from = found.next;
   }
   return last === "" ? undefined : last;
 }

@@ -353,13 +353,12 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
           const startedAt = runtime.now();
           let ok = false;
           try {
-            const { objects: listed, more } = await lists.list(FOLDER, from);
+            const { objects: listed, next } = await lists.list(FOLDER, from);
             ok = true;
             const objects = listed.flatMap(({ key, size, modifiedAt }) => {
               const name = key.slice(FOLDER.length).replace("/", "");
               return NAME.test(name) && location.prefix + key === keyOf(name) ? [{ name, size, modifiedAt }] : [];
             });
-            const next = more ? listed.at(-1)?.key : undefined;
             return { objects, ...(next !== undefined && { next }) };
           } finally {
             observe("LIST", startedAt, ok);
