@@ -24,6 +24,10 @@ const COPY_MS = RENEW_MS + 2_000;
 const LOOK_MS = 1_000;
 
 const KEY = "lease";
+const LAST_EPOCH = 1_000_000_000;
+/** Characters of what a lease says. */
+const LONGEST_TEXT = 100;
+const LONGEST_URL = 2_048;
 const EPOCHS = "epochs/";
 
 /** Where the replica of an epoch is, below the prefix. */
@@ -46,19 +50,25 @@ export interface SeenLease extends Lease {
   readonly etag: string;
 }
 
-/** The lease as it is; undefined if there is none. @throws S3Error */
+/** The lease as it is; undefined if there is none. @throws S3Error also for one that no server writes */
 export async function readLease(objects: Pick<S3Objects, "get">): Promise<SeenLease | undefined> {
   const found = await objects.get(KEY);
   if (!found) return undefined;
-  const { epoch, holder, nonce, released, url, renewedAt } = readJson(found.text);
-  if (!Number.isSafeInteger(epoch) || typeof holder !== "string" || typeof nonce !== "string") {
-    throw new S3Error(`the object ${KEY} in the replica is no lease`, {});
-  }
-  return {
-    ...{ epoch: epoch as number, holder, nonce, etag: found.etag, released: released === true },
-    ...{ url: String(url), renewedAt: String(renewedAt) },
-  };
+  const lease = readJson(found.text);
+  const { epoch, holder, nonce, released, url, renewedAt } = lease;
+  const isOne =
+    isEpoch(epoch) &&
+    [holder, nonce, renewedAt].every((text) => typeof text === "string" && text.length <= LONGEST_TEXT) &&
+    typeof url === "string" &&
+    url.length <= LONGEST_URL &&
+    /^https?:$/.test(URL.parse(url)?.protocol ?? "");
+  if (!isOne) throw new S3Error(`the object ${KEY} in the replica is no lease`, {});
+  return { ...(lease as unknown as Lease), etag: found.etag, released: released === true };
 }
+
+/** False also for one after which no other could come. */
+const isEpoch = (value: unknown): boolean =>
+  Number.isSafeInteger(value) && Number(value) >= 1 && Number(value) <= LAST_EPOCH;
 
 function readJson(text: string): Record<keyof Lease, unknown> {
   try {
@@ -167,7 +177,7 @@ export async function takeLease(
     const lease = await readLease(objects);
     let held: HeldLease | undefined;
     if (!lease) {
-      const epochs = (await objects.folders(EPOCHS)).map(Number).filter(Number.isSafeInteger);
+      const epochs = (await objects.folders(EPOCHS)).map(Number).filter(isEpoch);
       held = await hold(parts, { holder, epoch: 1 + Math.max(0, ...epochs) }, { absent: true });
     } else if (identity) {
       if (lease.holder !== holder) throw new LeaseTaken(`${describe(lease)}, and has taken over from this one`, lease);

@@ -195,7 +195,7 @@ describeS3("the lease", (program) => {
     const lease = await one.take();
     await s3.direct.write(
       "team/lease",
-      JSON.stringify({ epoch: 2, holder: "b", nonce: "n", url: "https://two.example" }),
+      JSON.stringify({ epoch: 2, holder: "b", nonce: "n", url: "https://two.example", renewedAt: "" }),
     );
     await one.pass(4 * SECOND, () => one.losses.length > 0);
     expect(one.losses).toMatchObject([{ reason: "taken", by: { url: "https://two.example" } }]);
@@ -319,10 +319,24 @@ describeS3("the lease", (program) => {
 
   test("what is no lease is no lease", async () => {
     const s3 = await startS3(program);
-    for (const text of ["", "null", "[]", "{", '{"epoch":"1","holder":"a","nonce":"b"}']) {
+    const right = { epoch: 1, holder: "a", nonce: "b", released: true, url: "https://one.example", renewedAt: "2026" };
+    const wrong = [
+      ...[{ epoch: "1" }, { epoch: -1 }, { epoch: 1.5 }, { epoch: Number.MAX_SAFE_INTEGER }],
+      ...[{ holder: 1 }, { nonce: "b".repeat(101) }, { renewedAt: undefined }],
+      ...["", "javascript:alert(1)", `https://one.example/${"x".repeat(2_048)}`].map((url) => ({ url })),
+    ].map((change) => JSON.stringify({ ...right, ...change }));
+    for (const text of ["", "null", "[]", "{", ...wrong]) {
       await s3.direct.write("team/lease", text);
       await expect(machine(s3).take()).rejects.toThrow("is no lease");
     }
+    await s3.direct.write("team/lease", JSON.stringify(right));
+    expect((await machine(s3).take()).epoch).toBe(2);
+  });
+
+  test("an epoch after which none could come is not gone on with", async () => {
+    const s3 = await startS3(program);
+    await s3.direct.write(`team/epochs/${Number.MAX_SAFE_INTEGER}/x`, "x");
+    expect((await machine(s3).take()).epoch).toBe(1);
   });
 });
 
