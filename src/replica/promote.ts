@@ -15,10 +15,11 @@ import type { Runtime } from "../base/runtime.ts";
 import { renewUidValidity } from "../mailbox/uids.ts";
 import { placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
-import { lastTransaction } from "./follow.ts";
+import { strangeIn } from "../store/own-schema.ts";
+import { type Follower, lastTransaction } from "./follow.ts";
 import { readIdentity, writeIdentity } from "./identity.ts";
 import { LeaseTaken, readLease, takeLease } from "./lease.ts";
-import { followedDatabase, readStandby, STANDBY_FILE, STANDBY_FOLDER, type Standby } from "./standby.ts";
+import { followedDatabase, readStandby, STANDBY_FILE, STANDBY_FOLDER, type Standby, schemaOf } from "./standby.ts";
 
 export interface Promoted {
   /** The epoch in which this server writes, and the one of the server before. */
@@ -45,13 +46,15 @@ interface PromoteParts {
 }
 
 const LOOK_MS = 200;
+/** How long a large change may lock the database. */
+const PATIENCE_MS = 5_000;
 const TRIES = 3;
 
 const conflict = (message: string): AppError => new AppError("conflict", message);
 const secondsSince = (at: number, now: number): number => Math.round((now - at) / 100) / 10;
 
 /** The database that will be the server's. @throws AppError conflict with what has to be done before */
-function requireReady({ standby }: PromoteParts, schema: number | undefined): void {
+function requireReady({ standby }: PromoteParts, schema: number | undefined): Follower {
   const { joinedAt } = standby.record();
   const follower = standby.follower();
   if (!follower || schema === undefined) {
@@ -67,6 +70,23 @@ function requireReady({ standby }: PromoteParts, schema: number | undefined): vo
       `the database is of a newer Mailroom (schema ${schema}, this one knows ${MIGRATIONS.length}): upgrade this standby first`,
     );
   }
+  requireOwn(follower.file, schema);
+  return follower;
+}
+
+/** @throws AppError conflict for a database in which a stranger had the server run something (own-schema.ts) */
+function requireOwn(file: string, schema: number): void {
+  const sqlite = new Database(file, { readonly: true });
+  try {
+    sqlite.exec(`PRAGMA busy_timeout = ${PATIENCE_MS}; PRAGMA trusted_schema = OFF`);
+    const strange = strangeIn(sqlite, schema);
+    if (strange === undefined) return;
+    throw conflict(
+      `the database of the replica has a ${strange} that is not Mailroom's, so somebody else has written there: restore a backup instead`,
+    );
+  } finally {
+    sqlite.close();
+  }
 }
 
 /**
@@ -75,9 +95,8 @@ function requireReady({ standby }: PromoteParts, schema: number | undefined): vo
  */
 export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promise<Promoted> {
   const { standby, data, location, url, tell, runtime } = parts;
-  requireReady(parts, standby.schema());
+  const follower = requireReady(parts, standby.schema());
   const lease = await patiently(() => readLease(standby.objects), parts);
-  const follower = standby.follower() as NonNullable<ReturnType<Standby["follower"]>>;
   if (!lease) throw conflict("the lease is gone from the replica: nobody can tell whether a server still writes");
   const isResumed = readIdentity(data, location)?.holder === lease.holder;
   if (!isResumed && lease.epoch !== follower.epoch && (await lastTransaction(standby.objects, lease.epoch))) {
@@ -106,6 +125,8 @@ export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promi
   tell(`this machine has the lease, in epoch ${epoch}: no other server writes any more`);
   const takenAt = runtime.now();
   const transaction = await applyTheLast(parts, follower, signal);
+  // Of what came since, too.
+  requireOwn(follower.file, schemaOf(follower.file));
   tell(`everything in the replica is applied, to transaction ${transaction}`);
   return {
     epoch,
@@ -133,7 +154,7 @@ async function patiently<T>(work: () => Promise<T>, { tell, runtime }: PromotePa
 /** Until it succeeds: the lease is ours, so that nobody else writes meanwhile. */
 async function applyTheLast(
   { standby, tell, runtime }: PromoteParts,
-  follower: NonNullable<ReturnType<Standby["follower"]>>,
+  follower: Follower,
   signal?: AbortSignal,
 ): Promise<string> {
   let goal: string | undefined;

@@ -165,6 +165,27 @@ describe.skipIf(noReplica !== undefined)(`a standby${noReplica === undefined ? "
     await served.kill("SIGTERM");
   }, 240_000);
 
+  test("does not become the server with what a stranger put into the replica to run there", async () => {
+    const s3 = await startS3();
+    const one = await replicatedPlace(s3);
+    const script = `new (await import("bun:sqlite")).Database(${JSON.stringify(join(one.data, "mailroom.db"))}).exec(
+      "CREATE TRIGGER theirs AFTER INSERT ON messages BEGIN UPDATE users SET name = 'theirs'; END")`;
+    expect(await Bun.spawn([process.execPath, "-e", script]).exited).toBe(0);
+    const first = await serve(one);
+    const two = { data: temporaryFolder(), env: { ...one.env, MAILROOM_BASE_URL: "https://two.example" } };
+    const second = await start(two, "standby");
+    await shows(second, one.apiKey, []);
+    await joinTo(one, two);
+    await first.kill("SIGTERM");
+    const refused = await run(two, ["promote"]);
+    expect(refused.exitCode).toBe(1);
+    expect(refused.stderr).toContain("has a trigger theirs that is not Mailroom's");
+    expect(existsSync(join(two.data, "mailroom.db"))).toBe(false);
+    await second.kill("SIGTERM");
+    // The lease is nobody else's.
+    await (await serve(one)).kill("SIGTERM");
+  }, 240_000);
+
   test("is invited with a code that works once, for an hour, and hands over nothing without it", async () => {
     const s3 = await startS3();
     const one = await replicatedPlace(s3);
