@@ -185,6 +185,21 @@ export function mayBeMadeBy(db: Db, keyId: string, maker: string): boolean {
   return line.length === 0 || line.some(({ id }) => id === maker);
 }
 
+const made = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ id: string; name: string; works: number }, [id: string, now: string]>(
+    `WITH RECURSIVE family(id) AS (
+       SELECT ?1 UNION SELECT k.id FROM api_keys k JOIN family ON k.made_by = family.id)
+     SELECT k.id, k.name, k.revoked_at IS NULL AND coalesce(k.policy ->> 'expiresAt' > ?2, 1) AS works
+     FROM family JOIN api_keys k ON k.id = family.id JOIN users ON users.id = k.user_id WHERE k.id <> ?1`,
+  ),
+);
+
+/** The keys that a key made, and those that they made, and so on. `works`: neither revoked nor expired at `now`, epoch ms. */
+export const keysMadeBy = (db: Db, keyId: string, now: number): { id: string; name: string; works: boolean }[] =>
+  made(db)
+    .all(keyId, new Date(now).toISOString())
+    .map((key) => ({ ...key, works: key.works !== 0 }));
+
 /** @throws AppError forbidden for a caller whose key is paused */
 export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {
   if (paused) throw new AppError("forbidden", "This API key is paused: somebody in the workspace has to resume it");

@@ -9,6 +9,7 @@ import {
   allPausedSince,
   createKey as createCredential,
   type KeyRecord,
+  keysMadeBy,
   listKeys as listOf,
   revokeKey as revoke,
   setAllPaused,
@@ -61,6 +62,15 @@ export interface NewWebhook {
   events: readonly string[];
   /** For people, one line; none by default. */
   description?: string;
+  /** The API key that adds it. */
+  madeBy?: string | undefined;
+}
+
+/** What a key made, and works without it; `name` of a webhook: its URL. */
+export interface MadeByKey {
+  kind: "key" | "webhook";
+  id: string;
+  name: string;
 }
 
 const HOUR_MS = 3_600_000;
@@ -213,19 +223,30 @@ export function createDevelopers({
         throw new AppError("not_found", `there is no key ${id}, or it was revoked before`);
       }
     },
+    /** Keys and webhooks that a key made, or a key that it made, as far as a key with that policy may know them. */
+    madeByKey(db: Db, id: string, workspaceId?: string, policy?: Policy): MadeByKey[] {
+      const keys = keysMadeBy(db, id, runtime.now());
+      const makers = new Set([id, ...keys.map((key) => key.id)]);
+      const isOurs = (endpoint: Endpoint) => endpoint.state === "active" && makers.has(endpoint.madeBy ?? "");
+      const endpoints = listEndpoints(db, workspaceId).filter((each) => isOurs(each) && isLeft(policy, each));
+      return [
+        ...keys.flatMap(({ id, name, works }) => (works ? { kind: "key" as const, id, name } : [])),
+        ...endpoints.map(({ id, url }) => ({ kind: "webhook" as const, id, name: url })),
+      ];
+    },
 
     /**
-     * Adds an endpoint; one that a key adds is told of the mailboxes alone that its `policy` leaves.
+     * Adds an endpoint; one that a key adds (`madeBy`) is told of the mailboxes alone that its `policy` leaves.
      * @throws AppError unprocessable for a refused destination, bad_request for the events, conflict
      */
-    addWebhook(tx: Tx, { workspaceId, url, events, description = "" }: NewWebhook, policy?: Policy): Endpoint {
+    addWebhook(tx: Tx, { workspaceId, url, events, description = "", madeBy }: NewWebhook, policy?: Policy): Endpoint {
       refuseDestination(url);
       const id = newId(runtime, "whk");
       const chosen = eventsOf(events);
       const [secret, now] = [newSecret(runtime), runtime.now()];
       const told = description.trim() === "" ? "" : reasonOf(description);
       const mailboxes = addressesOf(tx, workspaceId, policy);
-      putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen, mailboxes });
+      putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen, mailboxes, madeBy });
       return requireEndpoint(tx, id);
     },
     /** Lists the endpoints of one workspace or of all, oldest first; `policy`: those that a key with it may know. */
@@ -255,11 +276,15 @@ export function createDevelopers({
       deliverSoon();
       return { id: deliveryId, eventId, event: name };
     },
-    /** Changes the fields that are given. @throws AppError not_found, and as addWebhook for url and events */
-    changeWebhook(tx: Tx, id: string, { url, events }: Partial<Pick<NewWebhook, "url" | "events">>): Endpoint {
+    /** Changes the fields that are given. `by`: the API key. @throws AppError not_found, and as addWebhook for url and events */
+    changeWebhook(
+      tx: Tx,
+      id: string,
+      { url, events, by }: { url?: string; events?: readonly string[]; by?: string | undefined },
+    ): Endpoint {
       const endpoint = requireEndpoint(tx, id);
       if (url !== undefined) refuseDestination(url);
-      setTarget(tx, endpoint, url ?? endpoint.url, eventsOf(events ?? endpoint.events));
+      setTarget(tx, endpoint, { url: url ?? endpoint.url, events: eventsOf(events ?? endpoint.events), by });
       return requireEndpoint(tx, id);
     },
     /**

@@ -123,8 +123,11 @@ export const keyCommands = [
     run(session, { arguments: { id }, options }) {
       const { store, developers } = session.appliance;
       const workspaceId = workspaceIdOf(session, options.workspace);
-      store.transact((tx) => developers.revokeKey(tx, id, workspaceId));
-      return { id, state: "revoked" };
+      const goesOn = store.transact((tx) => {
+        developers.revokeKey(tx, id, workspaceId);
+        return developers.madeByKey(tx, id, workspaceId);
+      });
+      return { id, state: "revoked", ...(goesOn.length > 0 && { goesOn }) };
     },
   }),
   ...journalCommands,

@@ -29,6 +29,8 @@ export interface NewEndpoint {
   /** Addresses of the mailboxes that it is told of; all by default. */
   mailboxes?: readonly string[] | undefined;
   secret: string;
+  /** The API key that adds it. */
+  madeBy?: string | undefined;
   now: number;
 }
 
@@ -43,7 +45,7 @@ const newestDelivery = sql<number>`(SELECT seq FROM sqlite_sequence WHERE name =
 /** Adds an endpoint. @throws AppError conflict when the workspace has MOST_ENDPOINTS already */
 export function putEndpoint(
   tx: Tx,
-  { id, workspaceId, url, description = "", events, mailboxes, secret, now }: NewEndpoint,
+  { id, workspaceId, url, description = "", events, mailboxes, secret, madeBy, now }: NewEndpoint,
 ): void {
   if (listEndpoints(tx, workspaceId).length >= MOST_ENDPOINTS) {
     throw new AppError("conflict", `a workspace has at most ${MOST_ENDPOINTS} webhook endpoints: remove one first`);
@@ -58,6 +60,7 @@ export function putEndpoint(
       createdAt: now,
       events: [...events],
       mailboxes: mailboxes && [...mailboxes],
+      madeBy,
       state: "active",
       health: "unproven",
       afterEvent: newestEvent,
@@ -108,10 +111,16 @@ export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number,
 
 /**
  * Changes URL and events. Waiting deliveries go to the new URL, too, which starts with no failures and unproven health.
+ * `by`: the API key that does it.
  */
-export function setTarget(tx: Tx, { seq, url: before }: Endpoint, url: string, events: readonly EventName[]): void {
+export function setTarget(
+  tx: Tx,
+  { seq, url: before }: Endpoint,
+  { url, events, by = null }: { url: string; events: readonly EventName[]; by?: string | null | undefined },
+): void {
+  const elsewhere = { url, exhausted: 0, health: "unproven" as const, madeBy: by };
   tx.update(webhookEndpoints)
-    .set({ url, events: [...events], ...(url !== before && { exhausted: 0, health: "unproven" as const }) })
+    .set({ events: [...events], ...(url !== before && elsewhere) })
     .where(eq(webhookEndpoints.seq, seq))
     .run();
 }

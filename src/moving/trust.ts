@@ -34,6 +34,7 @@ const NAMING: readonly [table: string, column: string, of: string][] = [
   ["automatic_mail", "mailbox_id", "mailboxes"],
   ["api_keys", "made_by", "api_keys"],
   ["api_keys", "made_by", "sessions"],
+  ["webhook_endpoints", "made_by", "api_keys"],
   ["journal_entries", "key_id", "api_keys"],
   ["journal_entries", "user_id", "users"],
   ["key_changes", "key_id", "api_keys"],

@@ -62,6 +62,7 @@ import workspaceLimits from "./migrations/0056_workspace_limits.sql" with { type
 import registeredFrom from "./migrations/0057_registered_from.sql" with { type: "text" };
 import endedByKey from "./migrations/0058_ended_by_key.sql" with { type: "text" };
 import draftWriter from "./migrations/0059_draft_writer.sql" with { type: "text" };
+import webhookMaker from "./migrations/0060_webhook_maker.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -197,4 +198,5 @@ export const MIGRATIONS: readonly string[] = [
   registeredFrom,
   endedByKey,
   draftWriter,
+  webhookMaker,
 ];

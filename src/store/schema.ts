@@ -1485,6 +1485,8 @@ export const webhookEndpoints = sqliteTable(
     description: text("description").notNull().default(""),
     /** Addresses of the mailboxes that it is told of, where a restricted key added it; null: all. */
     mailboxes: json<string[]>("mailboxes"),
+    /** The API key that added it, or set its URL last; null: a person did, or it is from before. */
+    madeBy: text("made_by"),
   },
   (table) => [
     index("webhook_endpoints_by_workspace").on(table.workspaceId, table.seq),

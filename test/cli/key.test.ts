@@ -1,4 +1,5 @@
 /** `mailroom key …`: keys with policies, pauses, and what they did. */
+import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,6 +34,16 @@ test("a policy is given as JSON or as a file, in its one spelling; without one t
   const { id } = await create("--policy", file);
   expect((await ask<Made[]>("key", "list")).find((key) => key.id === id)?.policy).toEqual(read);
   expect(await create()).not.toHaveProperty("policy");
+});
+
+test("key revoke names what the key made and goes on", async () => {
+  const { ask, create, data } = await open();
+  const [maker, made] = [await create(), await create()];
+  using sqlite = new Database(join(data, "mailroom.db"));
+  sqlite.run("UPDATE api_keys SET made_by = ? WHERE id = ?", [maker.id, made.id]);
+  const revoked = { id: maker.id, state: "revoked", goesOn: [{ kind: "key", id: made.id, name: "Agent" }] };
+  expect(await ask("key", "revoke", maker.id)).toEqual(revoked);
+  expect(await ask("key", "revoke", made.id)).toEqual({ id: made.id, state: "revoked" });
 });
 
 test("key update renames, and replaces the policy whole", async () => {

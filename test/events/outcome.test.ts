@@ -23,6 +23,7 @@ const endpoint = (given: Partial<Endpoint> = {}): Endpoint => ({
     description: "",
     events: [],
     mailboxes: null,
+    madeBy: null,
     secret: "",
   },
   ...{ previousSecret: null, previousUntil: null, state: "active", createdAt: 0, disabledAt: null, exhausted: 0 },

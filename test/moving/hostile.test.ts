@@ -283,6 +283,7 @@ describe("what another workspace has here", () => {
     ["messages", "sent_by", "user"],
     ["events", "email_id", "message"],
     ["api_keys", "made_by", "key"],
+    ["webhook_endpoints", "made_by", "key"],
   ])("is not named by %s.%s", async (table, column, kind) => {
     const place = othersPlace();
     const theirs = peek(place.data, (db) => db.query(THEIRS[kind]).get()) as { id: string };

@@ -3,6 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { accessNotices, apiKeys, idempotencyKeys, type Scope } from "../../src/store/schema.ts";
 import { startAdmin } from "../harness/admin-world.ts";
 
+interface Made {
+  id: string;
+  key: string;
+}
+
 const READER = { name: "Reader", scopes: ["read"] };
 
 test("a key is created, works, is renamed and revoked", async () => {
@@ -121,6 +126,57 @@ test("a key revokes itself, and is refused from then on", async () => {
   expect(await as(own, "DELETE", `/keys/${id}`)).toMatchObject({ status: 200, body: { ok: true } });
   expect((await as(own, "GET", "/keys")).status).toBe(401);
   expect((await call("GET", `/keys/${id}`)).body.revokedAt).toEqual(expect.stringMatching(/Z$/));
+});
+
+test("revoking a key names what it made and goes on, and what that made", async () => {
+  const { as, call } = await startAdmin();
+  const create = async (by: string, name: string) => {
+    const { status, body } = await as(by, "POST", "/keys", { name, scopes: ["read", "admin"] });
+    expect(status).toBe(201);
+    return body as { id: string; key: string };
+  };
+  const add = async (by: string, path: string) => {
+    const { body } = await as(by, "POST", "/webhooks", {
+      url: `https://remote.example/${path}`,
+      events: ["message.inbound"],
+    });
+    return body as { id: string; url: string };
+  };
+  const root = (await call("POST", "/keys", { name: "Root", scopes: ["read", "admin"] })).body as unknown as Made;
+  const [child, gone, expired] = [
+    await create(root.key, "Child"),
+    await create(root.key, "Gone"),
+    await create(root.key, "Expired"),
+  ];
+  const grandchild = await create(gone.key, "Grandchild");
+  await as(root.key, "PATCH", `/keys/${expired.id}`, { policy: { expiresAt: "2020-01-01T00:00:00Z" } });
+  const hook = await add(grandchild.key, "grandchild");
+  const [disabled, ours, moved] = [await add(root.key, "off"), await add(root.key, "ours"), await add(root.key, "a")];
+  const another = await create(root.key, "Unrelated to the webhook");
+  await call("PATCH", `/webhooks/${disabled.id}`, { enabled: false });
+  // Who sets the URL decides who is told.
+  await as(another.key, "PATCH", `/webhooks/${moved.id}`, { url: "https://remote.example/b" });
+  expect((await call("DELETE", `/keys/${gone.id}`)).body).toEqual({
+    ok: true,
+    goesOn: [
+      { kind: "key", id: grandchild.id, name: "Grandchild" },
+      { kind: "webhook", id: hook.id, name: hook.url },
+    ],
+  });
+  expect((await call("DELETE", `/keys/${another.id}`)).body.goesOn).toEqual([
+    { kind: "webhook", id: moved.id, name: "https://remote.example/b" },
+  ]);
+  const { goesOn } = (await call("DELETE", `/keys/${root.id}`)).body as { goesOn: { id: string }[] };
+  expect(goesOn.map(({ id }) => id).sort()).toEqual([child.id, grandchild.id, hook.id, ours.id, moved.id].sort());
+});
+
+test("revoking a key names no webhook that the one who asks may not know", async () => {
+  const { as, call } = await startAdmin();
+  const maker = (await call("POST", "/keys", { name: "Maker", scopes: ["read", "admin"] })).body as unknown as Made;
+  await as(maker.key, "POST", "/webhooks", { url: "https://remote.example/", events: ["message.inbound"] });
+  const policy = { mailboxes: ["olga@example.test"] };
+  const narrow = (await call("POST", "/keys", { name: "Narrow", scopes: ["admin"], policy })).body as unknown as Made;
+  expect((await as(narrow.key, "DELETE", `/keys/${maker.id}`)).body).toEqual({ ok: true });
 });
 
 test("PATCH takes name, policy and paused, and refuses others", async () => {

@@ -83,6 +83,23 @@ const NewApiKey = t.Object(
   { $id: "NewApiKey" },
 );
 
+const Revoked = t.Object(
+  {
+    ...Done.properties,
+    goesOn: t.Optional(
+      t.Array(
+        t.Object({
+          kind: oneOf(["key", "webhook"]),
+          id: t.String(),
+          name: t.String({ description: "Of a webhook, its URL" }),
+        }),
+        { description: "What the key, or a key that it made, made, and works still; left out where there is nothing" },
+      ),
+    ),
+  },
+  { $id: "RevokedKey" },
+);
+
 export type KeyView = Static<typeof ApiKey>;
 
 /** A key as it is shown. */
@@ -309,16 +326,18 @@ export const revokeKey = operation({
   method: "DELETE",
   path: "/keys/:id",
   summary: "Revoke an API key, at once and for good",
+  description: "`goesOn` lists the keys and webhooks that it made: they work without it, until they are ended as well.",
   params: BY_ID,
   success: 200,
-  response: Done,
+  response: Revoked,
   errors: READ_ERRORS,
   run: ({ act, person, developers }, { params: { id } }) =>
     act((tx) => {
       const caller = person(tx);
       requireMayChange(caller, developers.keyOf(tx, id, caller.workspaceId));
       developers.revokeKey(tx, id, caller.workspaceId);
-      return DONE;
+      const goesOn = developers.madeByKey(tx, id, caller.workspaceId, caller.policy);
+      return goesOn.length === 0 ? DONE : { ...DONE, goesOn };
     }),
 });
 

@@ -161,9 +161,9 @@ export const addWebhook = operation({
     }),
   ],
   run: ({ act, developers, requireConfirmed }, { body }) =>
-    act((tx, { workspaceId, policy }) => {
+    act((tx, { workspaceId, policy, keyId: madeBy }) => {
       requireConfirmed(tx);
-      const added = developers.addWebhook(tx, { ...body, workspaceId }, policy);
+      const added = developers.addWebhook(tx, { ...body, workspaceId, madeBy }, policy);
       return { ...shown(added), secret: added.secret };
     }),
 });
@@ -212,7 +212,7 @@ export const updateWebhook = operation({
     act((tx, caller) => {
       const before = developers.webhook(id, caller);
       if (target.url !== undefined && target.url !== before.url) requireConfirmed(tx);
-      const changed = developers.changeWebhook(tx, id, target);
+      const changed = developers.changeWebhook(tx, id, { ...target, by: caller.keyId });
       if (enabled === undefined) return shown(changed);
       return shown(enabled ? developers.enableWebhook(tx, id) : developers.disableWebhook(tx, id));
     }),

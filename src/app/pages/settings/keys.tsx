@@ -7,6 +7,7 @@ import { draftOf, type Policy, PURPOSES, type Purpose, policyOf, SCOPE_MEANING }
 import { mailboxesQuery, useChange } from "../../lib/queries.ts";
 import { developerApi, KEYS, type KeyView, keyQuery, keysQuery } from "../../lib/settings-developers.ts";
 import { fullTime, msUntil } from "../../lib/time.ts";
+import { toast } from "../../lib/toast.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
 import { Checkboxes, Field } from "../../parts/fields.tsx";
@@ -145,6 +146,14 @@ function PauseButton({ of: { id, name, paused } }: { of: KeyView }) {
   );
 }
 
+/** What a revoked key made, of which at most three are named. */
+function goingOn(made: readonly { kind: string; name: string }[]): string {
+  const named = made.slice(0, 3).map(({ kind, name }) => `the ${kind} ${name}`);
+  const more = made.length > 3 ? ` and ${made.length - 3} more` : "";
+  return `Key revoked. What it made goes on: ${named.join(", ")}${more}. End what you do not know.`;
+}
+const GOING_ON_MS = 30_000;
+
 function RevokeButton({ of: { id, name } }: { of: KeyView }) {
   const revoke = useChange(developerApi.revokeKey, { key: KEYS, success: "Key revoked" });
   return (
@@ -154,7 +163,11 @@ function RevokeButton({ of: { id, name } }: { of: KeyView }) {
       consequences={<p>Programs that use it are refused at once. A revoked key cannot be restored: create another.</p>}
       aria-label={`Revoke ${name}…`}
       disabled={revoke.isPending}
-      run={() => revoke.mutate(id)}
+      run={() =>
+        revoke.mutate(id, {
+          onSuccess: ({ goesOn }) => goesOn && toast({ text: goingOn(goesOn), shownMs: GOING_ON_MS }),
+        })
+      }
     >
       Revoke…
     </ConfirmButton>
