@@ -9,10 +9,10 @@
  */
 import { and, asc, eq, gt, inArray, max } from "drizzle-orm";
 import { reachTo } from "../access/caller.ts";
-import { createSlots } from "../access/slowdown.ts";
 import type { Log } from "../base/log.ts";
 import type { Metrics } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { createShares } from "../base/shares.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 import { events, messages, threads } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
@@ -35,8 +35,12 @@ const TIMEOUT_MS = 10_000;
 const MOST_EVENTS = 500;
 /** Pieces of news for one browser that are named; more are counted. */
 const MOST_NEWS = 200;
-const AT_ONCE = 4;
-const MOST_WAITING = 1_000;
+/** Requests under way to all push services, of which workspaces and people have shares. */
+const AT_ONCE = 8;
+/** How long a request waits for its turn, ms. */
+const WAIT_MS = 10 * 60_000;
+/** Bytes of one message. Push services take 4,096 at least (RFC 8030 §7.2), of which encryption takes 103. */
+const MOST_BYTES = 3_900;
 const FIRST_REST_MS = 30_000;
 const LONGEST_REST_MS = 6 * 60 * 60_000;
 /** With the rests between them, some two days. */
@@ -85,7 +89,7 @@ export function createPush({
   // A browser needs the public one to subscribe.
   const keys = keysIn(db) ?? store.transact(keysOf);
   const client = openHttpClient({ runtime, allow, mostIdle: AT_ONCE });
-  const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
+  const underWay = createShares({ most: AT_ONCE, runtime });
   const outcomes = metrics.counter<{ outcome: "sent" | "failed" | "gone" }>(
     "mailroom_push_total",
     "Notifications handed to push services, by outcome",
@@ -97,6 +101,9 @@ export function createPush({
   /** What each session is to be told, and when it was told last. */
   const news = new Map<string, News[]>();
   const toldAt = new Map<string, number>();
+  /** Sessions whose request waits for its turn or is under way. */
+  const asking = new Set<string>();
+  const stopping = new AbortController();
   const latest = () =>
     db
       .select({ seq: max(events.seq) })
@@ -104,10 +111,9 @@ export function createPush({
       .get()?.seq ?? 0;
   let seen = latest();
   let cancelTimer: (() => void) | undefined;
-  let stopped = false;
 
   function schedule(ms: number): void {
-    if (cancelTimer || stopped) return;
+    if (cancelTimer || stopping.signal.aborted) return;
     cancelTimer = runtime.setTimer(() => {
       cancelTimer = undefined;
       try {
@@ -151,11 +157,11 @@ export function createPush({
     for (const subscription of subscriptions) tell(subscription, now);
   }
 
-  /** Sends a browser its news, unless it was told just before or rests. */
+  /** Sends a browser its news, unless it was told just before or rests. What one message has no room for waits. */
   function tell(subscription: Subscription, now: number): void {
     const { sessionId, restsUntil } = subscription;
     const its = news.get(sessionId);
-    if (!its) return;
+    if (!its || asking.has(sessionId)) return;
     if (restsUntil > now) {
       // What was news then is none when the push service is back.
       news.delete(sessionId);
@@ -166,13 +172,31 @@ export function createPush({
       schedule(last + BETWEEN_MS - now);
       return;
     }
-    news.delete(sessionId);
-    const notifications = notificationsOf(subscription, its);
-    if (notifications.length === 0) return;
-    toldAt.set(sessionId, now);
-    void slots
-      .within("all", () => send(subscription, notifications))
-      .catch((error) => log.warn("a browser could not be told the news", { error }));
+    asking.add(sessionId);
+    void tellInTurn(subscription)
+      .catch((error) => log.warn("a browser could not be told the news", { error }))
+      .finally(() => {
+        asking.delete(sessionId);
+        if (news.has(sessionId)) schedule(GATHER_MS);
+      });
+  }
+
+  async function tellInTurn({ caller, sessionId }: Subscription): Promise<void> {
+    const turn = await underWay.wait(caller, 1, WAIT_MS, stopping.signal);
+    try {
+      const its = news.get(sessionId) ?? [];
+      news.delete(sessionId);
+      // The session may have ended while it waited.
+      const [subscription] = turn ? listSubscriptions(db, runtime.now(), sessionId) : [];
+      if (!subscription) return;
+      const { notifications, later } = notificationsOf(subscription, its);
+      if (notifications.length === 0) return;
+      if (later.length > 0) news.set(sessionId, later);
+      toldAt.set(sessionId, runtime.now());
+      await send(subscription, notifications);
+    } finally {
+      turn?.release();
+    }
   }
 
   async function send(subscription: Subscription, notifications: Notification[]): Promise<void> {
@@ -198,39 +222,50 @@ export function createPush({
     );
   }
 
-  /** One notification for each mailbox and kind, of what is still so, and what its person reaches. */
-  function notificationsOf({ caller, details }: Subscription, its: readonly News[]): Notification[] {
-    const groups = Map.groupBy(its, ({ kind, mailboxId }) => `${kind} ${mailboxId}`);
-    return [...groups].flatMap(([tag, [first, ...others]]) => {
-      const { kind, mailboxId } = first as News;
-      const reach = reachTo(db, caller, mailboxId);
-      if (!reach || (kind !== "mail" && !reach.access.send)) return [];
-      const all = [first as News, ...others].flatMap((one) => presentMessage(one) ?? []);
-      const [only, more] = all;
-      if (!only) return [];
-      const { address } = reach.mailbox;
-      const inMailbox = `?mailbox=${mailboxId}`;
-      if (kind === "held") {
-        const title = all.length === 1 ? "A message waits for approval" : `${all.length} messages wait for approval`;
-        return [{ title, body: details && !more ? only.subject : address, url: "/approve", tag }];
-      }
-      if (more) {
-        const what = kind === "mail" ? "new messages" : "messages could not be delivered";
-        const folder = kind === "mail" ? "inbox" : "sent";
-        return [{ title: `${all.length} ${what}`, body: address, url: `/mail/${folder}${inMailbox}`, tag }];
-      }
-      if (kind === "bounced") {
-        const url = `/mail/sent/${only.threadId}${inMailbox}`;
-        return [{ title: "A message could not be delivered", body: details ? only.subject : address, url, tag }];
-      }
-      const url = `/mail/inbox/${only.threadId}${inMailbox}`;
-      const { name, email } = only.from;
-      return [
-        details
-          ? { title: cut(name || email), body: cut(only.subject || "(no subject)"), url, tag }
-          : { title: "New mail", body: address, url, tag },
-      ];
-    });
+  /** Notifications for one message, and the news that it has no room for. */
+  function notificationsOf(subscription: Subscription, its: readonly News[]) {
+    const notifications: Notification[] = [];
+    const later: News[] = [];
+    let bytes = Buffer.byteLength(JSON.stringify({ notifications }));
+    for (const group of Map.groupBy(its, ({ kind, mailboxId }) => `${kind} ${mailboxId}`).values()) {
+      const notification = notificationOf(subscription, group);
+      if (!notification) continue;
+      bytes += Buffer.byteLength(`${JSON.stringify(notification)},`);
+      if (bytes > MOST_BYTES) later.push(...group);
+      else notifications.push(notification);
+    }
+    return { notifications, later };
+  }
+
+  /** The notification for news of one mailbox and kind; undefined if none is so any more, or its person does not reach it. */
+  function notificationOf({ caller, details }: Subscription, group: readonly News[]): Notification | undefined {
+    const [{ kind, mailboxId }] = group as [News];
+    const tag = `${kind} ${mailboxId}`;
+    const reach = reachTo(db, caller, mailboxId);
+    if (!reach || (kind !== "mail" && !reach.access.send)) return undefined;
+    const all = group.flatMap((one) => presentMessage(one) ?? []);
+    const [only, more] = all;
+    if (!only) return undefined;
+    const { address } = reach.mailbox;
+    const inMailbox = `?mailbox=${mailboxId}`;
+    if (kind === "held") {
+      const title = all.length === 1 ? "A message waits for approval" : `${all.length} messages wait for approval`;
+      return { title, body: details && !more ? only.subject : address, url: "/approve", tag };
+    }
+    if (more) {
+      const what = kind === "mail" ? "new messages" : "messages could not be delivered";
+      const folder = kind === "mail" ? "inbox" : "sent";
+      return { title: `${all.length} ${what}`, body: address, url: `/mail/${folder}${inMailbox}`, tag };
+    }
+    if (kind === "bounced") {
+      const url = `/mail/sent/${only.threadId}${inMailbox}`;
+      return { title: "A message could not be delivered", body: details ? only.subject : address, url, tag };
+    }
+    const url = `/mail/inbox/${only.threadId}${inMailbox}`;
+    const { name, email } = only.from;
+    return details
+      ? { title: cut(name || email), body: cut(only.subject || "(no subject)"), url, tag }
+      : { title: "New mail", body: address, url, tag };
   }
 
   /** The message of a piece of news; undefined if it is read, or no longer where it was. */
@@ -262,7 +297,7 @@ export function createPush({
   return {
     /** Ends requests under way. */
     stop(): void {
-      stopped = true;
+      stopping.abort();
       forget();
       cancelTimer?.();
       client.close();

@@ -74,14 +74,14 @@ export const choiceOf = (db: Db, sessionId: string): PushChoice | undefined =>
 export const countSubscriptions = (db: Db): number =>
   db.select({ count: count() }).from(pushSubscriptions).get()?.count ?? 0;
 
-/** Those of sessions that are valid at `now`. */
-export const listSubscriptions = (db: Db, now: number): Subscription[] =>
+/** Subscriptions of all sessions that are valid at `now`, or of one of them. */
+export const listSubscriptions = (db: Db, now: number, sessionId?: string): Subscription[] =>
   db
     .select({ subscription: pushSubscriptions, ...PERSON })
     .from(pushSubscriptions)
     .innerJoin(sessions, eq(sessions.id, pushSubscriptions.sessionId))
     .innerJoin(users, eq(users.id, sessions.userId))
-    .where(gt(sessions.expiresAt, now))
+    .where(and(gt(sessions.expiresAt, now), sessionId === undefined ? undefined : eq(sessions.id, sessionId)))
     .all()
     .map(({ subscription, ...person }) => ({ ...subscription, caller: { ...person, scopes: new Set(SCOPES) } }));
 

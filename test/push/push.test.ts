@@ -16,9 +16,12 @@ let alice: Page;
 let bob: Page;
 let mailboxId: string;
 let bobId: string;
+let bobMailboxId: string;
 let server: Bun.Server<undefined>;
 let pushed: { path: string; headers: Headers; body: Uint8Array }[] = [];
 let status = 201;
+/** What the push service waits for before it answers requests to these paths. */
+let held: { paths: RegExp; until: Promise<void> } | undefined;
 let count = 0;
 
 const keys = createECDH("prime256v1");
@@ -47,6 +50,10 @@ const pass = () => booted.advance(2_100);
 /** Lets so much time pass that a browser may be told again. To be called when no request is under way. */
 const rest = (ms = 12_000) => booted.advance(ms);
 const arrives = (many: number) => until(() => pushed.length >= many);
+const countSent = async (): Promise<number> => {
+  const text = await (await fetch(`${booted.http}/metrics`)).text();
+  return Number(/^mailroom_push_total\{outcome="sent"\} (\d+)/m.exec(text)?.[1] ?? 0);
+};
 const rows = () =>
   booted.appliance.store.db.$client.query("SELECT endpoint, failures, rests_until FROM push_subscriptions").all() as {
     endpoint: string;
@@ -61,7 +68,9 @@ beforeAll(async () => {
     port: 0,
     tls: pair,
     async fetch(request) {
-      pushed.push({ path: new URL(request.url).pathname, headers: request.headers, body: await request.bytes() });
+      const path = new URL(request.url).pathname;
+      pushed.push({ path, headers: request.headers, body: await request.bytes() });
+      if (held?.paths.test(path)) await held.until;
       return new Response(null, { status, headers: status === 307 ? { location: "/elsewhere" } : {} });
     },
   });
@@ -81,6 +90,7 @@ beforeAll(async () => {
     }),
   );
   bobId = second.userId;
+  bobMailboxId = second.mailboxId ?? "";
   for (const id of [booted.owner.userId, bobId]) await setPassword(booted, id);
   alice = await signIn(booted, ALICE);
   bob = await signIn(booted, "bob@example.test");
@@ -91,6 +101,7 @@ beforeEach(async () => {
   await rest();
   pushed = [];
   status = 201;
+  held = undefined;
 });
 
 describe("new mail", () => {
@@ -219,6 +230,48 @@ describe("a push service", () => {
     await pass();
     await until(() => rows()[0]?.failures === 0);
     expect(pushed.map(({ path }) => path)).toEqual(["/alice", "/alice", "/alice"]);
+  });
+
+  test("gets messages of a size that it takes, whatever strangers write; what is left follows", async () => {
+    const { people, store } = booted.appliance;
+    const workspaceId = booted.owner.workspaceId;
+    const names = Array.from({ length: 6 }, (_, n) => `box-${n}@example.test`);
+    const boxes = store.transact((tx) =>
+      names.map((address) => people.addMailbox(tx, { workspaceId, address, name: "Box", ownerId: booted.owner.userId })),
+    );
+    await subscribe(alice, { mailboxes: boxes, details: true });
+    for (const address of names) await deliver("\u{6f22}".repeat(190), address);
+    const before = await countSent();
+    await pass();
+    await until(async () => (await countSent()) === before + 1);
+    expect(told().length).toBeLessThan(6);
+    await rest();
+    await until(async () => (await countSent()) === before + 2);
+    expect(pushed.every(({ body }) => body.length <= 4_096)).toBe(true);
+    expect(new Set(told().map(({ tag }) => tag)).size).toBe(6);
+    expect(rows()[0]?.failures).toBe(0);
+  });
+
+  test("that is slow to answer does not hold up those of others", async () => {
+    const answering = Promise.withResolvers<void>();
+    held = { paths: /slow/, until: answering.promise };
+    const pages: Page[] = [];
+    for (let n = 0; n < 20; n++) {
+      const page = await signIn(booted, ALICE);
+      await subscribe(page, { endpoint: `https://push.example:${server.port}/slow-${n}` });
+      pages.push(page);
+    }
+    await deliver();
+    await pass();
+    await until(() => pushed.length >= 4);
+    await subscribe(bob, { mailboxes: [bobMailboxId] });
+    await deliver("For Bob", "bob@example.test");
+    await pass();
+    await until(() => pushed.some(({ path }) => path === "/bob"));
+    answering.resolve();
+    await arrives(21);
+    expect(new Set(pushed.map(({ path }) => path)).size).toBe(21);
+    for (const page of pages) await page.send("DELETE", "/me/push");
   });
 
   test("is public, by https", async () => {
