@@ -4,6 +4,7 @@
  *
  * Invariant: mail waits until the host offers the TLS that the domain asks for. A policy that tests only logs failures.
  */
+import { MOST_REQUESTS } from "../base/descriptors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openHttpClient } from "../net/http-client.ts";
@@ -28,7 +29,7 @@ export function openTlsPolicies(parts: {
   log: Log;
 }) {
   const none: readonly string[] = [];
-  const http = openHttpClient({ runtime: parts.runtime, allow: () => none });
+  const http = openHttpClient({ runtime: parts.runtime, allow: () => none, mostAtOnce: MOST_REQUESTS.policies });
   const stsPolicies = createStsPolicies({ ...parts, fetchText: (domain) => fetchStsPolicy(http, domain) });
   return {
     of: (domain: string) => findTlsPolicies({ ...parts, stsPolicies }, domain),

@@ -34,10 +34,13 @@ const FILES_PER_HTTP_CONNECTION = 3;
 const FILES_PER_IMAP_CONNECTION = 2;
 
 /**
- * More only costs memory. Bun's fetch makes 256 requests at once in a process: webhooks leave some of them to images,
- * certificate authorities and Meilisearch.
+ * Requests over HTTP at once, by kind, to servers that strangers and tenants choose. Bun's fetch makes 256 in a process;
+ * while others hold these up, S3, certificate authorities and Meilisearch have the rest.
  */
-const MOST = { smtp: 2_000, http: 2_000, imap: 2_000, webhooks: 192 };
+export const MOST_REQUESTS = { webhooks: 128, policies: 48, images: 20, push: 8, clientDocuments: 8, unsubscribing: 8 };
+
+/** More only costs memory. */
+const MOST = { smtp: 2_000, http: 2_000, imap: 2_000, webhooks: MOST_REQUESTS.webhooks };
 /** Below these the appliance is useless; the doctor then says that the limit is too low. */
 const LEAST = { smtp: 40, http: 20, imap: 20, webhooks: 16 };
 

@@ -5,8 +5,10 @@
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { createSlots } from "../access/slowdown.ts";
+import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { createShares } from "../base/shares.ts";
 import { leftAt, noteLeft, type ReceivedMessage, receivedMessage } from "../mailbox/received.ts";
 import { listOf, type WayToLeave, wayToLeave } from "../message/list.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
@@ -43,22 +45,26 @@ export function openUnsubscribing({
 }) {
   const client = openHttpClient({ runtime, allow, mostIdle: 1 });
   const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
+  const underWay = createShares({ most: MOST_REQUESTS.unsubscribing, runtime });
 
   /** None in spam: an answer would tell the sender that the address exists. */
   const wayFrom = ({ folder, headers, isListSigned }: ReceivedMessage): WayToLeave | undefined =>
     folder === "spam" ? undefined : wayToLeave(headers, isListSigned);
 
-  async function post(url: string): Promise<void> {
+  async function post(caller: Caller, url: string): Promise<void> {
     const { host } = new URL(url);
     const status = await client
       .within(TIMEOUT_MS, async (signal) => {
-        const headers = { "content-type": "application/x-www-form-urlencoded" };
-        const response = await client.send(
-          { method: "POST", url, headers, body: "List-Unsubscribe=One-Click" },
-          signal,
-        );
-        await response.body?.cancel();
-        return response.status;
+        const turn = await underWay.wait(caller, 1, TIMEOUT_MS, signal);
+        try {
+          const headers = { "content-type": "application/x-www-form-urlencoded" };
+          const body = "List-Unsubscribe=One-Click";
+          const response = await client.send({ method: "POST", url, headers, body }, signal);
+          await response.body?.cancel();
+          return response.status;
+        } finally {
+          turn?.release();
+        }
       })
       .catch((cause) => {
         throw new AppError("upstream_failed", `${host} could not be reached, so you are still subscribed`, { cause });
@@ -92,7 +98,7 @@ export function openUnsubscribing({
       const now = runtime.now();
       const note = (tx: Tx) => noteLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now });
       if (way.by === "post") {
-        await slots.within(caller.userId, () => post(way.url));
+        await slots.within(caller.userId, () => post(caller, way.url));
         store.transact(note);
       } else {
         const { to, subject, body } = way;

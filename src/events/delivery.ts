@@ -9,7 +9,7 @@
  */
 import type { Runtime } from "../base/runtime.ts";
 import { RefusedDestination } from "../net/destination.ts";
-import { codeOf, type HttpClient } from "../net/http-client.ts";
+import { describeFailure, type HttpClient } from "../net/http-client.ts";
 
 export interface AttemptOutcome {
   /** The receiver sent a whole 2xx response in time (rules: Webhook attempts). */
@@ -59,7 +59,7 @@ export async function attempt(
     return {
       ok: false,
       ...(status !== undefined && { status }),
-      error: describeError(error as Error),
+      error: error instanceof RefusedDestination ? describeRefusal(error) : describeFailure(error),
       ...(error instanceof RefusedDestination && { refused: true as const }),
       ms: runtime.now() - since,
     };
@@ -88,25 +88,6 @@ export const describeRefusal = ({ message, isExceptable }: RefusedDestination): 
 
 const describeStatus = (status: number): string =>
   status >= 300 && status < 400 ? `answered ${status}, and redirects are not followed` : `answered ${status}`;
-
-const REASONS: Record<string, string> = {
-  ECONNREFUSED: "connection refused",
-  ECONNRESET: "the connection was closed before the answer was complete",
-  EHOSTUNREACH: "the host cannot be reached",
-  ENETUNREACH: "the network cannot be reached",
-  EPROTO: "the other side does not speak TLS as we do",
-  ERR_TLS_CERT_ALTNAME_INVALID: "the certificate is for another name",
-};
-
-/** Replaces the message of an error that has a code: Bun wrote that message, and it names the address. */
-function describeError(error: Error): string {
-  const code = codeOf(error);
-  if (error instanceof RefusedDestination) return describeRefusal(error);
-  if (code === undefined) return error.message;
-  if (REASONS[code]) return REASONS[code];
-  if (/CERT|ISSUER|PURPOSE|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
-  return /HTTP|Content|Headers|Upgrade/.test(code) ? `the answer is not valid HTTP (${code})` : `no answer (${code})`;
-}
 
 const PREFIX = "whsec_";
 const SECRET_BYTES = 32;

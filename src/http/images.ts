@@ -11,6 +11,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Caller } from "../access/caller.ts";
 import { queryOf } from "../api/request.ts";
+import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { memoryLimit } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { createShares } from "../base/shares.ts";
@@ -27,9 +28,8 @@ const MOST_REDIRECTS = 3;
 /** Images at once for one person, so that a slow image server delays nobody else. */
 const AT_ONCE = 6;
 /** Images at once for all, which bounds descriptors; and memory: those at once take a sixteenth of it, four images at least. */
-const MOST_AT_ONCE = 20;
 const atOnceIn = (memory: number): number =>
-  Math.max(4, Math.min(MOST_AT_ONCE, Math.floor(memory / 16 / LARGEST_IMAGE)));
+  Math.max(4, Math.min(MOST_REQUESTS.images, Math.floor(memory / 16 / LARGEST_IMAGE)));
 /** How long a request waits for its turn, ms. */
 const WAIT_MS = 120_000;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);

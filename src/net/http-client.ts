@@ -9,7 +9,7 @@
  */
 import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
-import { type Destination, readDestination, resolveDestination } from "./destination.ts";
+import { type Destination, RefusedDestination, readDestination, resolveDestination } from "./destination.ts";
 
 export interface HttpRequest {
   method: "GET" | "HEAD" | "POST";
@@ -32,6 +32,8 @@ export interface HttpClientParts {
   allow(): readonly string[];
   /** Idle connections to keep; 32 unless given. */
   mostIdle?: number;
+  /** Works at once, no limit unless given; others wait for their turn, which takes nothing of their time. */
+  mostAtOnce?: number;
 }
 
 /** Shorter than the 5 seconds after which common servers close an idle connection. */
@@ -62,6 +64,24 @@ interface ParsedUrl {
 /** The code of an error of Bun's or of node's. */
 export const codeOf = (error: unknown): string | undefined => (error as { code?: string }).code;
 
+const REASONS: Record<string, string> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "the connection was closed before the answer was complete",
+  EHOSTUNREACH: "the host cannot be reached",
+  ENETUNREACH: "the network cannot be reached",
+  EPROTO: "the other side does not speak TLS as we do",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the certificate is for another name",
+};
+
+/** Says why a request failed. Bun's own message is left out, since it names the address. */
+export function describeFailure(error: unknown): string {
+  const code = codeOf(error);
+  if (error instanceof RefusedDestination || code === undefined) return (error as Error).message;
+  if (REASONS[code]) return REASONS[code];
+  if (/CERT|ISSUER|PURPOSE|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
+  return /HTTP|Content|Headers|Upgrade/.test(code) ? `the answer is not valid HTTP (${code})` : `no answer (${code})`;
+}
+
 /** The addresses in the order of trying them; each `attempt`, from 1, begins with another. */
 function inTurn(addresses: readonly string[], attempt: number): readonly string[] {
   if (addresses.length === 1) return addresses;
@@ -71,7 +91,12 @@ function inTurn(addresses: readonly string[], attempt: number): readonly string[
 
 const stopping = (): Error => new Error("this server is stopping");
 
-export function openHttpClient({ runtime, allow, mostIdle = USUAL_MOST_IDLE }: HttpClientParts) {
+export function openHttpClient({
+  runtime,
+  allow,
+  mostIdle = USUAL_MOST_IDLE,
+  mostAtOnce = Number.POSITIVE_INFINITY,
+}: HttpClientParts) {
   const session = new Bun.FetchSession({
     proxy: false,
     keepAlive: { idleTimeout: IDLE_SECONDS, maxIdleSockets: mostIdle },
@@ -80,6 +105,9 @@ export function openHttpClient({ runtime, allow, mostIdle = USUAL_MOST_IDLE }: H
   /** Peers to which an idle connection may be open. */
   const answered = new Set<string>();
   const underWay = new Set<AbortController>();
+  /** Turns that are taken, and those that wait for one, in their order. */
+  let turns = 0;
+  const waiting: (() => void)[] = [];
   let closed = false;
 
   const parsed = new Map<string, ParsedUrl>();
@@ -167,6 +195,8 @@ export function openHttpClient({ runtime, allow, mostIdle = USUAL_MOST_IDLE }: H
      * @throws then; errors of `work`
      */
     async within<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+      if (turns < mostAtOnce) turns++;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
       if (closed) throw stopping();
       const limit = new AbortController();
       underWay.add(limit);
@@ -179,12 +209,16 @@ export function openHttpClient({ runtime, allow, mostIdle = USUAL_MOST_IDLE }: H
       } finally {
         cancelTimer();
         underWay.delete(limit);
+        const next = waiting.shift();
+        if (next) next();
+        else turns--;
       }
     },
     /** Ends work under way and every connection. */
     close(): void {
       closed = true;
       for (const limit of underWay) limit.abort(stopping());
+      for (const end of waiting.splice(0)) end();
       session.close();
     },
   };

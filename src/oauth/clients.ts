@@ -8,10 +8,12 @@
 import { and, asc, count, eq, inArray, isNotNull, isNull, lt, notExists, type SQL, sql } from "drizzle-orm";
 import { createRateLimit } from "../access/rate.ts";
 import { createSlots } from "../access/slowdown.ts";
+import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
+import { createShares, type Sharer, type Shares } from "../base/shares.ts";
 import { readText } from "../net/answer.ts";
-import { type HttpClient, openHttpClient } from "../net/http-client.ts";
+import { describeFailure, type HttpClient, openHttpClient } from "../net/http-client.ts";
 import { isThisHost, networkOfAddress } from "../net/ip.ts";
 import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -49,10 +51,12 @@ const LONGEST_ID = 512;
 const LARGEST_DOCUMENT = 16 * 1024;
 const FETCH_MS = 5_000;
 
-/** A name as one line, without characters that reorder or hide others. */
+/** A name as one line, without characters that reorder or hide others, or show nothing themselves. */
 const nameIn = (given: unknown, otherwise: string): string =>
   (typeof given === "string"
-    ? [...given.replace(/[\p{C}\p{Z}]+/gu, " ").trim()].slice(0, LONGEST_NAME).join("")
+    ? [...given.replace(/[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]+/gu, " ").trim()]
+        .slice(0, LONGEST_NAME)
+        .join("")
     : "") || otherwise;
 
 /** @throws OAuthError invalid_redirect_uri */
@@ -107,17 +111,18 @@ export function createClients({
   const http = openHttpClient({ runtime, allow: allowed, mostIdle: 1 });
   /** One document at a time for a person, and few waiting. */
   const fetches = createSlots({ atOnce: 1, mostWaiting: 3 });
+  const underWay = createShares({ most: MOST_REQUESTS.clientDocuments, runtime });
 
   /** @throws AppError unprocessable, with what a person can do */
-  async function readDocument(id: string, personId: string): Promise<Client> {
+  async function readDocument(id: string, person: Sharer): Promise<Client> {
     const { host } = new URL(id);
     const fault = (why: string) =>
       new AppError("unprocessable", `The document of the program at ${host} cannot be used: ${why}`);
     const text = await fetches
-      .within(personId, () => fetchText(http, id))
+      .within(person.userId, () => fetchText(http, id, underWay, person))
       .catch((error) => {
         if (error instanceof AppError && error.code === "rate_limited") throw error;
-        throw fault(error instanceof Error ? error.message : String(error));
+        throw fault(describeFailure(error));
       });
     let given: Record<string, unknown>;
     try {
@@ -128,9 +133,10 @@ export function createClients({
     if (given?.client_id !== id) throw fault("it names another client_id");
     const name = nameIn(given.client_name, "");
     if (name === "") throw fault("it has no client_name");
-    const secret = /^client_secret/.test(String(given.token_endpoint_auth_method ?? "none"));
-    if (secret || given.client_secret !== undefined)
+    const method = given.token_endpoint_auth_method ?? "none";
+    if (typeof method !== "string" || method.startsWith("client_secret") || given.client_secret !== undefined) {
       throw fault("it asks for a secret, which a public document cannot have");
+    }
     try {
       return {
         id,
@@ -204,9 +210,9 @@ export function createClients({
      * The client of that id, for a person who is signed in: a document is fetched. Undefined for an unknown one.
      * @throws AppError unprocessable for a document that cannot be fetched or used; rate_limited
      */
-    async find(id: string, personId: string): Promise<Client | undefined> {
+    async find(id: string, person: Sharer): Promise<Client | undefined> {
       if (id.length > LONGEST_ID) return undefined;
-      if (isDocumentUrl(id)) return readDocument(id, personId);
+      if (isDocumentUrl(id)) return readDocument(id, person);
       const known = store.db.select().from(oauthClients).where(eq(oauthClients.id, id)).get();
       return known && { id, name: known.name, redirectUris: known.redirectUris, asksForCodes: true };
     },
@@ -245,16 +251,19 @@ export function forgetClientsOf(tx: Tx, userId: string): void {
 const NONE: readonly string[] = [];
 
 /** @throws Error that says what is wrong with the response; RefusedDestination; errors of the connection */
-function fetchText(http: HttpClient, url: string): Promise<string> {
+function fetchText(http: HttpClient, url: string, underWay: Shares, person: Sharer): Promise<string> {
   return http.within(FETCH_MS, async (signal) => {
-    const response = await http.send({ method: "GET", url, headers: { accept: "application/json" } }, signal);
+    const turn = await underWay.wait(person, 1, FETCH_MS, signal);
+    let response: Response | undefined;
     try {
+      response = await http.send({ method: "GET", url, headers: { accept: "application/json" } }, signal);
       if (response.status !== 200) throw new Error(`its server answers ${response.status}`);
       const type = (response.headers.get("content-type") ?? "").split(";")[0]?.trim() ?? "";
       if (!/^application\/(json|[\w.-]+\+json)$/i.test(type)) throw new Error("it is not sent as JSON");
       return await readText(response, LARGEST_DOCUMENT, { fatal: true });
     } finally {
-      await response.body?.cancel().catch(() => {});
+      await response?.body?.cancel().catch(() => {});
+      turn?.release();
     }
   });
 }

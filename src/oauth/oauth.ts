@@ -20,7 +20,7 @@ import { OFFLINE, resourceOf } from "./metadata.ts";
 import { type Place, placeOf, withParameters } from "./redirects.ts";
 
 /** A person at a browser. */
-type Answering = { sessionId: string; caller: Pick<Caller, "userId" | "role"> };
+type Answering = { sessionId: string; caller: Pick<Caller, "workspaceId" | "userId" | "role"> };
 
 /** A request that a person looks at. */
 interface Pending extends AuthorizationRequest {
@@ -158,7 +158,7 @@ export function createOAuth({
     async open({ sessionId, caller }: Answering, query: string): Promise<Opened> {
       const given = readParameters(query);
       const id = readClientId(given);
-      const client = await clients.find(id, caller.userId);
+      const client = await clients.find(id, caller);
       if (!client)
         throw new AppError("unprocessable", "This program is not registered here: start again in the program");
       const returnsTo = readRedirect(given, client);

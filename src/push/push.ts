@@ -9,6 +9,7 @@
  */
 import { and, asc, eq, gt, inArray, max } from "drizzle-orm";
 import { reachTo } from "../access/caller.ts";
+import { MOST_REQUESTS } from "../base/descriptors.ts";
 import type { Log } from "../base/log.ts";
 import type { Metrics } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -35,8 +36,6 @@ const TIMEOUT_MS = 10_000;
 const MOST_EVENTS = 500;
 /** Pieces of news for one browser that are named; more are counted. */
 const MOST_NEWS = 200;
-/** Requests under way to all push services, of which workspaces and people have shares. */
-const AT_ONCE = 8;
 /** How long a request waits for its turn, ms. */
 const WAIT_MS = 10 * 60_000;
 /** Bytes of one message. Push services take 4,096 at least (RFC 8030 §7.2), of which encryption takes 103. */
@@ -88,8 +87,8 @@ export function createPush({
   const { db } = store;
   // A browser needs the public one to subscribe.
   const keys = keysIn(db) ?? store.transact(keysOf);
-  const client = openHttpClient({ runtime, allow, mostIdle: AT_ONCE });
-  const underWay = createShares({ most: AT_ONCE, runtime });
+  const client = openHttpClient({ runtime, allow, mostIdle: MOST_REQUESTS.push });
+  const underWay = createShares({ most: MOST_REQUESTS.push, runtime });
   const outcomes = metrics.counter<{ outcome: "sent" | "failed" | "gone" }>(
     "mailroom_push_total",
     "Notifications handed to push services, by outcome",

@@ -381,11 +381,11 @@ describe("isolation", () => {
     const { add, receive, happen, log, runtime, settled } = await openRig();
     const hanging = startReceiver();
     hanging.answer = () => new Promise(() => {});
-    // One workspace has at most 100 endpoints; 48 slots are for attempts that have not taken long.
-    const endpoints = Array.from({ length: 90 }, () => add(hanging.url));
+    // 32 slots are for attempts that have not taken long.
+    const endpoints = Array.from({ length: 60 }, () => add(hanging.url));
     const working = receive();
     happen("message.outbound");
-    await hanging.waitFor(48);
+    await hanging.waitFor(32);
     expect(working.hooks).toEqual([]);
     // No further endpoint finds a slot until those that hang count as slow. The scheduler looks at other processes' work before.
     for (const at of [START + 600, START + 1_000]) {
@@ -393,7 +393,7 @@ describe("isolation", () => {
       runtime.advanceTo(at);
     }
     await until(() => log(working.id)[0]?.state === "delivered");
-    await hanging.waitFor(90);
+    await hanging.waitFor(60);
     // Once they count as slow, they hold up no other.
     runtime.advanceTo(START + 20_000);
     await until(() => endpoints.every(({ id }) => log(id)[0]?.attempts === 1));
@@ -412,11 +412,11 @@ describe("isolation", () => {
     await settled();
     const hanging = startReceiver();
     hanging.answer = () => new Promise(() => {});
-    for (let i = 0; i < 90; i++) add(hanging.url);
+    for (let i = 0; i < 60; i++) add(hanging.url);
     happen("message.outbound");
-    await hanging.waitFor(48);
+    await hanging.waitFor(32);
     await until(() => log(working.id).every(({ state }) => state === "delivered"));
-    expect(hanging.hooks).toHaveLength(48);
+    expect(hanging.hooks).toHaveLength(32);
     hanging.stop();
     await settled();
   });

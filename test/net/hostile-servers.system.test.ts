@@ -138,7 +138,7 @@ const slow: Record<string, (socket: Socket) => void> = {
   },
 };
 
-const CALLER = { userId: "usr_1" } as Caller;
+const CALLER = { workspaceId: "wsp_1", userId: "usr_1" } as Caller;
 const LOOPBACK = ["127.0.0.1/32"];
 const s3 = { bucket: "b", prefix: "p/", region: "r", accessKeyId: "a", secretAccessKey: "s" };
 
@@ -164,7 +164,7 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
   "an OAuth document": (runtime) =>
     createClients({ store: {} as never, options: { get: () => LOOPBACK } as never, runtime }).find(
       `https://${HOST}:${ports.tls}/client.json`,
-      "usr_1",
+      CALLER,
     ),
   "an MTA-STS policy": (runtime) =>
     fetchStsPolicy(openHttpClient({ runtime, allow: () => LOOPBACK }), HOST.replace("mta-sts.", ""), ports.tls),

@@ -4,8 +4,10 @@
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { MOST_REQUESTS } from "../../src/base/descriptors.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 /** Writes the response to a request of the connection. */
 let respond: (socket: Socket) => void = () => {};
@@ -153,4 +155,31 @@ describe("has a bound:", () => {
     runtime.advanceTo(runtime.now() + 61_000);
     await expect(asked).rejects.toThrow("no complete answer within 60 seconds");
   });
+});
+
+test("works beyond the limit wait for their turn, which takes nothing of their time; a stop ends them", async () => {
+  const held: Socket[] = [];
+  respond = (socket) => void held.push(socket);
+  const limited = openHttpClient({ runtime, allow: () => allowed, mostAtOnce: 2 });
+  const statuses: Promise<number | string>[] = Array.from({ length: 6 }, () =>
+    limited
+      .within(1_000, async (signal) => (await limited.send({ method: "GET", url, headers: {} }, signal)).status)
+      .catch((error: Error) => error.message),
+  );
+  await until(() => held.length === 2);
+  for (const socket of held) socket.write(OK + LENGTH);
+  expect(await Promise.all(statuses.slice(0, 2))).toEqual([200, 200]);
+  await until(() => held.length === 4);
+  runtime.advanceTo(runtime.now() + 1_000);
+  expect(new Set(await Promise.all(statuses.slice(2, 4)))).toEqual(new Set(["no complete answer within 1 seconds"]));
+  await until(() => held.length === 6);
+  const late = limited.within(1_000, async () => "begun").catch((error: Error) => error.message);
+  limited.close();
+  expect(new Set(await Promise.all([...statuses.slice(4), late]))).toEqual(new Set(["this server is stopping"]));
+});
+
+test("what strangers can hold up leaves requests to S3, authorities and Meilisearch", () => {
+  const sum = Object.values(MOST_REQUESTS).reduce((all, one) => all + one, 0);
+  // Bun's fetch makes 256 in a process.
+  expect(sum).toBeLessThanOrEqual(256 - 32);
 });

@@ -1,12 +1,18 @@
 /** Programs that name themselves by the URL of a document (rules: OAuth clients). */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import type { DnsClient } from "../../src/base/runtime.ts";
+import { createClients } from "../../src/oauth/clients.ts";
 import { confirm } from "../harness/browser-session.ts";
 import { makeChain } from "../harness/certificate-chain.ts";
 import { zone } from "../harness/dns-server.ts";
 import { type OAuthWorld, startOAuth } from "../harness/oauth.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 const CALLBACK = "https://client.example/callback";
 let world: OAuthWorld;
+let dns: DnsClient;
+let authority: string;
 let server: Bun.Server<undefined>;
 let asked: string[] = [];
 /** The response to each request. */
@@ -24,17 +30,18 @@ const document = (changes: object = {}) => ({
 });
 
 beforeAll(async () => {
-  const { pair, authority } = await makeChain("client.example");
+  const chain = await makeChain("client.example");
+  authority = chain.authority;
   server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
-    tls: pair,
+    tls: chain.pair,
     fetch(request) {
       asked.push(new URL(request.url).pathname);
       return respond(request);
     },
   });
-  const dns = zone({ "client.example": { a: ["127.0.0.1"] }, "inner.example": { a: ["10.0.0.1"] } });
+  dns = zone({ "client.example": { a: ["127.0.0.1"] }, "inner.example": { a: ["10.0.0.1"] } });
   world = await startOAuth({ dns, authorities: [authority] });
   id = `https://client.example:${server.port}/oauth/client.json`;
   world.set("webhooks.allowNetworks", "127.0.0.0/8");
@@ -91,6 +98,19 @@ describe("cannot be used", () => {
     ["with a script to redirect to", () => json(document({ redirect_uris: [CALLBACK, "javascript:alert(1)"] }))],
     ["with a secret", () => json(document({ client_secret: "x" }))],
     ["when it wants a secret", () => json(document({ token_endpoint_auth_method: "client_secret_post" }))],
+    ["with fields that are no text", () => json(document({ token_endpoint_auth_method: { toString: 1 } }))],
+    ["with a name in lists", () => json(document({ client_name: [["Client"]] }))],
+    ["with a name of fillers", () => json(document({ client_name: "\u3164\u115f\u2800" }))],
+    ["when it is a list", () => json([document()])],
+    ["when it is nested", () => new Response("[".repeat(16_000), { headers: { "content-type": "application/json" } })],
+    [
+      "when it is not in UTF-8",
+      () => new Response(Buffer.from('{"a":"\xff"}', "latin1"), { headers: { "content-type": "application/json" } }),
+    ],
+    [
+      "when its server breaks off",
+      () => new Response("{}", { headers: { "content-type": "application/json", "content-length": "9" } }),
+    ],
   ];
   test.each(cases)("%s", async (_, answer) => {
     respond = answer;
@@ -98,6 +118,11 @@ describe("cannot be used", () => {
     expect(status).toBe(422);
     expect(body.error).toContain("client.example");
     expect(asked).toHaveLength(1);
+  });
+
+  test("when its server does not answer: the reason names no address", async () => {
+    const { body } = await open("https://client.example:2/client.json");
+    expect(body.error).toBe("The document of the program at client.example:2 cannot be used: connection refused");
   });
 
   test("when it does not come within five seconds", async () => {
@@ -150,6 +175,21 @@ describe("nothing is fetched", () => {
     expect(asked).toEqual([]);
     world.set("webhooks.allowNetworks", "127.0.0.0/8");
     expect((await open()).status).toBe(200);
+  });
+
+  test("more than a few at once for a workspace, and another has its turn", async () => {
+    respond = ({ url }) => (url === id ? json(document()) : new Promise(() => {}));
+    const options = { get: () => ["127.0.0.0/8"] };
+    const runtime = fakeRuntime({ dns, authorities: [authority] });
+    const clients = createClients({ store: {} as never, options: options as never, runtime });
+    const slow = Array.from({ length: 20 }, (_, n) =>
+      clients.find(`${id}${n}`, { workspaceId: "wsp_a", userId: `usr_${n}` }).catch((error) => error.message),
+    );
+    await until(() => asked.length >= 4);
+    expect(await clients.find(id, { workspaceId: "wsp_b", userId: "usr_b" })).toMatchObject({ name: "Client" });
+    expect(asked.length).toBeLessThanOrEqual(8);
+    clients.close();
+    expect(new Set(await Promise.all(slow)).size).toBe(1);
   });
 
   test("more than one at a time for a person, with few waiting", async () => {

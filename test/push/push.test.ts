@@ -237,7 +237,9 @@ describe("a push service", () => {
     const workspaceId = booted.owner.workspaceId;
     const names = Array.from({ length: 6 }, (_, n) => `box-${n}@example.test`);
     const boxes = store.transact((tx) =>
-      names.map((address) => people.addMailbox(tx, { workspaceId, address, name: "Box", ownerId: booted.owner.userId })),
+      names.map((address) =>
+        people.addMailbox(tx, { workspaceId, address, name: "Box", ownerId: booted.owner.userId }),
+      ),
     );
     await subscribe(alice, { mailboxes: boxes, details: true });
     for (const address of names) await deliver("\u{6f22}".repeat(190), address);
