@@ -14,7 +14,7 @@ import { emit } from "../events/outbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress } from "../message/address.ts";
-import type { DeliveryReport, FeedbackReport } from "../message/report.ts";
+import { type DeliveryReport, type FeedbackReport, MOST_REPORTED } from "../message/report.ts";
 import { bccDetector } from "../outbound/bcc.ts";
 import { bounceLater, type LateFailure, namesOf, type OutcomeParts } from "../outbound/outcome.ts";
 import {
@@ -60,9 +60,6 @@ const MOST_CANDIDATES = 20;
 
 /** `not-spam` (RFC 6430) and `auth-failure` (RFC 6591), a signature that does not verify. */
 const NO_COMPLAINTS: ReadonlySet<string> = new Set(["not-spam", "auth-failure"]);
-
-/** Most recipients of a report that are read: more than any message of ours has. */
-const MOST_REPORTED = 5_000;
 
 /** A message that a mail may be about. */
 interface Subject {

@@ -49,6 +49,9 @@ export interface FeedbackReport {
 
 export type Report = DeliveryReport | FeedbackReport;
 
+/** Recipients after which no further part of a report is read: more than any message of ours has. */
+export const MOST_REPORTED = 5_000;
+
 /**
  * The report that a message contains; undefined if it is not a report. `structure`: of the message, if it was read
  * before. Bounded time; never rejects.
@@ -139,7 +142,9 @@ async function readDelivery({ buffer, fields, parts }: Message, isNested = false
   // A person or a program tells what became of a message that was delivered (RFC 8098), in whatever words.
   if (status.length === 0 && parts.some(({ type }) => RECEIPT.test(type))) return undefined;
   const groups: FieldGroup[] = [];
-  for (const part of status) groups.push(...fieldGroupsIn(decodeOctets(contentOf(buffer, part))));
+  for (const part of status) {
+    if (groups.length <= MOST_REPORTED) groups.push(...fieldGroupsIn(decodeOctets(contentOf(buffer, part))));
+  }
   const reported = firstOfEach(groups.flatMap((group) => recipientOf(group) ?? []));
   const recipients =
     reported.length > 0

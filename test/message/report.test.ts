@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import type { ReportedRecipient } from "../../src/message/bounce.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { aggregateReportIn, type DeliveryReport, readReport } from "../../src/message/report.ts";
+import { aggregateReportIn, type DeliveryReport, MOST_REPORTED, readReport } from "../../src/message/report.ts";
 
 const crlf = (text: string) => new Uint8Array(Buffer.from(text.replaceAll("\n", "\r\n")));
 const read = (text: string) => readReport(crlf(text));
@@ -463,6 +463,12 @@ test("readReport bounds addresses, lines and fields", async () => {
   const groups = Array.from({ length: 10_000 }, (_, index) => `Final-Recipient: rfc822; a${index}@remote.example`);
   const long = await delivery(multipart("delivery-status", [`\n${lines}`, status(...groups)]));
   expect(long.recipients.length).toBeLessThanOrEqual(2_000);
+  const parts = Array.from({ length: 10 }, (_, part) =>
+    status(...Array.from({ length: 1_500 }, (_, n) => `Final-Recipient: rfc822; a${part}-${n}@remote.example`)),
+  );
+  const inParts = (await delivery(multipart("delivery-status", ["\nfailed", ...parts]))).recipients.length;
+  expect(inParts).toBeGreaterThan(MOST_REPORTED);
+  expect(inParts).toBeLessThanOrEqual(MOST_REPORTED + 2_000);
   for (const run of ["a", "@", "a@", "<", "550 ", "550:", "5.1.", "(generated from ", "a@b.example ", " ", "\n"]) {
     const report = await read(agent + run.repeat(1_000_000));
     expect(report === undefined || report.recipients.length <= 100).toBe(true);
