@@ -366,9 +366,11 @@ async function* fetchSome(
   const answers = client.fetch([...sizes.keys()], asked, { uid: true });
   const largest = Math.min(mostBytes, Math.max(...sizes.values()));
   const bounds = { count: sizes.size, octets: 2 * largest + MOST_OF_LIST };
+  const come = new Set<number>();
   for await (const message of eachWithin(client, request, bounds, answers)) {
     // Of others it tells as well, such as of changed flags.
-    if (!sizes.has(message.uid)) continue;
+    if (!sizes.has(message.uid) || come.has(message.uid)) continue;
+    if (message.source !== undefined) come.add(message.uid);
     const { uid, source: content = Buffer.alloc(0), internalDate } = message;
     const at = internalDate === undefined ? Number.NaN : new Date(internalDate).getTime();
     yield {

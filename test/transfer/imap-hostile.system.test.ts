@@ -200,3 +200,27 @@ test("a message nobody asked for is not imported", async () => {
   expect(await read(server)).toEqual(["message 1"]);
   expect(asked).toBe(2);
 });
+
+test("a message that comes again, and says something else each time, is imported once", async () => {
+  const texts = ["", "BODY[] {5}\r\nfirst", "BODY[] {6}\r\nsecond", "BODY[] {5}\r\nthird"];
+  const server = await start({
+    messages: MESSAGES.slice(0, 1),
+    answers: {
+      "UID FETCH": ({ tag, line, write }) => {
+        if (line.includes("RFC822.SIZE")) write("* 1 FETCH (UID 1 RFC822.SIZE 5)\r\n");
+        else for (const text of texts) write(`* 1 FETCH (UID 1 FLAGS () ${text})\r\n`);
+        write(`${tag} OK done\r\n`);
+      },
+    },
+  });
+  const found: string[] = [];
+  const account = { host: HOST, port: server.port, user: "ada", password: PASSWORD, implicitTls: true };
+  const request = {
+    ...{ account, mostBytes: 1 * MB, isKnown: () => false },
+    runtime: { ...runtime, authorities: [chain.authority] },
+    log: { debug() {}, info() {}, warn() {}, error() {} } as never,
+  };
+  for await (const message of findInAccount(request)) if ("place" in message) found.push(message.content.toString());
+  // The first says that its flags have changed, and has no text.
+  expect(found).toEqual(["", "first"]);
+});
