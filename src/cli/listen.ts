@@ -4,6 +4,7 @@ import { createForwarder, followEvents, type HeardEvent } from "../admin/listeni
 import { atMost } from "../base/pause.ts";
 import { isoOf } from "../operations/schemas.ts";
 import { command } from "./command.ts";
+import { plain } from "./output.ts";
 import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
 
 const POLL_MS = 250;
@@ -15,10 +16,8 @@ function describe({ createdAt, event, data }: HeardEvent, outcome: Outcome | und
   const { mailbox, emailId, subject, recipient, reason } = JSON.parse(data) as Record<string, string | undefined>;
   const about = subject ?? recipient ?? reason ?? "";
   const answered = outcome && `-> ${outcome.error ?? outcome.status} (${outcome.ms} ms)`;
-  return [isoOf(createdAt), event, mailbox, emailId, about, answered]
-    .filter((part) => part !== undefined && part !== "")
-    .join("  ")
-    .replace(/\p{Cc}/gu, "\ufffd");
+  const parts = [isoOf(createdAt), event, mailbox, emailId, about, answered];
+  return plain(parts.filter((part) => part !== undefined && part !== "").join("  ")).replace(/[\n\t]/g, "\ufffd");
 }
 
 /** What --json prints for an event: the body of a delivery, with what came of it. */

@@ -16,8 +16,11 @@ function cell(value: unknown): string {
   return String(value);
 }
 
-/** A text without characters that a terminal acts on: other servers and senders wrote parts of it. */
-export const plain = (text: string): string => text.replace(/[^\P{Cc}\n\t]/gu, "\ufffd");
+/**
+ * A text without characters that a terminal acts on, or by which it turns around what follows: other servers and senders wrote
+ * parts of it.
+ */
+export const plain = (text: string): string => text.replace(/(?![\n\t])[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
 
 const pad = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - Bun.stringWidth(text)));
 

@@ -11,6 +11,7 @@ import { openStandby, type Standby } from "../replica/standby.ts";
 import { startStandby } from "../standby.ts";
 import { claimFolder } from "../store/claim.ts";
 import { command } from "./command.ts";
+import { plain } from "./output.ts";
 import { heedSignals, runServer } from "./serve.ts";
 import { refuseEnvironment, type Session } from "./session.ts";
 
@@ -188,7 +189,7 @@ export const standbyCommands = [
     staysRoot: true,
     async run(session: Session) {
       const { io, config } = session;
-      const tell = (step: string) => io.writeStderr(`mailroom: ${step}\n`);
+      const tell = (step: string) => io.writeStderr(`mailroom: ${plain(step)}\n`);
       const done = await askPromotion(config.data, tell);
       if (done) return done;
       tell("no standby runs on this data folder: it is promoted without one");

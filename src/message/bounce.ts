@@ -4,6 +4,7 @@
  * 5965) have the same form. report.ts finds these parts in a message.
  */
 import { normalizeAddress, parseAddressList, splitAddress } from "./address.ts";
+import { shownLine } from "./characters.ts";
 
 type ReportedAction = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
 
@@ -101,10 +102,7 @@ const MAX_DIAGNOSTIC = 500;
 
 /** A reply on one line, cut to the length that is stored; undefined for an empty one. */
 function diagnosticOf(text: string): string | undefined {
-  const line = text
-    .replace(/[\s\p{Cc}]+/gu, " ")
-    .trim()
-    .slice(0, MAX_DIAGNOSTIC);
+  const line = shownLine(text.replace(/[\s\p{Cc}]+/gu, " ")).slice(0, MAX_DIAGNOSTIC);
   return line === "" ? undefined : line.trimEnd().toWellFormed();
 }
 

@@ -61,7 +61,7 @@ export async function readLease(objects: Pick<S3Objects, "get">): Promise<SeenLe
     [holder, nonce, renewedAt].every((text) => typeof text === "string" && text.length <= LONGEST_TEXT) &&
     typeof url === "string" &&
     url.length <= LONGEST_URL &&
-    /^https?:$/.test(URL.parse(url)?.protocol ?? "");
+    /^https?:\/\/[!-~]+$/.test(url);
   if (!isOne) throw new S3Error(`the object ${KEY} in the replica is no lease`, {});
   return { ...(lease as unknown as Lease), etag: found.etag, released: released === true };
 }

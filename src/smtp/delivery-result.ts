@@ -3,8 +3,10 @@
  * whether a refusal concerns the address itself. Pure.
  *
  * Invariant: the reply code decides whether a recipient is accepted, deferred or refused; the enhanced status code only
- * gives the reason. Only a refusal can be hard.
+ * gives the reason. Only a refusal can be hard. A reply has no characters that its reader does not see.
  */
+
+import { shownLine } from "../message/characters.ts";
 
 export interface DeliveryResult {
   kind: "accepted" | "deferred" | "refused";
@@ -111,9 +113,6 @@ function statusIn(lines: readonly string[]): string | undefined {
 }
 
 function oneLine(text: string): string {
-  const line = text
-    .replace(/[\s\p{Cc}]+/gu, " ")
-    .trim()
-    .toWellFormed();
+  const line = shownLine(text.replace(/[\s\p{Cc}]+/gu, " "));
   return line.length <= LONGEST_REPLY ? line : `${line.slice(0, LONGEST_REPLY - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }

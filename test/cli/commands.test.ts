@@ -407,7 +407,7 @@ test("what a terminal would act on is not printed, in answers and refusals", asy
   expect(stderr).not.toContain("\u001b");
   await say(...SETUP);
   const folder = temporaryFolder();
-  writeFileSync(join(folder, "re\u001b[31md.eml.gz"), Buffer.from([0x1f, 0x8b]));
+  writeFileSync(join(folder, "re\u001b[31md\u202e.eml.gz"), Buffer.from([0x1f, 0x8b]));
   const { stdout } = await say("import", "--mailbox", "ada@acme.test", folder);
-  expect(stdout).toContain("re\ufffd[31md.eml.gz");
+  expect(stdout).toContain("re\ufffd[31md\ufffd.eml.gz");
 });

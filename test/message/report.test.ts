@@ -74,6 +74,10 @@ describe("a delivery status notification (RFC 3464)", () => {
     ["Final-Recipient: rfc822; bob@remote.example", { action: "failed" }],
     ["Original-Recipient: rfc822; bob@remote.example\nFinal-Recipient: x-local; /var/mail/bob", { action: "failed" }],
     ["Final-Recipient: rfc822; bob@remote.example\nStatus: 5.1.1 (bad mailbox)", { action: "failed", status: "5.1.1" }],
+    [
+      "Final-Recipient: rfc822; bob@remote.example\nDiagnostic-Code: smtp; 550 \u202eon\u200b\u{e0061} no",
+      { action: "failed", code: 550, diagnostic: "550 on no" },
+    ],
     // The refusing server is more precise than the reporting one, unless the two contradict each other.
     [
       "Final-Recipient: rfc822; bob@remote.example\nStatus: 5.0.0\nDiagnostic-Code: smtp; 550-5.7.1 no",

@@ -323,7 +323,9 @@ describeS3("the lease", (program) => {
     const wrong = [
       ...[{ epoch: "1" }, { epoch: -1 }, { epoch: 1.5 }, { epoch: Number.MAX_SAFE_INTEGER }],
       ...[{ holder: 1 }, { nonce: "b".repeat(101) }, { renewedAt: undefined }],
-      ...["", "javascript:alert(1)", `https://one.example/${"x".repeat(2_048)}`].map((url) => ({ url })),
+      ...["", "javascript:alert(1)", "https://one.example/\u001b[2J", `https://one.example/${"x".repeat(2_048)}`].map(
+        (url) => ({ url }),
+      ),
     ].map((change) => JSON.stringify({ ...right, ...change }));
     for (const text of ["", "null", "[]", "{", ...wrong]) {
       await s3.direct.write("team/lease", text);

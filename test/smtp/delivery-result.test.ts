@@ -191,12 +191,20 @@ describe("any reply of a remote", () => {
     ),
   });
 
+  test("has no characters that turn the text around, or that only a program reads", () => {
+    const text =
+      "550 5.1.1 No \u202eecalp\u202c here\u200b\u{e0064}\u{e0065}, \u05e9\u05dc\u05d5\u05dd \u{1f468}\u200d\u{1f469}";
+    expect(deliveryResultOf({ command: "rcpt", code: 550, text }).reply).toBe(
+      "550 5.1.1 No ecalp here, \u05e9\u05dc\u05d5\u05dd \u{1f468}\u200d\u{1f469}",
+    );
+  });
+
   test("becomes one line of at most 500 characters, and only a refusal is hard", () => {
     fc.assert(
       fc.property(answers, (answer) => {
         const { kind, reply, hard, status } = deliveryResultOf(answer);
         expect(reply.length).toBeLessThanOrEqual(500);
-        expect(reply).not.toMatch(/[\p{Cc}\u2028\u2029]/u);
+        expect(reply).not.toMatch(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u);
         expect(reply.isWellFormed()).toBe(true);
         if (hard) expect(kind).toBe("refused");
         if (answer.code !== undefined && answer.command !== "auth") {
