@@ -140,6 +140,23 @@ export function widerField(
   return (Object.keys(within) as (keyof Policy)[]).find((field) => !within[field]());
 }
 
+/**
+ * A policy that is as narrow as `bounds`, too: a list keeps the entries that they allow; another field that allows more becomes
+ * theirs.
+ */
+export function narrowedTo(policy: Policy, bounds: Policy, mailboxIdOf: (mailbox: string) => string): Policy {
+  const wider = (of: Policy) => widerField(of, bounds, mailboxIdOf);
+  let narrowed = policy;
+  for (let field = wider(narrowed); field !== undefined; field = wider(narrowed)) {
+    const [name, own] = [field, narrowed[field]];
+    const left = Array.isArray(own)
+      ? own.filter((entry) => wider({ ...bounds, [name]: [entry] }) === undefined)
+      : bounds[name];
+    narrowed = { ...narrowed, [name]: left };
+  }
+  return narrowed;
+}
+
 const timeOf = ({ expiresAt }: Policy): number | undefined =>
   expiresAt === undefined ? undefined : Date.parse(expiresAt);
 

@@ -16,7 +16,7 @@ import {
   setKey,
 } from "../access/credentials.ts";
 import { addNotice } from "../access/notices.ts";
-import { leavesMailbox, PolicyRefusal, readPolicy, widerField } from "../access/policy.ts";
+import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { describeRefusal, newSecret } from "../events/delivery.ts";
@@ -28,6 +28,7 @@ import {
   rotateSecret,
   setDisabled,
   setEnabled,
+  setMailboxes,
   setRemoved,
   setTarget,
 } from "../events/endpoints.ts";
@@ -143,6 +144,32 @@ export function createDevelopers({
   const isWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Policy): boolean =>
     wider(db, workspaceId, policy, bounds) === undefined;
 
+  /** The keys that a key made, and so on, as far as they work, and the webhooks that it or any of these made. */
+  function familyOf(db: Db, id: string, workspaceId?: string) {
+    const keys = keysMadeBy(db, id, runtime.now());
+    const makers = new Set([id, ...keys.map((key) => key.id)]);
+    const endpoints = listEndpoints(db, workspaceId).filter(({ madeBy }) => madeBy !== null && makers.has(madeBy));
+    return { keys: keys.filter(({ works }) => works), endpoints };
+  }
+
+  /** Limits what a key made as the key is limited by now. */
+  function limitMade(tx: Tx, id: string, workspaceId: string, bounds: Policy): void {
+    const { keys, endpoints } = familyOf(tx, id, workspaceId);
+    const policies = new Map(listOf(tx, workspaceId).map((key) => [key.id, key.policy]));
+    for (const key of keys) {
+      const policy = policies.get(key.id) ?? {};
+      const narrowed = narrowedTo(policy, bounds, (named) => mailboxIdOf(tx, { workspaceId }, named));
+      if (narrowed !== policy) setKey(tx, key.id, { policy: narrowed });
+    }
+    const left = addressesOf(tx, workspaceId, bounds);
+    for (const endpoint of endpoints) {
+      // Who reads no codes has no webhooks.
+      if (bounds.codes === false) setDisabled(tx, endpoint, runtime.now(), false);
+      if (left) setMailboxes(tx, endpoint, endpoint.mailboxes?.filter((one) => left.includes(one)) ?? left);
+    }
+    if (endpoints.length > 0) deliverSoon();
+  }
+
   return {
     /**
      * Creates a key. Only this result shows it. `byAdmin`: an admin makes it for somebody else, who is told by mail.
@@ -193,8 +220,8 @@ export function createDevelopers({
       throw new PolicyRefusal("forbidden", `policy.${field} would allow more than the policy of the key that asks`);
     },
     /**
-     * Changes a key that is not revoked: `policy` as readPolicy gives it. @throws AppError not_found, bad_request for the
-     * name
+     * Changes a key that is not revoked: `policy` as readPolicy gives it; what the key made is limited as well.
+     * @throws AppError not_found, bad_request for the name
      */
     changeKey(
       tx: Tx,
@@ -209,6 +236,7 @@ export function createDevelopers({
         ...(policy && { policy }),
         ...(paused !== undefined && { pausedAt: paused ? (pausedAt ?? runtime.now()) : null }),
       });
+      if (policy) limitMade(tx, id, workspaceId, policy);
     },
     /** Since when all keys of the workspace are paused, epoch ms. */
     allPausedSince: (db: Db, workspaceId: string): number | null => allPausedSince(db, workspaceId),
@@ -225,13 +253,11 @@ export function createDevelopers({
     },
     /** Keys and webhooks that a key made, or a key that it made, as far as a key with that policy may know them. */
     madeByKey(db: Db, id: string, workspaceId?: string, policy?: Policy): MadeByKey[] {
-      const keys = keysMadeBy(db, id, runtime.now());
-      const makers = new Set([id, ...keys.map((key) => key.id)]);
-      const isOurs = (endpoint: Endpoint) => endpoint.state === "active" && makers.has(endpoint.madeBy ?? "");
-      const endpoints = listEndpoints(db, workspaceId).filter((each) => isOurs(each) && isLeft(policy, each));
+      const { keys, endpoints } = familyOf(db, id, workspaceId);
+      const known = endpoints.filter((endpoint) => endpoint.state === "active" && isLeft(policy, endpoint));
       return [
-        ...keys.flatMap(({ id, name, works }) => (works ? { kind: "key" as const, id, name } : [])),
-        ...endpoints.map(({ id, url }) => ({ kind: "webhook" as const, id, name: url })),
+        ...keys.map(({ id, name }) => ({ kind: "key" as const, id, name })),
+        ...known.map(({ id, url }) => ({ kind: "webhook" as const, id, name: url })),
       ];
     },
 

@@ -125,6 +125,14 @@ export function setTarget(
     .run();
 }
 
+/** Sets which mailboxes an endpoint is told of, by their addresses. */
+export function setMailboxes(tx: Tx, { seq }: Endpoint, addresses: readonly string[]): void {
+  tx.update(webhookEndpoints)
+    .set({ mailboxes: [...addresses] })
+    .where(eq(webhookEndpoints.seq, seq))
+    .run();
+}
+
 /** Removes an endpoint: its secrets at once, its deliveries by the sweep. */
 export function setRemoved(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints)

@@ -1,5 +1,6 @@
 /** API keys over the administration API. */
 import { describe, expect, test } from "bun:test";
+import { listEndpoints } from "../../src/events/endpoints.ts";
 import { accessNotices, apiKeys, idempotencyKeys, type Scope } from "../../src/store/schema.ts";
 import { startAdmin } from "../harness/admin-world.ts";
 
@@ -177,6 +178,48 @@ test("revoking a key names no webhook that the one who asks may not know", async
   const policy = { mailboxes: ["olga@example.test"] };
   const narrow = (await call("POST", "/keys", { name: "Narrow", scopes: ["admin"], policy })).body as unknown as Made;
   expect((await as(narrow.key, "DELETE", `/keys/${maker.id}`)).body).toEqual({ ok: true });
+});
+
+test("what a key made is limited as it is, also later", async () => {
+  const { as, call, store } = await startAdmin();
+  const create = async (by: string, name: string, policy: object = {}) =>
+    (await as(by, "POST", "/keys", { name, scopes: ["read", "admin"], policy })).body as unknown as Made;
+  const add = async (by: string) => {
+    const asked = { url: "https://remote.example/", events: ["message.inbound"] };
+    return (await as(by, "POST", "/webhooks", asked)).body.id as string;
+  };
+  const policyOf = async ({ id }: Made) => (await call("GET", `/keys/${id}`)).body.policy;
+  const root = (await call("POST", "/keys", { name: "Root", scopes: ["read", "admin"] })).body as unknown as Made;
+  const wide = await create(root.key, "Wide");
+  const grandchild = await create(wide.key, "Grandchild", { send: "hold", expiresAt: "2029-01-01T00:00:00.000Z" });
+  const own = { recipients: ["@a.example", "x@b.example"], changesPerHour: 5, mailboxes: ["max@example.test"] };
+  const other = await create(root.key, "Other", own);
+  const [hook, boxed, off] = [await add(wide.key), await add(other.key), await add(root.key)];
+  const stranger = await add((await call("POST", "/keys", { name: "x", scopes: ["admin"] })).body.key as string);
+  await call("PATCH", `/webhooks/${off}`, { enabled: false });
+
+  const policy = {
+    ...{ mailboxes: ["olga@example.test"], recipients: ["y@a.example", "@b.example"], otherwise: "hold" },
+    ...{ recipientsPerDay: 10, changesPerHour: 100, expiresAt: "2030-01-01T00:00:00.000Z", networks: ["127.0.0.0/8"] },
+  };
+  expect((await call("PATCH", `/keys/${root.id}`, { policy })).status).toBe(200);
+  // It refuses what is outside, which is narrower than to hold it.
+  const { otherwise: _, ...limits } = policy;
+  expect(await policyOf(wide)).toEqual(limits);
+  expect(await policyOf(grandchild)).toEqual({ ...limits, send: "hold", expiresAt: "2029-01-01T00:00:00.000Z" });
+  const rest = { recipientsPerDay: 10, expiresAt: limits.expiresAt, networks: limits.networks };
+  expect(await policyOf(other)).toEqual({ mailboxes: [], recipients: ["x@b.example"], changesPerHour: 5, ...rest });
+  const endpoints = () => new Map(listEndpoints(store.db, "wsp_1").map((one) => [one.id, one]));
+  const told = (ids: string[]) => ids.map((id) => endpoints().get(id)?.mailboxes);
+  expect(told([hook, boxed, off, stranger])).toEqual([["olga@example.test"], [], ["olga@example.test"], null]);
+
+  // A wider policy gives back nothing.
+  await call("PATCH", `/keys/${root.id}`, { policy: {} });
+  expect(await policyOf(wide)).toEqual(limits);
+  await call("PATCH", `/keys/${root.id}`, { policy: { codes: false } });
+  expect(await policyOf(wide)).toEqual({ ...limits, codes: false });
+  const states = [hook, boxed, off, stranger].map((id) => endpoints().get(id)?.state);
+  expect(states).toEqual(["disabled", "disabled", "disabled", "active"]);
 });
 
 test("PATCH takes name, policy and paused, and refuses others", async () => {
