@@ -9,12 +9,14 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Client, Order } from "acme-client";
 import type { Runtime } from "../base/runtime.ts";
-import { readText, SHORT_ANSWER } from "../net/answer.ts";
+import { readText, SHORT_ANSWER, sentenceIn } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 
-/** Characters of what an authority says about a refusal that people are told. */
-const LONGEST_DETAIL = 1_000;
+/** Characters of what an authority says about one name of several. */
+const LONGEST_REASON = 300;
+/** Names in a refusal that are read. */
+const MOST_REFUSED = 100;
 
 /** An authority's refusal (RFC 8555 §6.7). */
 export class AuthorityRefusal extends Error {
@@ -27,12 +29,16 @@ export class AuthorityRefusal extends Error {
   /** The time of the next permitted request, epoch ms; undefined when the authority gives none. */
   readonly retryAt: number | undefined;
 
-  constructor(status: number, problem: Problem, retryAt: number | undefined) {
-    const { type = "", detail = `HTTP status ${status}`, subproblems = [], identifier } = problem;
-    super(`${detail}`.slice(0, LONGEST_DETAIL).replace(/\s+/g, " "));
+  /** `problem`: the document of RFC 7807 that it sent, if it is one. */
+  constructor(status: number, problem: unknown, retryAt: number | undefined) {
+    const { type, detail, subproblems, identifier } = fieldsOf(problem);
+    super(sentenceIn(detail) || `HTTP status ${status}`);
     this.status = status;
-    this.type = type.split(":").at(-1) ?? "";
-    this.names = [identifier, ...subproblems.map((one) => one.identifier)].flatMap((one) => one?.value ?? []);
+    this.type = sentenceIn(type).split(":").at(-1) ?? "";
+    const parts = Array.isArray(subproblems) ? subproblems.slice(0, MOST_REFUSED) : [];
+    this.names = [identifier, ...parts.map((one) => fieldsOf(one).identifier)].flatMap(
+      (one) => sentenceIn(fieldsOf(one).value) || [],
+    );
     this.retryAt = retryAt;
   }
 }
@@ -54,16 +60,9 @@ export class ChallengeFailure extends Error {
   readonly hosts: readonly string[];
 
   constructor(failures: readonly Failure[]) {
-    super(failures.map(({ host, reason }) => `${host}: ${reason}`).join("; "));
+    super(failures.map(({ host, reason }) => `${host}: ${sentenceIn(reason, LONGEST_REASON)}`).join("; "));
     this.hosts = failures.map(({ host }) => host);
   }
-}
-
-interface Problem {
-  type?: string;
-  detail?: string;
-  identifier?: { value: string };
-  subproblems?: readonly { identifier?: { value: string } }[];
 }
 
 /** Facts that continue an order after a crash. */
@@ -136,6 +135,9 @@ export interface RenewalWindow {
   askAt: number;
 }
 
+const NOT_ORDERED = "the authority asks for proofs of names that were not ordered";
+/** RFC 8555 §8.3: base64url. */
+const TOKEN = /^[\w-]{1,200}$/;
 const RESPONSE_MS = 30_000;
 const POLL = { backoffAttempts: 12, backoffMin: 250, backoffMax: 15_000 };
 const ASK_AGAIN_MS = 6 * 60 * 60_000;
@@ -188,11 +190,10 @@ export function openAuthority({
       throw new AuthorityAway(error.message, { cause: error });
     });
     if (response.status >= 400) {
-      const problem = problemIn(response.text);
+      const retryAt = retryTime(response.headers, runtime.now());
+      const refusal = new AuthorityRefusal(response.status, problemIn(response.text), retryAt);
       // The package asks for another nonce and tries again (RFC 8555 §6.5).
-      if (!problem.type?.endsWith(":badNonce")) {
-        throw new AuthorityRefusal(response.status, problem, retryTime(response.headers, runtime.now()));
-      }
+      if (refusal.type !== "badNonce") throw refusal;
     }
     return response;
   };
@@ -236,7 +237,7 @@ export function openAuthority({
       current = await client.getOrder(current);
     }
     if (current.status === "pending" || current.status === "ready") {
-      const [, csr] = await acme.crypto.createCsr({ altNames: current.identifiers.map(({ value }) => value) }, key);
+      const [, csr] = await acme.crypto.createCsr({ altNames: [...names] }, key);
       current = { ...(await client.finalizeOrder(current, csr)), url: current.url };
     }
     return { cert: await client.getCertificate(current), key };
@@ -248,9 +249,10 @@ export function openAuthority({
    */
   async function prove(client: Client, order: Order, { names, challenge: type, show }: OrderRequest): Promise<void> {
     const failures: Failure[] = [];
+    if (order.authorizations.length > names.length) throw new Error(NOT_ORDERED);
     const pending = (await client.getAuthorizations(order)).filter(({ status }) => status !== "valid");
     if (!areOf([...order.identifiers, ...pending.map(({ identifier }) => identifier)], names)) {
-      throw new Error("the authority asks for proofs of names that were not ordered");
+      throw new Error(NOT_ORDERED);
     }
     const shown = await Promise.all(
       pending.map(async ({ identifier, challenges }) => {
@@ -258,6 +260,7 @@ export function openAuthority({
         try {
           const challenge = challenges.find((one) => one.type === type);
           if (!challenge) throw new Error(`the authority offers no ${type.toUpperCase()} challenge`);
+          if (!TOKEN.test(challenge.token)) throw new Error("the authority gave a token that is none");
           await show({ host, token: challenge.token, value: await client.getChallengeKeyAuthorization(challenge) });
           return { host, challenge };
         } catch (error) {
@@ -305,14 +308,17 @@ function ignoreRefusal(error: unknown): undefined {
   if (!(error instanceof AuthorityRefusal)) throw error;
 }
 
-function problemIn(text: string): Problem {
+function problemIn(text: string): unknown {
   try {
-    const problem: unknown = JSON.parse(text);
-    return typeof problem === "object" && problem !== null ? problem : {};
+    return JSON.parse(text);
   } catch {
-    return {};
+    return undefined;
   }
 }
+
+/** The fields of an object; none of another value. */
+const fieldsOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 
 /** Returns when Retry-After ends (RFC 9110 §10.2.3), epoch ms. */
 function retryTime(headers: Headers, now: number): number | undefined {

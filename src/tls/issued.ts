@@ -13,6 +13,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { sentenceIn } from "../net/answer.ts";
 import {
   type Account,
   AuthorityRefusal,
@@ -22,13 +23,25 @@ import {
   type openAuthority,
   type RenewalWindow,
 } from "./authority.ts";
-import { type KeyPair, loadPair, problemOf, readPrivately, renewalIdOf, savePair, savePrivately } from "./pair.ts";
+import {
+  faultOfChain,
+  type KeyPair,
+  loadPair,
+  namesOf,
+  problemOf,
+  readPrivately,
+  renewalIdOf,
+  savePair,
+  savePrivately,
+} from "./pair.ts";
 import { afterFailure, asOfNow, isPatient, renewalTime } from "./schedule.ts";
 import type { Trouble } from "./source.ts";
 
 const HOUR_MS = 60 * 60_000;
 /** Wait before the renewal window is asked for again, unless the authority says when. */
 const ASK_AGAIN_MS = 6 * HOUR_MS;
+/** A window of the authority has a certificate renewed this long after it came, at the earliest. */
+const SOONEST_MS = 6 * HOUR_MS;
 /** How long a failed name, other than the required one, is left out of orders. */
 const LEFT_OUT_MS = 24 * HOUR_MS;
 export const STOPPING = "this server is stopping";
@@ -39,6 +52,8 @@ interface State {
   directory?: string | undefined;
   /** When the last order ended, epoch ms. */
   orderedAt?: number | undefined;
+  /** When the certificate came, epoch ms. */
+  obtainedAt?: number | undefined;
   trouble?: Trouble | undefined;
 }
 
@@ -149,15 +164,29 @@ export function createIssued({
       show: challenge.show,
     });
     const obtained = { cert: signed.cert.trim(), key: signed.key.trim() };
-    const problem = problemOf(obtained);
-    if (problem !== undefined) throw new Error(`the authority gave a certificate that is none: ${problem}`);
+    requireUsable(obtained, names);
     await savePair(fileOf("certificate.pem"), obtained);
     return obtained;
   }
 
+  /** @throws Error for a pair that cannot take the place of the one in use */
+  function requireUsable(pair: KeyPair, names: readonly string[]): void {
+    const problem = problemOf(pair) ?? faultOfChain(pair.cert);
+    if (problem !== undefined) throw new Error(`the authority gave a certificate that is none: ${problem}`);
+    const certificate = new X509Certificate(pair.cert);
+    const its = new Set(namesOf(certificate));
+    const missing = names.find((name) => !its.has(name));
+    if (missing !== undefined) throw new Error(`the authority gave a certificate that is not for ${missing}`);
+    const until = certificate.validToDate;
+    // One that lasts longer has ended on this machine's clock alone.
+    if (held && until.getTime() <= runtime.now() && until < held.certificate.validToDate) {
+      throw new Error("the authority gave a certificate that has ended: is this machine's clock right?");
+    }
+  }
+
   async function fail(error: unknown, names: readonly string[]): Promise<void> {
     const now = runtime.now();
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = sentenceIn((error as Error).message);
     const [byte = 0] = runtime.randomBytes(1);
     const askedFor = error instanceof AuthorityRefusal ? error.retryAt : undefined;
     const trouble = afterFailure(state.trouble, { now, reason, chance: byte / 255, askedFor });
@@ -184,7 +213,9 @@ export function createIssued({
   /** When the certificate is due for renewal, epoch ms: 0 when there is none for these names, never without names. */
   function dueAt(names: readonly string[]): number {
     if (names.length === 0) return Number.POSITIVE_INFINITY;
-    return held && isOfDirectory() && names.every(covers) ? renewalTime(held.certificate, suggested) : 0;
+    return held && isOfDirectory() && names.every(covers)
+      ? renewalTime(held.certificate, suggested, (state.obtainedAt ?? 0) + SOONEST_MS)
+      : 0;
   }
 
   return {
@@ -233,7 +264,7 @@ export function createIssued({
         suggested = id === undefined ? undefined : await Promise.race([authority.renewalWindow(id), stopped]);
         askWindowAt = suggested?.askAt ?? askWindowAt;
       } catch (error) {
-        log.debug("the authority gives no renewal window", { reason: (error as Error).message });
+        log.debug("the authority gives no renewal window", { reason: sentenceIn((error as Error).message) });
       }
     },
     /** Orders a certificate for the names. Resolves with it, or with undefined after a failure, which it notes. */
@@ -243,7 +274,7 @@ export function createIssued({
         hold(pair);
         const now = runtime.now();
         const last = state.trouble;
-        state = { directory, orderedAt: now };
+        state = { directory, orderedAt: now, obtainedAt: now };
         // Without this, a clock that is wrong by years would cause one renewal after another.
         if (dueAt(names) <= now) state.trouble = afterFailure(last, { now, reason: CLOCK, chance: 0 });
         await saveState();
@@ -267,15 +298,13 @@ export function createIssued({
   };
 }
 
-/** The DNS names of a certificate. */
-const namesOf = ({ subjectAltName = "" }: X509Certificate): string[] =>
-  subjectAltName.split(", ").flatMap((name) => (name.startsWith("DNS:") ? name.slice(4).toLowerCase() : []));
-
 /** The names of an order that made it fail, as far as the authority says. */
 function blamed(error: unknown, names: readonly string[]): readonly string[] {
   if (error instanceof ChallengeFailure) return error.hosts;
   if (!(error instanceof AuthorityRefusal)) return [];
-  if (error.names.length > 0 || error.type !== "rejectedIdentifier") return error.names;
+  if (error.names.length > 0 || error.type !== "rejectedIdentifier") {
+    return names.filter((name) => error.names.includes(name));
+  }
   // Boulder and Pebble name the one that they refuse in the text alone; others name none.
   const words = new Set(error.message.toLowerCase().split(/[^a-z0-9.-]/));
   const named = names.filter((name) => words.has(name) || words.has(`${name}.`));

@@ -30,6 +30,34 @@ export function problemOf({ cert, key }: KeyPair): string | undefined {
   return "the key does not belong to the certificate";
 }
 
+const BEGIN = "-----BEGIN CERTIFICATE-----";
+const END = "-----END CERTIFICATE-----";
+/** Certificates in a chain; usual ones have two to four. */
+const MOST_IN_CHAIN = 10;
+
+/** Describes what is wrong with a chain in PEM, which has nothing beside its certificates (RFC 8555 §9.1). */
+export function faultOfChain(text: string): string | undefined {
+  const [before, ...parts] = text.split(BEGIN, MOST_IN_CHAIN + 2);
+  if (parts.length > MOST_IN_CHAIN) return `the chain has more than ${MOST_IN_CHAIN} certificates`;
+  const isWhole = parts.every((part) => {
+    const [body = "", after] = part.split(END, 3);
+    return after?.trim() === "" && isCertificate(`${BEGIN}${body}${END}`);
+  });
+  return before?.trim() === "" && isWhole ? undefined : "the chain is not one of X.509 certificates in PEM";
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+/** The DNS names of a certificate, in lower case. */
+export const namesOf = ({ subjectAltName = "" }: X509Certificate): string[] =>
+  subjectAltName.split(", ").flatMap((name) => (name.startsWith("DNS:") ? name.slice(4).toLowerCase() : []));
+
 /** `hostname`: a host name, or an IP address, which may be a literal as in SMTP (RFC 5321 §4.1.3). */
 const withoutBrackets = (hostname: string): string => hostname.replace(/^\[(?:IPv6:)?|\]$/gi, "");
 

@@ -19,15 +19,23 @@ const LONGEST_WAIT_MS = 7 * 24 * HOUR_MS;
 
 /**
  * Returns when to renew the certificate: a moment in the window that the authority suggests, or else after two thirds
- * of its life. Its fingerprint chooses the exact moment, which so stays the same, and differs between certificates.
+ * of its life. `soonest`: when a window counts at the earliest, so that one in the past does not have orders follow each
+ * other without end. Its fingerprint chooses the exact moment, which so stays the same, and differs between certificates.
  */
-export function renewalTime(certificate: X509Certificate, suggested: RenewalWindow | undefined): number {
+export function renewalTime(
+  certificate: X509Certificate,
+  suggested: RenewalWindow | undefined,
+  soonest: number,
+): number {
   const { validFromDate, validToDate, fingerprint256 } = certificate;
   const [from, until] = [validFromDate.getTime(), validToDate.getTime()];
   const chance = Number.parseInt(fingerprint256.replaceAll(":", "").slice(0, 8), 16) / 2 ** 32;
   // A later window is ignored: failures in a row could outlast the certificate.
   const latest = from + (until - from) * (LATEST + chance / 20);
-  if (suggested) return Math.min(suggested.start + (suggested.end - suggested.start) * chance, latest);
+  if (suggested) {
+    const wanted = suggested.start + (suggested.end - suggested.start) * chance;
+    return Math.min(Math.max(wanted, soonest), latest);
+  }
   return from + (until - from) * (2 / 3 + chance / 20);
 }
 
