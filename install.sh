@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs Mailroom on a Debian or Ubuntu machine, upgrades it in place when run again, or takes it off.
+# Installs Mailroom on a Debian or Ubuntu machine, upgrades it in place when run again, brings a backup back on a bare
+# machine, or takes it off.
 #
 # Every step checks the machine before it acts, so a run that was cut off is finished by running the script again. A new
 # version counts once its server answers. Until then the script keeps the former version, its unit and a backup of the
@@ -12,6 +13,7 @@ readonly user=mailroom unit=mailroom.service
 readonly data=/var/lib/mailroom backups=/var/backups/mailroom
 readonly config=/etc/mailroom environment=/etc/mailroom/mailroom.env
 readonly lib=/usr/local/lib/mailroom command=/usr/local/bin/mailroom unit_file=/etc/systemd/system/mailroom.service
+readonly loopback=127.0.0.0/8,::1/128
 # State of an unfinished run, for the next one. Only root can read it.
 readonly progress=/var/lib/mailroom-install
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -33,6 +35,13 @@ Search with Meilisearch, run by the server; kept by later upgrades:
 
 A replica of the database by Litestream, run by the server with MAILROOM_REPLICA; kept by later upgrades:
   --litestream FILE      its executable, of version 0.5.18 or a later 0.5
+
+When the machine before is gone; asks for nothing that the backup knows:
+  --restore DIR          bring everything back from this folder of backups; mail that waited to be sent is held
+  --identity FILE        the private key that opens encrypted backups
+  --generation ID        which of the backups in the folder; the newest if left out
+  --trusted              check no rows, and keep settings that name programs: nobody else could change the backup
+                         --hostname, --tls, --acme-challenge, --acme-email and --behind-proxy, below, change what it was
 
 Of a first installation; asked for where a terminal is there:
   --domain DOMAIN        the domain that gets mail
@@ -68,7 +77,8 @@ misuse() {
 readonly meilisearch_release=https://github.com/meilisearch/meilisearch/releases/download/v1.21.0
 
 executable='' archive=${MAILROOM_ARCHIVE:-} sha256=${MAILROOM_SHA256:-}
-domain='' email='' name='' workspace='' hostname='' acme_email='' acme_challenge='' tls=acme
+domain='' email='' name='' workspace='' hostname='' acme_email='' acme_challenge='' tls=''
+restore='' identity='' chosen='' trusted=''
 behind_proxy='' password_stdin='' ask=yes ready_seconds=120 uninstall=''
 meilisearch='' meilisearch_sha256='' with_meilisearch='' litestream=''
 forwarded=()
@@ -78,7 +88,8 @@ read_options() {
     local taken=2
     case $1 in
       --executable | --archive | --sha256 | --domain | --email | --name | --workspace | --hostname | --acme-email | \
-        --acme-challenge | --tls | --ready-seconds | --meilisearch | --meilisearch-sha256 | --litestream)
+        --acme-challenge | --tls | --ready-seconds | --meilisearch | --meilisearch-sha256 | --litestream | \
+        --restore | --identity | --generation)
         [ $# -ge 2 ] || misuse "$1 needs a value"
         ;;
       *) taken=1 ;;
@@ -98,8 +109,12 @@ read_options() {
       --ready-seconds) ready_seconds=$2 ;;
       --meilisearch) meilisearch=$2 ;;
       --meilisearch-sha256) meilisearch_sha256=$2 ;;
+      --trusted) trusted=yes ;;
       --with-meilisearch) with_meilisearch=yes ;;
       --litestream) litestream=$2 ;;
+      --restore) restore=$2 ;;
+      --identity) identity=$2 ;;
+      --generation) chosen=$2 ;;
       --behind-proxy) behind_proxy=yes ;;
       --password-stdin) password_stdin=yes ;;
       --yes) ask='' ;;
@@ -122,8 +137,11 @@ read_options() {
     http://* | https://*) [ -n "$meilisearch_sha256" ] || misuse "$meilisearch needs --meilisearch-sha256, its checksum" ;;
   esac
   [[ -z $meilisearch_sha256 || $meilisearch_sha256 =~ ^[0-9a-fA-F]{64}$ ]] || misuse "--meilisearch-sha256 takes 64 hexadecimal digits"
+  [ -n "$restore" ] || [ -z "$identity$chosen$trusted" ] || misuse "--identity, --generation and --trusted go with --restore"
+  [ -z "$restore" ] || [ -z "$domain$email$name$workspace$password_stdin" ] ||
+    misuse "--restore brings people and domains back: leave out --domain, --email, --name, --workspace and --password-stdin"
   case $tls in
-    acme | self-signed | files:*,*) ;;
+    '' | acme | self-signed | files:*,*) ;;
     *) misuse "--tls takes acme, self-signed or files:CERT,KEY" ;;
   esac
   case $acme_challenge in
@@ -340,6 +358,10 @@ ask_what_is_missing() {
 }
 
 new_environment() {
+  if [ -n "$restored_environment" ]; then
+    printf '%s\n' "$restored_environment"
+    return
+  fi
   local every=0.0.0.0
   # Both families on one socket, where the machine has both.
   if grep -q . /proc/net/if_inet6 2>/dev/null; then every='[::]'; fi
@@ -353,15 +375,80 @@ MAILROOM_SUBMISSION=$every:587
 MAILROOM_SUBMISSIONS=$every:465
 MAILROOM_IMAP=$every:143
 MAILROOM_IMAPS=$every:993
-MAILROOM_TLS=$tls
+MAILROOM_TLS=${tls:-acme}
 END
-  if [ "$tls" = acme ]; then echo "MAILROOM_ACME_EMAIL=$acme_email"; fi
+  if [ "${tls:-acme}" = acme ] && [ -n "$acme_email" ]; then echo "MAILROOM_ACME_EMAIL=$acme_email"; fi
   if [ -n "$acme_challenge" ]; then echo "MAILROOM_ACME_CHALLENGE=$acme_challenge"; fi
   if [ -n "$behind_proxy" ]; then
-    printf '%s\n' MAILROOM_HTTP=127.0.0.1:8025 MAILROOM_HTTPS=off MAILROOM_TRUSTED_PROXIES=127.0.0.0/8,::1/128
+    printf '%s\n' MAILROOM_HTTP=127.0.0.1:8025 MAILROOM_HTTPS=off "MAILROOM_TRUSTED_PROXIES=$loopback"
   else
     printf '%s\n' "MAILROOM_HTTP=$every:80" "MAILROOM_HTTPS=$every:443"
   fi
+}
+
+# --- bringing a backup back ------------------------------------------------------------------------------------------
+
+# Of the executable that is to be installed, as root: it reads the backup, and gives what it makes to the service's user.
+of_backup() {
+  local options=("$restore")
+  if [ -n "$identity" ]; then options+=(--identity "$identity"); fi
+  if [ -n "$chosen" ]; then options+=(--generation "$chosen"); fi
+  env -i PATH="$PATH" LC_ALL=C MAILROOM_DATA="$data" "$scratch/mailroom" "$@" "${options[@]}"
+}
+
+# Refuses what stands in the way, before anything is changed.
+check_bare() {
+  restore=$(realpath -e -- "$restore" 2>/dev/null) || fail "the folder of --restore is not there"
+  [ -z "$identity" ] || [ -r "$identity" ] || fail "$identity cannot be read"
+  if [ -e "$progress/restore" ] || ! [ -e "$data/mailroom.db" ] || [ -e "$data/restoring" ]; then return; fi
+  fail "there is mail in $data, which --restore does not replace. To put it aside first: systemctl stop mailroom; mv $data $data.old"
+}
+
+# What the new machine's environment is to be, from the backup, with what the options say in its place. Without one, as
+# in backups of earlier versions, it is that of a first installation.
+restored_environment=''
+learn_environment() {
+  local known changed=() line
+  known=$(of_backup backup environment) || fail "nothing was changed"
+  if [ -f "$environment" ]; then return; fi
+  if ! grep -q '^MAILROOM_BASE_URL=' <<<"$known"; then
+    hostname=${hostname:-$(sed -n 's/^MAILROOM_HOSTNAME=//p' <<<"$known")}
+    [[ $hostname == *.* ]] || misuse "the backup does not say the machine's name in DNS: give --hostname"
+    return
+  fi
+  if [ -n "$hostname" ]; then changed+=("MAILROOM_BASE_URL=https://$hostname" "MAILROOM_HOSTNAME=$hostname"); fi
+  if [ -n "$tls" ]; then changed+=("MAILROOM_TLS=$tls"); fi
+  if [ -n "$acme_email" ]; then changed+=("MAILROOM_ACME_EMAIL=$acme_email"); fi
+  if [ -n "$acme_challenge" ]; then changed+=("MAILROOM_ACME_CHALLENGE=$acme_challenge"); fi
+  if [ -n "$behind_proxy" ]; then
+    changed+=(MAILROOM_HTTP=127.0.0.1:8025 MAILROOM_HTTPS=off "MAILROOM_TRUSTED_PROXIES=$loopback")
+  fi
+  for line in "${changed[@]}"; do known=$(grep -v "^${line%%=*}=" <<<"$known" || true); done
+  restored_environment=$(
+    echo "# Mailroom's environment, from a backup. Upgrades keep it; after a change: systemctl restart mailroom"
+    echo "MAILROOM_DATA=$data"
+    printf '%s\n' "$known" "${changed[@]}"
+  )
+}
+
+# $progress/restore exists from before the restore until the server has answered. A restore that was cut off begins anew;
+# one that came to its end is not repeated, because mail may have come in since.
+bring_all_back() {
+  if ! [ -e "$data/mailroom.db" ] || [ -e "$data/restoring" ]; then
+    step "Restoring from $restore"
+    touch "$progress/restore"
+    if is_running; then systemctl stop "$unit"; fi
+    if ! of_backup restore ${trusted:+--trusted}; then
+      rm -f "$progress/restore"
+      fail "nothing was restored, and $data is as empty as it was"
+    fi
+  fi
+  put_environment
+  step "Putting version $version in place"
+  put_program
+  step "Starting the server"
+  start_and_wait || fail "the server does not answer: run this again when the cause is gone. $why"
+  rm -f "$progress/restore"
 }
 
 # --- putting it in place ---------------------------------------------------------------------------------------------
@@ -389,10 +476,12 @@ make_user_and_folders() {
   install -d -m 750 -o root -g "$user" "$config"
   install -d -m 755 "$lib"
   install -d -m 700 "$progress"
-  if [ ! -f "$environment" ]; then
-    step "Writing $environment"
-    new_environment | write_file "$environment" 640 "$user"
-  fi
+}
+
+put_environment() {
+  if [ -f "$environment" ]; then return; fi
+  step "Writing $environment"
+  new_environment | write_file "$environment" 640 "$user"
 }
 
 # The executable, unit and command of this version. The executable is renamed into place, last.
@@ -458,7 +547,7 @@ bring_back() {
   fi
   install -d -m 700 -o "$user" -g "$user" "$data"
   # Nothing was sent by a version that did not come up, so what was waiting is not held.
-  "$command" restore "$backups/upgrades" --generation "$1" --send-queue >/dev/null
+  "$command" restore "$backups/upgrades" --generation "$1" --send-queue --trusted >/dev/null
   # No backup has the keys of sealed secrets. They are made once. Root follows no link that the service may have made.
   for aside in "$data".failed-*; do
     if [ -d "$aside/keys" ]; then
@@ -635,11 +724,30 @@ show_what_is_next() {
     "$command" doctor || true
   fi
   base=$(setting MAILROOM_BASE_URL)
+  host=$(setting MAILROOM_HOSTNAME)
   say
   say "Mailroom $version runs. The app is at ${base:-its HTTP listener}; \`mailroom help\` lists the commands,"
   say "\`journalctl -u mailroom\` shows the log, and $environment has the environment."
+  if [ -n "$restore" ]; then
+    show_what_is_left
+    return
+  fi
   say "Once the DNS records are published, run: mailroom domain verify DOMAIN. Until then the server takes no mail for the"
   say "domain and sends none from it. To try it without DNS: mailroom domain verify DOMAIN --skip-dns"
+}
+
+show_what_is_left() {
+  say
+  say "Everything in the backup is back. What is left to do:"
+  say "- Lead ${host:-${base#*//}} to this machine: its A and AAAA records, the reverse names (PTR) of its addresses at the provider, and SPF"
+  say "  where it names addresses. Until then mail goes to the machine before; other servers try again for days."
+  say "- Mail that waited to be sent is held, since it may have gone out after the backup. Look at it with"
+  say "  mailroom queue list; mailroom queue cancel ID gives up what was sent; mailroom queue release sends the rest."
+  if grep -q ' was not taken over: ' "$environment"; then
+    say "- $environment says what could not be taken over:"
+    sed -n 's/^# \(.* was not taken over: .*\)/    \1/p' "$environment"
+  fi
+  say "- Have backups made on this machine, too: mailroom settings get backup.folder"
 }
 
 take_off() {
@@ -685,12 +793,27 @@ main() {
     take_off
     return
   fi
-  ask_what_is_missing
+  if [ -n "$restore" ]; then
+    check_bare
+  elif [ -e "$progress/restore" ]; then
+    fail "a restore was cut off here: run this again with --restore DIR to finish it (or rm $progress/restore to give it up)"
+  else
+    ask_what_is_missing
+  fi
   find_executable
   find_meilisearch
   find_litestream
+  if [ -n "$restore" ]; then learn_environment; fi
   is_running || check_ports
   make_user_and_folders
+  if [ -n "$restore" ]; then
+    bring_all_back
+    turn_on_meilisearch
+    place_litestream
+    show_what_is_next
+    return
+  fi
+  put_environment
   if is_installed && [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then upgrade; else install_first; fi
   turn_on_meilisearch
   place_litestream

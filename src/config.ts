@@ -236,6 +236,28 @@ export function readConfig(env: Environment): Config {
   return config;
 }
 
+/** The variables that say how a server is reached and what it uses: all that readConfig reads, but for the folder and secrets. */
+export const SERVER_VARIABLES = [
+  "MAILROOM_BASE_URL",
+  "MAILROOM_HOSTNAME",
+  "MAILROOM_MX",
+  "MAILROOM_SUBMISSION",
+  "MAILROOM_SUBMISSIONS",
+  "MAILROOM_IMAP",
+  "MAILROOM_IMAPS",
+  "MAILROOM_HTTP",
+  "MAILROOM_HTTPS",
+  "MAILROOM_TLS",
+  "MAILROOM_ACME_CHALLENGE",
+  "MAILROOM_ACME_DIRECTORY",
+  "MAILROOM_ACME_EMAIL",
+  "MAILROOM_DNS",
+  "MAILROOM_TRUSTED_PROXIES",
+  "MAILROOM_BLOBS",
+  "MAILROOM_REPLICA",
+  "MAILROOM_LOG",
+] as const;
+
 /** The variables for a child process that reads and writes the same blobs. */
 export function blobsEnvironment({ blobs }: Pick<Config, "blobs">): Record<string, string> {
   if (!blobs) return {};

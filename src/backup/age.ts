@@ -9,7 +9,7 @@ import { AppError } from "../base/errors.ts";
 import { syncFolder } from "../base/files.ts";
 import { SETTINGS } from "../store/settings.ts";
 import { storedSetting } from "../store/snapshot.ts";
-import { type Changed, copyChanged, writeText } from "./files.ts";
+import { type Changed, copyChanged, readSmall, writeText } from "./files.ts";
 
 /** Loaded only where it is needed: it is large. */
 const load = () => import("age-encryption");
@@ -82,7 +82,7 @@ export async function openIdentities(path: string) {
       copyChanged(from, to, (bytes) => decrypter.decrypt(bytes), isGood),
     /** @throws Error as `decryptFile` */
     decryptText: async (path: string): Promise<string> =>
-      decrypter.decrypt(age.armor.decode(await readFile(path, "utf8")), "text"),
+      decrypter.decrypt(age.armor.decode(await readSmall(path)), "text"),
   };
 }
 

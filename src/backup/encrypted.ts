@@ -295,6 +295,19 @@ async function readContents({ path }: Generation, identities: Identities): Promi
   return { key: key as string, files };
 }
 
+/** @throws AppError for bytes that differ from what was backed up */
+async function decryptSound(
+  identities: Identities,
+  from: string,
+  to: string,
+  isGood: (changed: Changed) => boolean,
+): Promise<void> {
+  const changed = await identities.decryptFile(from, to, isGood).catch((error) => {
+    throw isFull(error) ? error : damaged(from, error);
+  });
+  if (!isGood(changed)) throw damaged(from);
+}
+
 /**
  * Restores the content into an empty data folder. Returns the blobs that the generation lacks.
  * @throws AppError conflict for a damaged one; errors of the file system
@@ -317,13 +330,8 @@ export async function decryptContent({
   identities: Identities;
 }): Promise<string[]> {
   const { path, id } = generation;
-  /** @throws AppError for bytes that differ from what was backed up */
-  async function take(from: string, to: string, isGood: (changed: Changed) => boolean): Promise<void> {
-    const changed = await identities.decryptFile(from, to, isGood).catch((error) => {
-      throw isFull(error) ? error : damaged(from, error);
-    });
-    if (!isGood(changed)) throw damaged(from);
-  }
+  const take = (from: string, to: string, isGood: (changed: Changed) => boolean): Promise<void> =>
+    decryptSound(identities, from, to, isGood);
   const takeFile = (file: string, to: string): Promise<void> =>
     take(join(path, file), to, ({ read }) => read.sha256 === sums.get(file));
 
@@ -334,7 +342,7 @@ export async function decryptContent({
   });
   await takeFile(`${DATABASE}${AGE}`, join(data, DATABASE));
   for (const [n, file] of files.entries()) {
-    if (!isBackedUp(file)) continue;
+    if (!isBackedUp(file, { encrypted: true })) continue;
     const target = join(data, file);
     await makeFolders(data, dirname(target));
     await takeFile(`${FILES}/${n}${AGE}`, target);
@@ -366,6 +374,26 @@ export async function decryptContent({
   }
   await syncTree(pool);
   return lost.sort();
+}
+
+/**
+ * Decrypts one of the data folder's files to `to`. Returns false if the generation has none of that path.
+ * @throws AppError conflict for a damaged one
+ */
+export async function decryptOneFile(
+  generation: Generation,
+  sums: ReadonlyMap<string, string>,
+  identities: Identities,
+  { path, to }: { path: string; to: string },
+): Promise<boolean> {
+  const contents = join(generation.path, CONTENTS);
+  const { files } = await readContents(generation, identities).catch((error) => {
+    throw damaged(contents, error);
+  });
+  if (!files.includes(path)) return false;
+  const name = `${FILES}/${files.indexOf(path)}${AGE}`;
+  await decryptSound(identities, join(generation.path, name), to, ({ read }) => read.sha256 === sums.get(name));
+  return true;
 }
 
 /**

@@ -10,7 +10,7 @@
  *     mailroom.db                     the database at one moment
  *     blobs.sha256                    the blobs that it names, in order, as lines for `sha256sum -c` in the backup folder
  *     files/…                         the data folder's other files, such as certificates and their keys; but not the key
- *                                     of sealed secrets, so that a stolen backup reveals none of them
+ *                                     of sealed secrets, so that a stolen backup reveals none of them, unless it is encrypted
  *
  * An encrypted generation has files in the format of age, which its own program opens, too (encrypted.ts):
  *
@@ -95,8 +95,7 @@ export async function readManifest(path: string, what: string): Promise<Manifest
 
 /**
  * Entries of the data folder that are not copied as files: those with a place of their own in a backup; where blobs are
- * in S3, because the backup has them, and copies of those; locks; the key
- * of sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is
+ * in S3, because the backup has them, and copies of those; locks; keys; Meilisearch's data (`search`), which is
  * made from the mail again; executables (`bin`), which belong to the machine; what this folder is to a replica (`replica`,
  * `standby`, and files beside them): a restored folder is another one; the database of a server that was taken over from.
  */
@@ -104,8 +103,12 @@ const NOT_A_FILE = new RegExp(
   `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*|\\.sock)?|before-standby-.*|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
+/** The key of sealed secrets (access/seal.ts). Whoever steals a backup that is not encrypted shall open none of them. */
+const SEAL_KEY = /^keys(\/second-factor\.key)?$/;
+
 /** True for a file of the data folder that a backup has among its `files`: no other one is taken from a backup, either. */
-export const isBackedUp = (path: string): boolean =>
+export const isBackedUp = (path: string, { encrypted }: { encrypted: boolean }): boolean =>
+  (encrypted && SEAL_KEY.test(path)) ||
   path.split("/").every((_, i, names) => !NOT_A_FILE.test(names.slice(0, i + 1).join("/")));
 
 /** A finished backup. */

@@ -207,7 +207,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     await requireRoom(folder, bytes);
     if (isEncrypted) await requireRoom(data, bytes);
     await makeFolder(unfinished);
-    const files = await filesBelow(data, (path) => !isBackedUp(path));
+    const files = await filesBelow(data, (path) => !isBackedUp(path, { encrypted: isEncrypted }));
     if (isEncrypted) await raiseFormat(folder, FORMAT);
     const { reread = false, runtime } = request;
     const source = openBlobSource(data, request.blobs, runtime);

@@ -8,8 +8,10 @@
  * and the drafts lose their time, unless `sendQueue` is set. Webhooks are posted again: receivers know an event by its
  * id (rules: Webhook attempts).
  */
-import { mkdir, open, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { realpathSync } from "node:fs";
+import { mkdir, mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -20,11 +22,22 @@ import { holdWaiting } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
+import { openOptions } from "../store/settings.ts";
 import { measureDatabase, openSnapshot } from "../store/snapshot.ts";
-import { openStore, RESTORING } from "../store/store.ts";
+import { openStore, RESTORING, type Store } from "../store/store.ts";
 import type { Identities } from "./age.ts";
-import { decryptContent } from "./encrypted.ts";
-import { copyFile, hashFile, makeFolder, makeFolders, namesIn, readSmall, sideBySide, syncTree } from "./files.ts";
+import { decryptContent, decryptOneFile } from "./encrypted.ts";
+import {
+  copyFile,
+  hashFile,
+  isFull,
+  makeFolder,
+  makeFolders,
+  namesIn,
+  readSmall,
+  sideBySide,
+  syncTree,
+} from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
@@ -54,6 +67,13 @@ export interface RestoreRequest {
   identities?: Identities | undefined;
   /** Sends queued mail and scheduled drafts as if nothing had happened. */
   sendQueue: boolean;
+  /** Called when all of the backup is read, and before anything of it is opened to be changed. */
+  becomeOwner(): void;
+  /**
+   * Checks the rows of the database, which has this program's schema; undefined for a backup that is trusted, whose programs
+   * are kept, too. @throws AppError for what no server writes
+   */
+  check: ((database: string) => void) | undefined;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
 }
 
@@ -66,12 +86,15 @@ export interface Restored extends Pick<Manifest, "version" | "schema" | "created
   held: number;
   /** Drafts that lost the time at which they were to be sent. */
   unscheduled: number;
+  /** Settings that have their default again, since they named a program that is none of this system. */
+  reset: string[];
 }
 
 /** Lock files, which even a check for a running server makes. */
 const LOCKS = /^(serving|backup)\.lock(-journal)?$/;
 const UNSCHEDULED = "A backup was restored: it may have been sent before";
-const HELD = "held when a backup was restored: it may have been sent before";
+/** Reply of the mail that is held. */
+export const HELD = "held when a backup was restored: it may have been sent before";
 
 /** @throws AppError, errors of the file system; the data folder is then as empty as it was */
 export async function restoreBackup(request: RestoreRequest): Promise<Restored> {
@@ -89,6 +112,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
         ? await decryptContent({ folder, data, generation, sums, lacking: missing, identities })
         : await copyContent(request, generation, sums, missing);
       requireSchema(generation, manifest, data);
+      request.becomeOwner();
       const kept = openRestored(request);
       await rm(join(data, RESTORING));
       await syncFolder(data);
@@ -96,7 +120,9 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
       return { id: generation.id, folder, data, version, schema, createdAt, databaseBytes, blobs, lacking, ...kept };
     } catch (error) {
       await clear(data);
-      throw error;
+      throw isFull(error)
+        ? new AppError("insufficient_storage", `the disk of ${data} is full: nothing was restored`, { cause: error })
+        : error;
     }
   } finally {
     release();
@@ -121,6 +147,36 @@ async function readGeneration({ path, id }: Generation): Promise<{ manifest: Man
   } catch (error) {
     if (error instanceof AppError) throw error;
     throw damaged(`generation ${id}`, error);
+  }
+}
+
+/**
+ * Text of a small file of the data folder that is backed up; undefined if the generation has none of that path.
+ * @throws AppError as restoreBackup
+ */
+export async function readBackedUp(
+  { folder, generation: id, identities: given }: Pick<RestoreRequest, "folder" | "generation" | "identities">,
+  path: string,
+): Promise<{ text: string | undefined; manifest: Manifest }> {
+  const generation = await findGeneration(folder, id);
+  const { manifest, sums } = await readGeneration(generation);
+  const identities = requireIdentities(generation, manifest, given);
+  if (!identities) {
+    const [file, sha256] = [join(generation.path, FILES, path), sums.get(`${FILES}/${path}`)];
+    if (sha256 === undefined) return { text: undefined, manifest };
+    const text = await readSmall(file).catch((error) => {
+      throw damaged(file, error);
+    });
+    if (new Bun.CryptoHasher("sha256").update(text).digest("hex") !== sha256) throw damaged(file);
+    return { text, manifest };
+  }
+  const place = await mkdtemp(join(tmpdir(), "mailroom-restore-"));
+  try {
+    const to = join(place, basename(path));
+    const found = await decryptOneFile(generation, sums, identities, { path, to });
+    return { text: found ? await readSmall(to) : undefined, manifest };
+  } finally {
+    await rm(place, { recursive: true, force: true });
   }
 }
 
@@ -155,7 +211,8 @@ async function claimEmpty(data: string): Promise<void> {
 async function clear(data: string): Promise<void> {
   for (const name of await namesIn(data)) {
     if (LOCKS.test(name) || name === RESTORING || name === "lost+found") continue;
-    await rm(join(data, name), { recursive: true });
+    // SQLite may remove its own files meanwhile.
+    await rm(join(data, name), { recursive: true, force: true });
   }
   await syncFolder(data);
   await rm(join(data, RESTORING));
@@ -182,7 +239,7 @@ async function copyContent(
     if (file === DATABASE) await copySound(join(path, file), join(data, file), sha256);
     if (!file.startsWith(`${FILES}/`)) continue;
     const name = file.slice(FILES.length + 1);
-    if (!isBackedUp(name)) continue;
+    if (!isBackedUp(name, { encrypted: false })) continue;
     const target = join(data, name);
     await makeFolders(data, dirname(target));
     await copySound(join(path, file), target, sha256);
@@ -221,19 +278,50 @@ function requireSchema({ id }: Generation, { schema }: Manifest, data: string): 
 }
 
 /**
- * Migrates the database to this version, numbers mail anew for IMAP, since mail that arrived after the backup had numbers,
- * and holds the mail that would be sent. Returns how much.
+ * Migrates the database to this version, checks it, numbers mail anew for IMAP, since mail that arrived after the backup had
+ * numbers, and holds the mail that would be sent. Returns how much.
  */
-function openRestored({ data, sendQueue, runtime }: RestoreRequest): Pick<Restored, "held" | "unscheduled"> {
+function openRestored(request: RestoreRequest): Pick<Restored, "held" | "unscheduled" | "reset"> {
+  const { data, sendQueue, runtime } = request;
   const store = openStore({ folder: data, restoring: true, runtime });
   try {
+    request.check?.(join(data, DATABASE));
+    const reset = request.check ? resetPrograms(store) : [];
     store.transact((tx) => renewUidValidity(tx, runtime.now()));
-    if (sendQueue) return { held: 0, unscheduled: 0 };
+    if (sendQueue) return { held: 0, unscheduled: 0, reset };
     return store.transact((tx) => ({
+      reset,
       held: holdWaiting(tx, HELD),
       unscheduled: unschedule(tx, UNSCHEDULED) + unapprove(tx, UNSCHEDULED, runtime.now()),
     }));
   } finally {
     store.close();
+  }
+}
+
+/** Programs that the server starts: the settings that name them, and how their files are called. */
+const PROGRAMS = { "search.meilisearchPath": "meilisearch", "replica.litestreamPath": "litestream" } as const;
+/** Folders of the system, where no backup lies. */
+const OF_SYSTEM = ["/usr/", "/opt/"];
+
+/** A backup that somebody edited would have the server start any program. Returns the names of settings that were reset. */
+function resetPrograms(store: Store): string[] {
+  const options = openOptions(store);
+  const strange = (Object.keys(PROGRAMS) as (keyof typeof PROGRAMS)[]).filter((name) => {
+    const path = options.get(name);
+    return path !== options.find(name).default && !isProgram(path, PROGRAMS[name]);
+  });
+  store.transact((tx) => {
+    for (const name of strange) options.reset(tx, name);
+  });
+  return strange;
+}
+
+function isProgram(path: string, name: string): boolean {
+  try {
+    const real = realpathSync(path);
+    return basename(real).startsWith(name) && OF_SYSTEM.some((folder) => real.startsWith(folder));
+  } catch {
+    return false;
   }
 }

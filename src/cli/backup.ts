@@ -1,10 +1,12 @@
 /** `mailroom backup …` and `mailroom restore`. They do not open the appliance, which would migrate the data folder. */
 import { version } from "../../package.json" with { type: "json" };
 import { makeIdentity, openIdentities } from "../backup/age.ts";
+import { ENVIRONMENT, type TakenOver, takeOver } from "../backup/environment.ts";
 import { makeBackup } from "../backup/make.ts";
-import { restoreBackup } from "../backup/restore.ts";
+import { readBackedUp, restoreBackup } from "../backup/restore.ts";
 import { type Verified, verifyBackup } from "../backup/verify.ts";
 import { UsageError } from "../base/errors.ts";
+import { checkRestored } from "../moving/trust.ts";
 import { readStandby } from "../replica/standby.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
 import { record, table } from "./output.ts";
@@ -55,6 +57,26 @@ export const backupCommands = [
     },
   }),
   command({
+    name: "backup environment",
+    staysRoot: true,
+    summary: "Print the environment of the server that a backup is of, as another machine can take it over",
+    arguments: FOLDER,
+    options: { ...generationOr("the newest"), ...IDENTITY },
+    text(document) {
+      const { environment, left } = document as TakenOver;
+      const lines = Object.entries(environment).map(([name, value]) => `${name}=${value}\n`);
+      return [...lines, ...left.map(({ name, value, why }) => `# ${name}=${value} was not taken over: ${why}\n`)].join(
+        "",
+      );
+    },
+    async run(_session, { arguments: { folder }, options: { generation, identity } }) {
+      const identities = await identitiesFrom(identity);
+      const { text, manifest } = await readBackedUp({ folder, generation, identities }, ENVIRONMENT);
+      // Backups of earlier versions have the name alone.
+      return takeOver(text ?? JSON.stringify({ MAILROOM_HOSTNAME: manifest.hostname }));
+    },
+  }),
+  command({
     name: "backup",
     staysRoot: true,
     summary: "Back up the data folder into DIR, beside the running server; only new files are copied",
@@ -84,6 +106,7 @@ export const backupCommands = [
     options: {
       ...generationOr("the newest"),
       ...IDENTITY,
+      trusted: { summary: "Check no rows, and keep settings that name programs: nobody else could change the backup" },
       "send-queue": { summary: "Send the mail that was waiting, though it may have been sent since the backup" },
     },
     async run({ config, runtime, io }, { arguments: { folder }, options }) {
@@ -91,8 +114,20 @@ export const backupCommands = [
       const sendQueue = options["send-queue"];
       const { generation } = options;
       const identities = await identitiesFrom(options.identity);
-      const restored = await restoreBackup({ folder, generation, identities, data, sendQueue, runtime });
-      const { held, unscheduled } = restored;
+      const restored = await restoreBackup({
+        folder,
+        generation,
+        identities,
+        data,
+        sendQueue,
+        becomeOwner: () => io.actAsOwnerOf(data),
+        check: options.trusted ? undefined : (database) => checkRestored(database, runtime.now()),
+        runtime,
+      });
+      const { held, unscheduled, reset } = restored;
+      for (const name of reset) {
+        io.writeStderr(`mailroom: ${name} has its default again: it named a program that is none of this system\n`);
+      }
       if (held + unscheduled > 0) {
         io.writeStderr(
           `mailroom: kept back, since it may have been sent after the backup: mail to ${held} recipients (see mailroom queue list, then queue release, or queue cancel ID) and ${unscheduled} drafts that were to be sent at a time\n`,

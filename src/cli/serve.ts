@@ -1,6 +1,7 @@
 /** `mailroom serve`: runs until a signal. */
 
 import type { Appliance, Ready } from "../appliance.ts";
+import { keepEnvironment } from "../backup/environment.ts";
 import { atMost } from "../base/pause.ts";
 import type { Demo } from "../demo/demo.ts";
 import { requireLoopback } from "../demo/folder.ts";
@@ -77,6 +78,10 @@ export async function runServer(
   });
   if (!ready) return;
   started?.(ready);
+  // For backups. The server serves on a full disk, too.
+  await keepEnvironment(config.data, io.env).catch((error) =>
+    log.warn("the environment was not written down", { error }),
+  );
   const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
   if (token !== undefined) {
     // Browsers do not send the part after #, so no proxy sees the token.

@@ -16,6 +16,7 @@ import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, c
 import { checkDomains, checkMailApps, checkOutbound, checkQueue, checkWorkspaces } from "./checks/mail.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
 import { checkReplica } from "./checks/replica.ts";
+import { checkRestored } from "./checks/restored.ts";
 import { checkSearchEngine, checkSearchIndex } from "./checks/search.ts";
 import { checkStandby } from "./checks/standby.ts";
 import { operatingSystem, type System } from "./system.ts";
@@ -117,6 +118,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   "reverse-dns": checkReverseDns,
   domains: checkDomains,
   queue: checkQueue,
+  restore: checkRestored,
   "mail-apps": checkMailApps,
   workspaces: checkWorkspaces,
   backup: checkBackup,

@@ -18,8 +18,17 @@ import { EXPORT, type ExportManifest } from "./layout.ts";
 import { countOf, messagesBetween } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
-export const damaged = (what: string, cause?: unknown): AppError =>
-  new AppError("conflict", `the export is damaged (${what}): make it again`, { cause });
+/** The refusal of an export. `what`: what is wrong with it. */
+export class Damaged extends AppError {
+  constructor(
+    readonly what: string,
+    cause?: unknown,
+  ) {
+    super("conflict", `the export is damaged (${what}): make it again`, { cause });
+  }
+}
+
+export const damaged = (what: string, cause?: unknown): Damaged => new Damaged(what, cause);
 
 export interface FoundExport {
   folder: string;
@@ -203,8 +212,8 @@ const DISAGREEING = [
   "mailboxes m JOIN moved.users t ON t.id = m.owner_id WHERE m.workspace_id <> t.workspace_id",
 ];
 
-/** Checks the values in the attached database. @throws AppError conflict */
-export function checkValues(sqlite: Database, { workspace }: ExportManifest): void {
+/** Checks the values in the attached database; in that of an export, also that there is no other workspace. @throws AppError conflict */
+export function checkValues(sqlite: Database, workspace?: ExportManifest["workspace"]): void {
   const exists = (query: string): boolean => sqlite.prepare(query).get() !== null;
   const tables = new Map(
     (Object.values(schema) as unknown[])
@@ -221,7 +230,7 @@ export function checkValues(sqlite: Database, { workspace }: ExportManifest): vo
       if (column.name === "blob") isRight.push(`length(${quoted}) = 64 AND ${quoted} NOT GLOB '*[^0-9a-f]*'`);
       return `NOT (${column.notNull ? "" : `${quoted} IS NULL OR `}${isRight.join(" AND ")})`;
     });
-    if (of === "workspaces") wrong.push(`${by} <> '${workspace.id.replaceAll("'", "''")}'`);
+    if (of === "workspaces" && workspace) wrong.push(`${by} <> '${workspace.id.replaceAll("'", "''")}'`);
     if (exists(`SELECT 1 FROM moved.${name} WHERE ${wrong.join(" OR ")}`)) throw damaged(`a row of ${name}`);
   }
   for (const query of DISAGREEING) {

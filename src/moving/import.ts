@@ -132,7 +132,7 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
   const workspaceId = manifest.workspace.id;
   const sqlite = store.db.$client;
   sqlite.prepare("ATTACH ? AS moved").run(found.database);
-  checkValues(sqlite, manifest);
+  checkValues(sqlite, manifest.workspace);
   await checkTrust(sqlite, found, runtime.now());
   const pacing = createPacing({ folder: data, runtime, log, isInterrupted });
   const secrets = await secretsOf(found, identities);

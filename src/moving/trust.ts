@@ -3,7 +3,7 @@
  * at what other workspaces of this server have, to send in their name, or to have the server spend itself. Its own workspace is
  * theirs to spoil.
  */
-import type { Database } from "bun:sqlite";
+import { Database } from "bun:sqlite";
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import { readDestination } from "../net/destination.ts";
 import { readSubmitted } from "../outbound/submitted.ts";
 import { blobPath } from "../store/blobs.ts";
 import { LARGEST_MESSAGE } from "../transfer/import.ts";
-import { damaged, type FoundExport, plainSize } from "./check.ts";
+import { checkValues, Damaged, damaged, type FoundExport, plainSize } from "./check.ts";
 import { messagesBetween, ownedBy } from "./rows.ts";
 
 /** Columns that name a row without a foreign key, and the tables of these rows. */
@@ -64,8 +64,38 @@ export async function checkTrust(
   { folder, manifest }: Pick<FoundExport, "folder" | "manifest">,
   now: number,
 ): Promise<void> {
-  const rows = <T>(query: string): T[] => sqlite.prepare<T, []>(query).all();
   refuseOthers(sqlite, manifest.workspace.id);
+  // Without a key the public token alone would prove the domain.
+  const bare = sqlite
+    .prepare<{ name: string }, []>(
+      "SELECT name FROM moved.domains WHERE id NOT IN (SELECT domain_id FROM moved.dkim_keys) LIMIT 1",
+    )
+    .get();
+  if (bare) throw damaged(`the DKIM keys of ${bare.name}`);
+  const names = new Set(checkRows(sqlite, now));
+  const queued = sqlite.prepare<Content & { domain: string }, []>(
+    `SELECT ${BEGINNING}, m.domain FROM moved.outbound_contents c JOIN moved.outbound_messages m ON m.seq = c.message_seq
+     WHERE m.notice = 0`,
+  );
+  for (const { domain, ...content } of queued.iterate()) {
+    const from = await senderOf(folder, content);
+    if (from !== undefined && from !== domain) throw damaged(`a message of the queue is from ${from}, not ${domain}`);
+  }
+  const held = sqlite.prepare<Content, []>(
+    `SELECT ${BEGINNING} FROM moved.holds c WHERE bytes IS NOT NULL OR blob IS NOT NULL`,
+  );
+  for (const content of held.iterate()) {
+    const from = await senderOf(folder, content);
+    if (from !== undefined && !names.has(from)) throw damaged(`a held message is from ${from}`);
+  }
+}
+
+/**
+ * Checks what could have the server spend itself, or that its own code never writes. Returns the names of the domains.
+ * @throws AppError conflict
+ */
+function checkRows(sqlite: Database, now: number): string[] {
+  const rows = <T>(query: string): T[] => sqlite.prepare<T, []>(query).all();
   const domains = rows<{ id: string; name: string }>("SELECT id, name FROM moved.domains");
   for (const { id, name } of domains) {
     if (hostedDomain(name) !== name) throw damaged("the name of a domain");
@@ -74,8 +104,7 @@ export async function checkTrust(
         "SELECT algorithm, selector, private_key AS privateKey, public_key AS publicKey FROM moved.dkim_keys WHERE domain_id = ?",
       )
       .all(id);
-    // Without one the public token alone would prove the domain.
-    if (keys.length === 0 || keys.length > MOST_KEYS || !keys.every(isPair)) throw damaged(`the DKIM keys of ${name}`);
+    if (keys.length > MOST_KEYS || !keys.every(isPair)) throw damaged(`the DKIM keys of ${name}`);
   }
   for (const { email, hash } of rows<{ email: string; hash: string }>(
     "SELECT email, password_hash AS hash FROM moved.users WHERE password_hash IS NOT NULL",
@@ -97,21 +126,38 @@ export async function checkTrust(
       if (readRules(JSON.parse(rules), now).length > MOST_RULES) throw new Error("too many rules");
     });
   }
-  const names = new Set(domains.map(({ name }) => name));
-  const queued = sqlite.prepare<Content & { domain: string }, []>(
-    `SELECT ${BEGINNING}, m.domain FROM moved.outbound_contents c JOIN moved.outbound_messages m ON m.seq = c.message_seq
-     WHERE m.notice = 0`,
-  );
-  for (const { domain, ...content } of queued.iterate()) {
-    const from = await senderOf(folder, content);
-    if (from !== undefined && from !== domain) throw damaged(`a message of the queue is from ${from}, not ${domain}`);
-  }
-  const held = sqlite.prepare<Content, []>(
-    `SELECT ${BEGINNING} FROM moved.holds c WHERE bytes IS NOT NULL OR blob IS NOT NULL`,
-  );
-  for (const content of held.iterate()) {
-    const from = await senderOf(folder, content);
-    if (from !== undefined && !names.has(from)) throw damaged(`a held message is from ${from}`);
+  return domains.map(({ name }) => name);
+}
+
+/**
+ * Checks the database of a backup that was restored, of this program's schema, as that of an export. `now`: epoch ms.
+ * @throws AppError conflict
+ */
+export function checkRestored(file: string, now: number): void {
+  const sqlite = new Database(":memory:", { strict: true });
+  try {
+    sqlite.prepare("ATTACH ? AS moved").run(file);
+    // Unlike the check of a snapshot, which is opened to read alone, this one heeds the CHECK constraints.
+    const [{ quick_check: finding = "" } = {}] = sqlite
+      .query<{ quick_check: string }, []>("PRAGMA moved.quick_check(1)")
+      .all();
+    if (finding !== "ok") throw damaged(finding);
+    checkValues(sqlite);
+    const orphan = sqlite.query<{ table: string }, []>("PRAGMA moved.foreign_key_check").get();
+    if (orphan) throw damaged(`a row of ${orphan.table} belongs to nothing`);
+    checkRows(sqlite, now);
+    checkBodies(sqlite, 0, Number.MAX_SAFE_INTEGER);
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error;
+    throw new AppError(
+      "conflict",
+      `the backup has what no server writes (${error.what}): restore another generation, or this one with --trusted if nobody else could change it`,
+      {
+        cause: error,
+      },
+    );
+  } finally {
+    sqlite.close();
   }
 }
 

@@ -110,6 +110,9 @@ test("nothing of the data is in the folder: no text, no name of a file, no hash 
 
 test("all is back with the private key", async () => {
   const { data, folder, key, back, ask, elsewhere } = await openEncrypted();
+  mkdirSync(join(data, "keys"), { recursive: true });
+  writeFileSync(join(data, "keys/second-factor.key"), "0".repeat(32), { mode: 0o600 });
+  writeFileSync(join(data, "keys/other"), "a key that no backup has");
   const { id } = await back();
   expect(await elsewhere.ask("restore", folder, "--identity", key.file)).toMatchObject({
     id,
@@ -121,8 +124,9 @@ test("all is back with the private key", async () => {
   const but = (path: string) => !/^(mailroom\.db|backup\.json|keys\/)/.test(path);
   const [before, after] = [filesOf(data), filesOf(elsewhere.data)];
   expect([...after].filter(([path]) => but(path))).toEqual([...before].filter(([path]) => but(path)));
-  // The key of the names is of one data folder, as the key of sealed secrets is.
-  expect([...after.keys()].filter((path) => path.startsWith("keys/"))).toEqual([]);
+  // The key of the names is of one data folder. The other opens second factors, and the private key protects it.
+  expect([...after.keys()].filter((path) => path.startsWith("keys/"))).toEqual(["keys/second-factor.key"]);
+  expect(after.get("keys/second-factor.key")?.toString()).toBe("0".repeat(32));
   for (const path of after.keys()) expect([path, statSync(join(elsewhere.data, path)).mode & 0o077]).toEqual([path, 0]);
 });
 

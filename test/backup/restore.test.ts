@@ -115,11 +115,11 @@ test("a scheduled draft loses its time, and says why", async () => {
     db.$client.exec(`
       INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count,
         next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
-        SELECT 'thr_1', id, 'drafts', 0, 0, 0, 0, 1, 1, '', '', '', '', '{}', '[]' FROM mailboxes;
+        SELECT 'thr_1', id, 'drafts', 0, 0, 0, 0, 1, 1, '', '', '', '', '{"email":""}', '[]' FROM mailboxes;
       INSERT INTO messages (seq, id, thread_seq, mailbox_id, kind, folder, read, date, filed_at, "from", "to", cc, bcc,
         reply_to, subject, snippet, size, fingerprint, has_attachments)
-        SELECT 1, 'msg_1', seq, mailbox_id, 'draft', 'drafts', 1, 0, 0, '{}', '[]', '[]', '[]', '[]', '', '', 1, '', 0 FROM threads;
-      INSERT INTO drafts (message_seq, revision, unfinished, due_at, due_by) VALUES (1, 1, '{}', 5, 'usr_1');
+        SELECT seq * 65536, 'msg_1', seq, mailbox_id, 'draft', 'drafts', 1, 0, 0, '{"email":""}', '[]', '[]', '[]', '[]', '', '', 1, '', 0 FROM threads;
+      INSERT INTO drafts (message_seq, revision, unfinished, due_at, due_by) SELECT seq, 1, '{}', 5, 'usr_1' FROM messages;
     `);
   });
   await ask("backup", folder);
@@ -134,7 +134,7 @@ test("a scheduled draft loses its time, and says why", async () => {
     { due_at: null, due_by: null, refusal: expect.stringContaining("A backup was restored") },
   ]);
   const sending = openTerminal();
-  expect(await sending.ask("restore", folder, "--send-queue")).toMatchObject({ held: 0, unscheduled: 0 });
+  expect(await sending.ask("restore", folder, "--send-queue")).toMatchObject({ held: 0, unscheduled: 0, reset: [] });
   expect(drafts(sending)).toEqual([{ due_at: 5, due_by: "usr_1", refusal: null }]);
 });
 

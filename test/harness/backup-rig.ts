@@ -53,7 +53,7 @@ export async function openBackupRig(): Promise<BackupRig> {
             messageId: `<${randomToken(runtime, 8)}@acme.test>`,
             subject: "A large file",
             domain: "acme.test",
-            returnPath: `bounce+${randomToken(runtime, 8)}@acme.test`,
+            returnPath: `bounce+${randomToken(runtime, 8).toLowerCase()}@acme.test`,
             acceptedAt: runtime.now(),
             outsideRecipients: 1,
             recipients: [{ id: newId(runtime, "que"), email: to, field: "to" }],

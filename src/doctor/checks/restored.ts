@@ -1,0 +1,32 @@
+/** What is left to do after a restore: mail that it held, and second factors whose key no backup had. */
+import { existsSync } from "node:fs";
+import { sealKeyIn } from "../../access/identity.ts";
+import { HELD } from "../../backup/restore.ts";
+import type { Check, Finding } from "../check.ts";
+
+export const checkRestored: Check = ({ config: { data }, store }) => {
+  const count = (query: string, ...values: string[]): number =>
+    store.db.$client.query<{ n: number }, string[]>(query).get(...values)?.n ?? 0;
+  const findings: Finding[] = [];
+  const held = count("SELECT count(*) AS n FROM queue_entries WHERE state = 'held' AND reply = ?", HELD);
+  if (held > 0) {
+    findings.push({
+      id: "restore",
+      name: "Held since the restore",
+      state: "warning",
+      detail: `mail to ${held} recipients is held, since it may have been sent after the backup`,
+      todo: "Look at it with mailroom queue list, give up with mailroom queue cancel ID what was sent, and send the rest with mailroom queue release.",
+    });
+  }
+  const people = count("SELECT count(*) AS n FROM second_factors");
+  if (people > 0 && !existsSync(sealKeyIn(data))) {
+    findings.push({
+      id: "second-factors",
+      name: "Second factors",
+      state: "bad",
+      detail: `the key of the second factors of ${people} people is missing (${sealKeyIn(data)}), so that their codes are refused`,
+      todo: "Put your copy of the key there, owned by the server's user. Without one, people sign in with a recovery code, or after mailroom user totp ADDRESS --reset.",
+    });
+  }
+  return findings;
+};
