@@ -39,7 +39,7 @@ async function makeKept(): Promise<void> {
   const machine = await boot();
   apiKey = keyOf(await installed(machine, ...FIRST, ...OFFLINE));
   await mailIn(machine, "Before");
-  const settings = 'MAILROOM_LOG=warn\nMAILROOM_ACME_CHALLENGE=dns-hook:/etc/mailroom/hook\n';
+  const settings = "MAILROOM_LOG=warn\nMAILROOM_ACME_CHALLENGE=dns-hook:/etc/mailroom/hook\n";
   machine.write(ENVIRONMENT, `${machine.read(ENVIRONMENT)}${settings}`, 0o640);
   await machine.bash(`
     systemctl stop mailroom; systemctl start mailroom
@@ -238,7 +238,10 @@ describe.skipIf(machineMissing !== undefined)(
         agree(generation);
       });
       const said = await install(machine, ...RESTORE);
-      expect([said.exitCode, said.stderr]).toEqual([0, expect.stringContaining("search.meilisearchPath has its default")]);
+      expect([said.exitCode, said.stderr]).toEqual([
+        0,
+        expect.stringContaining("search.meilisearchPath has its default"),
+      ]);
       const environment = machine.read(ENVIRONMENT);
       expect(environment).not.toMatch(/^(?!MAILROOM_|#|$)/m);
       expect(environment).not.toMatch(/LD_PRELOAD|ExecStart|^MAILROOM_ACME_CHALLENGE/m);
