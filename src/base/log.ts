@@ -19,7 +19,13 @@ const SECRET =
   /\bmr_[A-Za-z0-9]{8,}|\bwhsec_[A-Za-z0-9+/=]{8,}|\bBearer\s+\S+|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*/g;
 const SECRET_FIELD = /^(authorization|password|secret|apiKey|key|token|bcc)$/i;
 
-const redact = (text: string): string => text.replace(SECRET, "[redacted]");
+/** Characters of one text. Other servers choose what some of them say, and how much. */
+const LONGEST_TEXT = 8_000;
+
+const cut = (text: string): string => (text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text);
+
+/** Cuts last, since a part of a secret is not known as one. */
+const redact = (text: string): string => cut(text.replace(SECRET, "[redacted]"));
 
 /** JSON value of a field: errors as name, message, stack and cause; secrets cut. */
 function present(name: string, value: unknown): unknown {

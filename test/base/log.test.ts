@@ -57,3 +57,11 @@ test.each([
   expect(line).toContain("[redacted]");
   expect(line).not.toMatch(/0123456789abcdef|Bearer abc|MDEyMzQ1/);
 });
+
+test("a text that another server wrote is cut, in fields, errors and what is nested", () => {
+  const long = "x".repeat(1_000_000);
+  const error = new Error(long, { cause: new Error(long) });
+  const [line = ""] = logged({ reason: long, error, answer: { message: long } }, long);
+  expect(line.length).toBeLessThan(100_000);
+  expect(JSON.parse(line).reason).toBe(`${"x".repeat(8_000)}…`);
+});

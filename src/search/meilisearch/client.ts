@@ -15,7 +15,7 @@ import {
   type Settings,
 } from "meilisearch";
 import type { Runtime } from "../../base/runtime.ts";
-import { readText } from "../../net/answer.ts";
+import { readText, sentenceIn } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
 import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts";
 
@@ -72,7 +72,8 @@ function serverError(thrown: unknown): unknown {
   const error =
     thrown instanceof MeilisearchError && thrown.cause instanceof MeilisearchApiError ? thrown.cause : thrown;
   if (error instanceof MeilisearchApiError) {
-    return new ServerError(troubleOf(error.cause?.code ?? "", error.response.status), error.message, { cause: error });
+    const message = sentenceIn(error.message) || `it answered ${error.response.status}`;
+    return new ServerError(troubleOf(error.cause?.code ?? "", error.response.status), message, { cause: error });
   }
   // A server that is not Meilisearch does not respond with JSON.
   if (error instanceof MeilisearchError || error instanceof SyntaxError) {
@@ -120,7 +121,7 @@ export function createClient(
 
   async function done(enqueued: Promise<EnqueuedTask>): Promise<void> {
     const { error } = await server.tasks.waitForTask(await enqueued, { timeout: taskMs, interval: POLL_MS });
-    if (error) throw new ServerError(troubleOf(error.code, 0), error.message);
+    if (error) throw new ServerError(troubleOf(error.code, 0), sentenceIn(error.message));
   }
 
   async function drop(index: string): Promise<void> {

@@ -3,8 +3,10 @@
  * whose results are told apart, uses the server's tolerance of typos. Access is a condition of every query, made in one
  * place, `filterOf`.
  */
+import { max } from "drizzle-orm";
 import { letOthersRun } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import { messages } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { threadOf } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
@@ -138,16 +140,14 @@ const MOST_NAMED = 1_000;
 /** Messages searched for the words by which they were found. */
 const MOST_READ = 10;
 
-/** The intersection of ascending lists. */
-function intersect(lists: readonly (readonly number[])[]): number[] {
-  const [first = [], ...rest] = [...lists].sort((a, b) => a.length - b.length);
-  return rest.reduce<number[]>(
-    (kept, list) => {
-      const members = new Set(list);
-      return kept.filter((number) => members.has(number));
-    },
-    [...first],
-  );
+/** The intersection of ascending lists, without numbers above `newest`, which are no messages. */
+function intersect(lists: readonly (readonly number[])[], newest: number): number[] {
+  const [all = [], ...rest] = [...lists].sort((a, b) => a.length - b.length);
+  const first = all.filter((number) => number <= newest);
+  return rest.reduce<number[]>((kept, list) => {
+    const members = new Set(list);
+    return kept.filter((number) => members.has(number));
+  }, first);
 }
 
 const threadsOf = (messageSeqs: readonly number[]): SeqSet => setOf(messageSeqs, threadOf);
@@ -159,6 +159,12 @@ export function createMeilisearchEngine(
   narrow: (conditions: readonly MessageCondition[], scope: SearchScope) => number[],
 ) {
   let known: { address: ServerAddress; client: Client } | undefined;
+
+  const newest = (): number =>
+    db
+      .select({ seq: max(messages.seq) })
+      .from(messages)
+      .get()?.seq ?? 0;
 
   function clientOf({ address }: Fed): Client {
     if (known?.address.url !== address.url || known.address.key !== address.key) {
@@ -175,14 +181,14 @@ export function createMeilisearchEngine(
       const lists = await clientOf(fed).search(fed.index, queries);
       const isEmpty = lists.some((list) => list.length === 0);
       if (open.length > 0 && !isEmpty) lists.push(narrow(open, scope));
-      return threadsOf(intersect(lists));
+      return threadsOf(intersect(lists, newest()));
     },
 
     /** See SearchEngine. @throws ServerError */
     async matchLoosely(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<Loose | undefined> {
       const queries = scope.mailboxIds.length === 0 ? undefined : looseQueries(conditions, scope);
       if (!queries) return undefined;
-      const found = intersect(await clientOf(fed).search(fed.index, queries));
+      const found = intersect(await clientOf(fed).search(fed.index, queries), newest());
       if (found.length === 0) return undefined;
       return {
         threads: seqsIn(threadsOf(found)),

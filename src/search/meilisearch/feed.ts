@@ -83,6 +83,8 @@ export function createFeed({
   let client: { address: ServerAddress; client: Client } | undefined;
   /** The index of the current server is known to carry our mark. */
   let proven = false;
+  /** The index was made, and not seen since. */
+  let isJustMade = false;
   /** Messages still to be filled in. Cached, because counting reads a whole index. */
   let unfilled: { index: string; messages: number } | undefined;
   let started = false;
@@ -134,11 +136,13 @@ export function createFeed({
     if (proven && row.filledThrough === null && !hasChanges(db)) return false;
     const mark = await server.readMark(row.indexUid);
     if (mark === undefined || (mark !== row.mark && mark !== row.previousMark)) {
+      if (isJustMade) throw new ServerError("failing", "it does not have the index that was just made");
       log.warn("the Meilisearch index is not of this mail store, and is made anew");
       beginAnew();
       return true;
     }
     proven = true;
+    isJustMade = false;
     if (row.filledThrough === null) return sendChanges(server, row, mark);
     await fill(server, row, row.filledThrough, mark);
     return true;
@@ -149,6 +153,7 @@ export function createFeed({
     await server.make(row.indexUid, INDEX_SETTINGS);
     await server.write(row.indexUid, [], [markDocument(row.mark)]);
     store.transact((tx) => void (isStill(row) && setMade(tx)));
+    isJustMade = true;
   }
 
   /** True if neither this process nor another has started the feed over meanwhile. */
@@ -221,6 +226,7 @@ export function createFeed({
 
   function fail(error: unknown): void {
     proven = false;
+    isJustMade = false;
     const reason = error instanceof Error ? error.message : String(error);
     if (reason !== failure) log.warn("Meilisearch cannot be fed", { error });
     failure = reason;
