@@ -2,11 +2,9 @@
  * Encryption of backups, in the format of age (https://age-encryption.org/v1). The server has public keys only, so what
  * it has written it cannot read; an identity, the private key, is with the people who restore.
  */
-import { constants } from "node:fs";
-import { open, readFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { readFile } from "node:fs/promises";
 import { AppError } from "../base/errors.ts";
-import { syncFolder } from "../base/files.ts";
+import { OWN_FILES } from "../store/named-files.ts";
 import { SETTINGS } from "../store/settings.ts";
 import { storedSetting } from "../store/snapshot.ts";
 import { type Changed, copyChanged, readSmall, writeText } from "./files.ts";
@@ -86,19 +84,19 @@ export async function openIdentities(path: string) {
   };
 }
 
-/** Writes a new identity into a file that does not exist. Returns its public key. @throws errors of the file system */
+/** Writes a new identity into a file that does not exist. Returns its public key. @throws AppError conflict; errors of the file system */
 export async function makeIdentity(path: string): Promise<string> {
   const age = await load();
   const identity = await age.generateX25519Identity();
   const recipient = await age.identityToRecipient(identity);
-  const handle = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+  const file = await OWN_FILES.create(path);
   try {
-    await handle.writeFile(`# public key: ${recipient}\n${identity}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
+    await file.write(Buffer.from(`# public key: ${recipient}\n${identity}\n`));
+  } catch (error) {
+    await file.drop();
+    throw error;
   }
-  await syncFolder(dirname(path));
+  await file.keep();
   return recipient;
 }
 

@@ -132,10 +132,10 @@ const opensToChildren = (): boolean =>
 
 /**
  * The command that runs this program once more: the very program that runs now, also after an upgrade has put another one
- * at its path, unless the process has changed its user.
+ * at its path, unless the process has changed its user, or `changesUser`.
  */
-export function ownCommand(): string[] {
-  const executable = opensToChildren() ? `/proc/${process.pid}/exe` : process.execPath;
+export function ownCommand({ changesUser = false } = {}): string[] {
+  const executable = !changesUser && opensToChildren() ? `/proc/${process.pid}/exe` : process.execPath;
   return EMBEDDED.test(import.meta.dir) ? [executable] : [executable, join(import.meta.dir, "../main.ts")];
 }
 

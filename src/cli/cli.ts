@@ -185,6 +185,16 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
+/** Says who may not open what, where root named it and the command runs as another user. */
+function explained(error: unknown, user: string): unknown {
+  const { code, path } = error as NodeJS.ErrnoException;
+  if ((code !== "EACCES" && code !== "EPERM") || path === undefined) return error;
+  return new Error(
+    `${path} is closed to ${user}, as whom root runs this command: name a place that ${user} can reach, or open it to ${user} (chown, chmod)`,
+    { cause: error },
+  );
+}
+
 async function perform(described: Command, invocation: Invocation, io: Io): Promise<void> {
   const print = (document: Document): Promise<void> =>
     io.writeStdout(render(described, document, invocation.options.json === true));
@@ -199,7 +209,7 @@ async function perform(described: Command, invocation: Invocation, io: Io): Prom
     if (document !== undefined) await print(document);
   } catch (error) {
     if (error instanceof FailedCheck) await print(error.document);
-    throw error;
+    throw session.user === undefined ? error : explained(error, session.user);
   } finally {
     session.close();
   }

@@ -89,10 +89,11 @@ export const keyCommands = [
       ...WORKSPACE,
     },
     run(session, { options }) {
+      // Before root's rights are given up, with which root may have named a file.
+      const given = options.policy === undefined ? {} : policyOf(options.policy);
       const { store, developers } = session.appliance;
       const user = find("person", session, options.user, options.workspace);
       const { name, scopes } = options;
-      const given = options.policy === undefined ? {} : policyOf(options.policy);
       const { id, key, policy } = store.transact((tx) => {
         const policy = developers.readPolicy(tx, user, given);
         return { ...developers.createKey(tx, { userId: user.id, name, scopes, policy }), policy };

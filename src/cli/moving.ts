@@ -1,4 +1,5 @@
 /** `mailroom workspace export|import|reopen|remove`: a workspace moves to another server. */
+import { resolve } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
 import { openIdentities } from "../backup/age.ts";
 import { exportWorkspace, reopenWorkspace } from "../moving/export.ts";
@@ -42,6 +43,7 @@ export const movingCommands = [
       "seal-for": { value: "KEY", summary: "Take second factors along, encrypted for this public key of backup key" },
     },
     async run(session, { arguments: { name }, options }) {
+      await session.prepareFolder(resolve(options.to));
       const { appliance, config, runtime, log, io } = session;
       const { id, name: known } = appliance.people.workspaceNamed(name);
       const {
@@ -78,8 +80,9 @@ export const movingCommands = [
     options: { identity: { value: "FILE", summary: "Private key that opens the second factors of the export" } },
     text: describeImport,
     async run(session, { arguments: { folder }, options: { identity } }) {
-      const { appliance, config, runtime, log, io } = session;
+      // Before root's rights are given up, with which root may have named a file.
       const identities = identity === undefined ? undefined : await openIdentities(identity);
+      const { appliance, config, runtime, log, io } = session;
       const { store, mailbox, domains } = appliance;
       const imported = await importWorkspace(
         { store, mailbox, domains, runtime, log },

@@ -2,7 +2,7 @@
  * One run of the program: the process around it, and the configuration and appliance that its command uses. Both are
  * opened at first use, so that `version` and `--help` open nothing.
  */
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Appliance, createAppliance, type Following } from "../appliance.ts";
@@ -21,8 +21,10 @@ import {
   schemaOf,
 } from "../replica/standby.ts";
 import { isClaimed } from "../store/claim.ts";
+import { makeFolderFor, type NamedFiles, OWN_FILES } from "../store/named-files.ts";
 import { openReadOnlyStore } from "../store/read-only.ts";
 import { openS3Blobs } from "../store/s3.ts";
+import { type Named, startLender } from "./lending.ts";
 
 /** The process around the program; tests hand in a fake. */
 export interface Io {
@@ -42,9 +44,13 @@ export interface Io {
   keepRunning(on: { reload(): void; ignored(signal: string): void }): void;
   /**
    * Root becomes the owner of the data folder for good. What the process makes there then belongs to the server's user,
-   * and links that this user planted there lead no further than that user may go.
+   * and links that this user planted there lead no further than that user may go. Returns the name of the user that it became.
    */
-  actAsOwnerOf(folder: string): void;
+  actAsOwnerOf(folder: string): string | undefined;
+  /** Before `actAsOwnerOf`: root makes a folder that is missing, and gives it to that owner. */
+  prepareFolder(folder: string, path: string): Promise<void>;
+  /** Opens what the command line named. Before `actAsOwnerOf`: with root's rights, also after that, where root named it. */
+  lendFiles(folder: string, named: Named): NamedFiles;
 }
 
 function interrupted(): Promise<void> {
@@ -68,9 +74,15 @@ function keepRunning({ reload, ignored }: Parameters<Io["keepRunning"]>[0]): voi
   for (const signal of MEANINGLESS) process.on(signal, ignored);
 }
 
-function actAsOwnerOf(folder: string): void {
+/** The other user that root is to become; undefined if it stays root, or this process is another user's. */
+function ownerOf(folder: string): { uid: number; gid: number } | undefined {
   const owner = statSync(folder, { throwIfNoEntry: false });
-  if (process.getuid?.() !== 0 || !owner || owner.uid === 0) return;
+  return process.getuid?.() !== 0 || owner?.uid === 0 ? undefined : owner;
+}
+
+function actAsOwnerOf(folder: string): string | undefined {
+  const owner = ownerOf(folder);
+  if (!owner) return undefined;
   try {
     // Missing from the types.
     (process as { initgroups?(user: number, group: number): void }).initgroups?.(owner.uid, owner.gid);
@@ -80,6 +92,19 @@ function actAsOwnerOf(folder: string): void {
   }
   process.setgid?.(owner.gid);
   process.setuid?.(owner.uid);
+  return nameOf(owner.uid);
+}
+
+/** The name of a user of this machine. */
+function nameOf(uid: number): string {
+  try {
+    const line = readFileSync("/etc/passwd", "utf8")
+      .split("\n")
+      .find((line) => line.split(":")[2] === String(uid));
+    return line?.split(":")[0] ?? `user ${uid}`;
+  } catch {
+    return `user ${uid}`;
+  }
 }
 
 export function processIo(): Io {
@@ -103,6 +128,11 @@ export function processIo(): Io {
     interrupted,
     keepRunning,
     actAsOwnerOf,
+    async prepareFolder(folder, path) {
+      const owner = ownerOf(folder);
+      if (owner) await makeFolderFor(owner, path);
+    },
+    lendFiles: (folder, named) => (ownerOf(folder) ? startLender(named) : OWN_FILES),
   };
 }
 
@@ -114,8 +144,14 @@ export interface Session {
   readonly log: Log;
   /** The appliance with its data folder open, not started. */
   readonly appliance: Appliance;
+  /** Lets the command write into the folder that the command line named. To be called as `lendFiles`. */
+  prepareFolder(path: string): Promise<void>;
+  /** The files that the command line named. To be called before anything else here is used: see Io.lendFiles. */
+  lendFiles(named: Named): NamedFiles;
   /** The first line of standard input, in place of an argument. */
   readSecret(): Promise<string>;
+  /** The user that root has become (Io.actAsOwnerOf). */
+  readonly user: string | undefined;
   /** Closes what was opened. */
   close(): void;
 }
@@ -166,15 +202,17 @@ export function openSession(
       return made.value;
     };
   };
-  const config = once(() => {
-    let read: Config;
+  let user: string | undefined;
+  const environment = once(() => {
     try {
-      read = readConfig(isDemo ? demoEnvironment(io.env) : io.env);
+      return readConfig(isDemo ? demoEnvironment(io.env) : io.env);
     } catch (error) {
       return refuseEnvironment(error);
     }
-    if (!staysRoot) io.actAsOwnerOf(read.data);
-    return read;
+  });
+  const config = once(() => {
+    if (!staysRoot) user = io.actAsOwnerOf(environment().data);
+    return environment();
   });
   const runtime = once(() => io.runtime(config().dns));
   const log = once(() => createLog(config().log, runtime().now, (line) => io.writeStderr(`${line}\n`)));
@@ -211,6 +249,11 @@ export function openSession(
     },
     get appliance() {
       return appliance();
+    },
+    prepareFolder: (path) => io.prepareFolder(environment().data, path),
+    lendFiles: (named) => io.lendFiles(environment().data, named),
+    get user() {
+      return user;
     },
     readSecret: async () => (await io.readStdin()).split(/\r?\n/)[0] as string,
     close() {

@@ -1,6 +1,7 @@
 /** `mailroom import` and `mailroom export`: mail from files and accounts on other servers, and into an mbox file. */
 import { resolve } from "node:path";
 import { UsageError } from "../base/errors.ts";
+import type { NamedFiles } from "../store/named-files.ts";
 import { exportMail } from "../transfer/export.ts";
 import {
   createPacing,
@@ -43,10 +44,13 @@ async function* findRemote(
   });
 }
 
-async function* findAll(paths: readonly string[]): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
+async function* findAll(
+  paths: readonly string[],
+  files: NamedFiles,
+): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
   for (const path of paths) {
     try {
-      yield* findMessages(path, LARGEST_MESSAGE);
+      yield* findMessages(path, LARGEST_MESSAGE, files);
     } catch (error) {
       yield { path, reason: error instanceof Error ? error.message : String(error) };
     }
@@ -96,6 +100,8 @@ export const importCommand = command({
     if ((rest.length === 0) === (options.imap === undefined)) {
       throw new UsageError("name what to import: paths, or an account with --imap");
     }
+    const paths = rest.map((path) => resolve(path));
+    const files = session.lendFiles({ read: paths });
     const { appliance, config, runtime, log } = session;
     const { store, mailbox, people } = appliance;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
@@ -103,7 +109,7 @@ export const importCommand = command({
     const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), placing);
     const messages =
       options.imap === undefined
-        ? findAll(rest)
+        ? findAll(paths, files)
         : findRemote(session, options.imap, {
             mailboxId: entry.id,
             folders: options.folders?.split(","),
@@ -147,11 +153,12 @@ export const exportCommand = command({
     ...WORKSPACE,
   },
   async run(session, { options }) {
+    const path = resolve(options.to);
+    const files = session.lendFiles({ create: path });
     const { mailbox } = session.appliance;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
     const { isInterrupted, tell } = watchProgress(session);
-    const path = resolve(options.to);
-    const exported = await exportMail(mailbox.exportMail(entry.id), path, {
+    const exported = await exportMail(mailbox.exportMail(entry.id), await files.create(path), {
       isInterrupted,
       onProgress: (messages) => tell(() => `${messages} exported`),
     });

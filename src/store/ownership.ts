@@ -30,6 +30,9 @@ export function requirePlace(fd: number, path: string): void {
   throw new Error(`${path} was replaced while it was opened`);
 }
 
+/** A path of an open folder: for root one that leads to this very folder, whatever others put in its place. */
+export const folderOf = (fd: number, path: string): string => (isRoot() ? `/proc/self/fd/${fd}` : path);
+
 /** Gives a file or folder that this process has made to the owner of its folder, whose server has to read it. */
 export function giveToOwner(fd: number, path: string): void {
   if (!isRoot()) return;

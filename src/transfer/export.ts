@@ -4,11 +4,8 @@
  *
  * Invariant: the file appears whole or not at all, and replaces no other file.
  */
-import { type FileHandle, link, open, unlink } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
-import { AppError } from "../base/errors.ts";
-import { syncFolder } from "../base/files.ts";
 import type { ExportedMessage } from "../mailbox/transfer.ts";
+import type { NewFile } from "../store/named-files.ts";
 import { writeExportMark } from "./marks.ts";
 
 /** Size of one write. */
@@ -22,34 +19,25 @@ export interface Exported {
   lost: string[];
 }
 
-/** Returns undefined if interrupted. @throws AppError conflict if the file exists; errors of the file system */
+/** Returns undefined if interrupted; there is no file then. @throws AppError conflict if the file exists; errors of the file system */
 export async function exportMail(
   messages: AsyncIterable<ExportedMessage>,
-  path: string,
+  file: NewFile,
   { isInterrupted, onProgress }: { isInterrupted(): boolean; onProgress(messages: number): void },
 ): Promise<Exported | undefined> {
-  if (await Bun.file(path).exists()) throw taken(path);
-  const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`);
-  const file = await open(partial, "wx", 0o600);
+  let exported: Exported | undefined;
   try {
-    const exported = await write(file, messages, isInterrupted, onProgress);
-    if (!exported) return undefined;
-    await file.sync();
-    await link(partial, path).catch((error) => {
-      throw error.code === "EEXIST" ? taken(path) : error;
-    });
-    await syncFolder(dirname(path));
-    return exported;
-  } finally {
-    await file.close();
-    await unlink(partial);
+    exported = await write(file, messages, isInterrupted, onProgress);
+  } catch (error) {
+    await file.drop();
+    throw error;
   }
+  await (exported ? file.keep() : file.drop());
+  return exported;
 }
 
-const taken = (path: string) => new AppError("conflict", `${path} exists: name another file`);
-
 async function write(
-  file: FileHandle,
+  file: NewFile,
   messages: AsyncIterable<ExportedMessage>,
   isInterrupted: () => boolean,
   onProgress: (messages: number) => void,
@@ -58,7 +46,7 @@ async function write(
   let waiting: Buffer[] = [];
   let size = 0;
   const flush = async () => {
-    await file.writev(waiting);
+    await file.write(Buffer.concat(waiting));
     written.bytes += size;
     waiting = [];
     size = 0;

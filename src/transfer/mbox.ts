@@ -9,9 +9,7 @@
  *
  * Memory: one message, at most `mostBytes` of it, and two pieces of the file.
  */
-import { createReadStream } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
-import { createGunzip } from "node:zlib";
+import { isGzip, type MailFile, unpacked } from "./tree.ts";
 
 export interface MboxMessage {
   /** Offset of its `From ` line in the unpacked file, in bytes. */
@@ -29,7 +27,6 @@ export interface MboxMessage {
 const LF = 0x0a;
 const CR = 0x0d;
 const FROM = Buffer.from("\nFrom ");
-const CHUNK_BYTES = 128 * 1024;
 /** Most bytes of a `From ` line and the line below it. */
 const LONGEST_SEPARATOR = 8 * 1024;
 /** Most bytes of a `From ` line. The rest belongs to the message, because a file may have no line break at all. */
@@ -55,35 +52,18 @@ function isDated(line: string): boolean {
 export const isMbox = (beginning: Buffer): boolean =>
   /^(?:\r?\n)*From [^\r\n]/.test(beginning.toString("latin1", 0, 512));
 
-export const isGzip = (beginning: Buffer): boolean => beginning[0] === 0x1f && beginning[1] === 0x8b;
-
 /**
  * The messages of an mbox, in order. `mostBytes`: of one message in memory. @throws errors of the file system and of
  * gzip
  */
-export async function* readMbox(path: string, mostBytes: number): AsyncGenerator<MboxMessage> {
-  const file = await open(path, "r");
-  try {
-    const beginning = Buffer.alloc(2);
-    await file.read(beginning, 0, 2, 0);
-    const packed = isGzip(beginning);
-    const stream = createReadStream(path, { highWaterMark: CHUNK_BYTES });
-    const chunks = packed ? stream.pipe(createGunzip({ chunkSize: CHUNK_BYTES })) : stream;
-    if (packed) stream.on("error", (error) => chunks.destroy(error));
-    try {
-      yield* cut(chunks, packed ? undefined : file, mostBytes);
-    } finally {
-      stream.destroy();
-      chunks.destroy();
-    }
-  } finally {
-    await file.close();
-  }
+export async function* readMbox(file: MailFile, mostBytes: number): AsyncGenerator<MboxMessage> {
+  const isPacked = file.read === undefined || isGzip(Buffer.from(await file.read(0, 2)));
+  yield* cut(unpacked(file), isPacked ? undefined : file, mostBytes);
 }
 
 async function* cut(
   chunks: AsyncIterable<Buffer>,
-  file: FileHandle | undefined,
+  file: MailFile | undefined,
   mostBytes: number,
 ): AsyncGenerator<MboxMessage> {
   /** Read but not yet cut into messages; begins `base` bytes into the file. */
@@ -198,7 +178,7 @@ function headerEnd(buffer: Buffer): number {
  * The end of the body by Content-Length, as an offset in the file; undefined if there is none or it is not credible.
  */
 async function believedEnd(
-  file: FileHandle | undefined,
+  file: MailFile | undefined,
   buffer: Buffer,
   header: number,
   base: number,
@@ -207,11 +187,9 @@ async function believedEnd(
   const length = CONTENT_LENGTH.exec(buffer.toString("latin1", 0, header))?.[1];
   if (length === undefined) return undefined;
   const end = base + header + Number(length);
-  const { size } = await file.stat();
-  if (end > size) return undefined;
-  const behind = Buffer.alloc(16);
-  const { bytesRead } = await file.read(behind, 0, behind.byteLength, end);
-  return /^(?:\r?\n){0,2}(?:From |$)/.test(behind.toString("latin1", 0, bytesRead)) ? end : undefined;
+  if (end > file.size) return undefined;
+  const behind = Buffer.from((await file.read?.(end, 16)) ?? []);
+  return /^(?:\r?\n){0,2}(?:From |$)/.test(behind.toString("latin1")) ? end : undefined;
 }
 
 /**

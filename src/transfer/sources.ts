@@ -1,17 +1,17 @@
 /**
  * Finds the mail to import at a path: mbox files, Maildirs with their subfolders (Maildir++ and nested), single
- * messages in files, and folders of all these as mail programs keep them. Symbolic links within are not followed.
- * `unwrap` restores a found message to the bytes that travelled over SMTP.
+ * messages in files, and folders and archives of all these as mail programs and providers write them. Links within are
+ * not followed. `unwrap` restores a found message to the bytes that travelled over SMTP.
  */
-import { createReadStream, type Dirent } from "node:fs";
-import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { createGunzip, gunzipSync } from "node:zlib";
+import { gunzipSync } from "node:zlib";
 import { parseDate } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
+import { type Entry, type NamedFiles, OWN_FILES, readPieces } from "../store/named-files.ts";
 import type { Folder } from "../store/schema.ts";
 import { folderNamed, labelNamed, type Marks, takeMarks } from "./marks.ts";
-import { isGzip, isMbox, readMbox } from "./mbox.ts";
+import { isMbox, readMbox } from "./mbox.ts";
+import { beginningOf, isGzip, type MailFile, type Tree } from "./tree.ts";
 
 /** A unit that the import counts: an mbox, a folder of a Maildir, a folder of messages, a folder of an account. */
 export interface Source {
@@ -59,25 +59,72 @@ const HEADER = /^(?:From [^\n]*\n)?[!-9;-~]+[ \t]*:/;
 
 const CONTAINER = /^(?:\.?maildir|mail|takeout|local folders)$/i;
 
-/** All mail at `path`. `mostBytes`: of one message in memory. @throws errors of the file system if there is no `path` */
-export async function* findMessages(path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
-  const given = await stat(path);
-  if (given.isDirectory()) {
-    yield* walk(path, [], mostBytes);
+/** Messages that lie together, and what reads them. */
+interface Batch {
+  path: string;
+  read(): AsyncGenerator<FoundMessage | NotFound>;
+}
+
+function treeOf(files: NamedFiles): Tree {
+  async function open(path: string): Promise<MailFile> {
+    const file = await files.open(path);
+    return { ...file, pieces: () => readPieces(file) };
+  }
+  return {
+    list: files.list,
+    open,
+    async isMbox(path) {
+      const file = await open(path);
+      try {
+        return isMbox(await beginningOf(file));
+      } finally {
+        await file.close();
+      }
+    },
+  };
+}
+
+/**
+ * All mail at `path`, which is absolute. `mostBytes`: of one message in memory. `files`: who opens it. @throws errors of the
+ * file system if there is no `path`
+ */
+export async function* findMessages(
+  path: string,
+  mostBytes: number,
+  files = OWN_FILES,
+): AsyncGenerator<FoundMessage | NotFound> {
+  const tree = treeOf(files);
+  const kind = await files.kindOf(path);
+  if (kind === "folder") {
+    yield* readAll(walk(tree, path, [], mostBytes));
     return;
   }
   // A pipe is read once; an import looks at a file several times.
-  if (!given.isFile()) {
+  if (kind === "other") {
     yield { path, reason: "neither a file nor a folder" };
     return;
   }
-  const beginning = await beginningOf(path);
-  const folder = folderNamed(nameOf(path));
-  const named = folder === undefined ? { labels: [] } : { folder, sent: folder === "sent", labels: [] };
-  if (isMbox(beginning)) yield* mbox({ path, format: "mbox", ...named }, mostBytes);
-  else if (HEADER.test(beginning.toString("latin1"))) {
-    yield* ownFile({ path, format: "messages", labels: [] }, path, mostBytes);
-  } else yield { path, reason: "neither an mbox, nor a Maildir, nor a message" };
+  const file = await tree.open(path);
+  try {
+    const beginning = await beginningOf(file);
+    const folder = folderNamed(nameOf(path));
+    const named = folder === undefined ? { labels: [] } : { folder, sent: folder === "sent", labels: [] };
+    if (isMbox(beginning)) yield* mbox(tree, { path, format: "mbox", ...named }, mostBytes);
+    else if (HEADER.test(beginning.toString("latin1"))) {
+      yield* ownFile(tree, { path, format: "messages", labels: [] }, path, mostBytes);
+    } else yield { path, reason: "neither an mbox, nor a Maildir, nor a message" };
+  } finally {
+    await file.close();
+  }
+}
+
+async function* readAll(
+  batches: AsyncIterable<Batch | NotFound> | Iterable<Batch | NotFound>,
+): AsyncGenerator<FoundMessage | NotFound> {
+  for await (const batch of batches) {
+    if ("reason" in batch) yield batch;
+    else yield* batch.read();
+  }
 }
 
 /** `names`: names of the folders, from the outermost to this one. */
@@ -92,39 +139,41 @@ export function filedAs(name: string, folder = folderNamed(name)): Pick<Source, 
   return { folder: "archive", labels: [labelNamed(name)].filter((label) => label !== "") };
 }
 
-/** The entries of a folder, by name; or the reason why it cannot be read. */
-async function entriesOf(path: string): Promise<Dirent[] | NotFound> {
+/** The entries of a folder; or the reason why it cannot be read. */
+async function entriesOf(tree: Tree, path: string): Promise<Entry[] | NotFound> {
   try {
-    return (await readdir(path, { withFileTypes: true })).sort((a, b) => (a.name < b.name ? -1 : 1));
+    return await tree.list(path);
   } catch (error) {
     return { path, reason: reasonOf(error) };
   }
 }
 
 async function* walk(
+  tree: Tree,
   path: string,
   names: readonly string[],
   mostBytes: number,
-): AsyncGenerator<FoundMessage | NotFound> {
-  const entries = await entriesOf(path);
+): AsyncGenerator<Batch | NotFound> {
+  const entries = await entriesOf(tree, path);
   if ("reason" in entries) {
     yield entries;
     return;
   }
-  const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  const folders = entries.filter(({ kind }) => kind === "folder").map(({ name }) => name);
   const parts = ["cur", "new"].filter((part) => folders.includes(part));
   const isMaildir = parts.length > 0;
-  if (isMaildir) yield* maildir(path, names, parts, mostBytes);
+  if (isMaildir) yield* maildir(tree, path, names, parts, mostBytes);
   const messages = sourceOf(path, "messages", names);
-  for (const { name } of isMaildir ? [] : entries.filter((entry) => entry.isFile())) {
+  for (const { name } of isMaildir ? [] : entries.filter(({ kind }) => kind === "file")) {
     const file = join(path, name);
     if (name.startsWith(".") || /\.(?:msf|dat|json|html|ini)$/i.test(name)) continue;
     try {
-      if (/\.eml(?:\.gz)?$/i.test(name)) yield* ownFile(messages, file, mostBytes);
-      else if (isMbox(await beginningOf(file))) {
+      if (/\.eml(?:\.gz)?$/i.test(name)) {
+        yield { path: file, read: () => ownFile(tree, messages, file, mostBytes) };
+      } else if (await tree.isMbox(file)) {
         // Apple Mail keeps a folder as NAME.mbox/mbox.
         const own = name === "mbox" && names.length > 0 ? names : [...names, nameOf(name)];
-        yield* mbox(sourceOf(file, "mbox", own), mostBytes);
+        yield { path: file, read: () => mbox(tree, sourceOf(file, "mbox", own), mostBytes) };
       }
     } catch (error) {
       yield { path: file, reason: reasonOf(error) };
@@ -134,12 +183,12 @@ async function* walk(
     if (isMaildir && ["cur", "new", "tmp"].includes(name)) continue;
     // The outer folder in which a mail program or provider keeps all mail gives no name to its mail.
     if (names.length === 0 && CONTAINER.test(name)) {
-      yield* walk(join(path, name), [], mostBytes);
+      yield* walk(tree, join(path, name), [], mostBytes);
       continue;
     }
     // Maildir++: `.Work.Clients` beside `cur` of the inbox.
     const inner = name.startsWith(".") ? name.slice(1).split(".") : [nameOf(name)];
-    yield* walk(join(path, name), [...names, ...inner.map(decodeFolderName)], mostBytes);
+    yield* walk(tree, join(path, name), [...names, ...inner.map(decodeFolderName)], mostBytes);
   }
 }
 
@@ -150,20 +199,21 @@ const nameOf = (path: string): string =>
     .replace(/\.(?:mbox|mbx|sbd|mboxrd)$/i, "");
 
 async function* maildir(
+  tree: Tree,
   path: string,
   names: readonly string[],
   parts: readonly string[],
   mostBytes: number,
-): AsyncGenerator<FoundMessage | NotFound> {
+): AsyncGenerator<Batch | NotFound> {
   const source = sourceOf(path, "maildir", names.length === 0 ? ["inbox"] : names);
   for (const part of parts) {
-    const entries = await entriesOf(join(path, part));
+    const entries = await entriesOf(tree, join(path, part));
     if ("reason" in entries) {
       yield entries;
       continue;
     }
-    for (const { name } of entries.filter((entry) => entry.isFile())) {
-      if (name.startsWith(".")) continue;
+    for (const { name, kind } of entries) {
+      if (kind !== "file" || name.startsWith(".")) continue;
       const flags = part === "cur" ? (/[:;!]2,([A-Za-z]*)$/.exec(name)?.[1] ?? "") : "";
       const marks: FoundMessage["marks"] = {
         read: flags.includes("S"),
@@ -171,52 +221,57 @@ async function* maildir(
         ...(flags.includes("D") && { folder: "drafts" }),
         ...(flags.includes("T") && { folder: "trash" }),
       };
-      for await (const found of ownFile(source, join(path, part, name), mostBytes)) {
-        yield "reason" in found ? found : { ...found, marks };
-      }
+      const file = join(path, part, name);
+      yield {
+        path: file,
+        async *read() {
+          for await (const found of ownFile(tree, source, file, mostBytes)) {
+            yield "reason" in found ? found : { ...found, marks };
+          }
+        },
+      };
     }
   }
 }
 
-async function* mbox(source: Source, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
+async function* mbox(tree: Tree, source: Source, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
   try {
-    for await (const { offset, ...message } of readMbox(source.path, mostBytes)) {
-      yield { ...message, source, place: `byte ${offset}` };
+    const file = await tree.open(source.path);
+    try {
+      for await (const { offset, ...message } of readMbox(file, mostBytes)) {
+        yield { ...message, source, place: `byte ${offset}` };
+      }
+    } finally {
+      await file.close();
     }
   } catch (error) {
     yield { path: source.path, reason: reasonOf(error) };
   }
 }
 
-async function* ownFile(source: Source, path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
+async function* ownFile(
+  tree: Tree,
+  source: Source,
+  path: string,
+  mostBytes: number,
+): AsyncGenerator<FoundMessage | NotFound> {
   try {
-    const { size, mtimeMs } = await stat(path);
-    const found = { source, place: basename(path), unquoted: true, writtenAt: Math.floor(mtimeMs) };
-    if (size > mostBytes) {
-      yield { ...found, content: await beginningOf(path), size };
-      return;
+    const opened = await tree.open(path);
+    try {
+      const { size, modifiedAt } = opened;
+      const found = { source, place: basename(path), unquoted: true, writtenAt: modifiedAt };
+      if (size > mostBytes) {
+        yield { ...found, content: await beginningOf(opened), size };
+        return;
+      }
+      const file = Buffer.concat(await Array.fromAsync(opened.pieces()));
+      const content = isGzip(file) ? gunzipSync(file, { maxOutputLength: mostBytes }) : file;
+      yield { ...found, content, size: content.byteLength };
+    } finally {
+      await opened.close();
     }
-    const file = await readFile(path);
-    const content = isGzip(file) ? gunzipSync(file, { maxOutputLength: mostBytes }) : file;
-    yield { ...found, content, size: content.byteLength };
   } catch (error) {
     yield { path, reason: reasonOf(error) };
-  }
-}
-
-const BEGINNING_BYTES = 4096;
-
-/** The first bytes of a file, unpacked. */
-async function beginningOf(path: string): Promise<Buffer> {
-  const stream = createReadStream(path, { end: BEGINNING_BYTES - 1 });
-  const raw = Buffer.concat(await Array.fromAsync(stream as AsyncIterable<Buffer>));
-  if (!isGzip(raw)) return raw;
-  const unpacked = createReadStream(path).pipe(createGunzip());
-  try {
-    for await (const chunk of unpacked as AsyncIterable<Buffer>) return chunk.subarray(0, BEGINNING_BYTES);
-    return Buffer.alloc(0);
-  } finally {
-    unpacked.destroy();
   }
 }
 

@@ -2,6 +2,7 @@
 import { cpSync } from "node:fs";
 import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
 import { run } from "../../src/cli/cli.ts";
+import { OWN_FILES } from "../../src/store/named-files.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 
@@ -56,7 +57,9 @@ export function openTerminal({
       interrupted: () => interrupted,
       keepRunning() {},
       // The process of the tests stays who it is.
-      actAsOwnerOf: () => {},
+      actAsOwnerOf: () => undefined,
+      prepareFolder: async () => {},
+      lendFiles: () => OWN_FILES,
     });
     return { exitCode, stdout, stderr };
   }

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -12,7 +13,7 @@ const GOING_ON = { isInterrupted: () => false, onProgress() {} };
 
 async function exported({ appliance, owner }: Booted, mailboxId = owner.mailboxId): Promise<string> {
   const path = join(temporaryFolder(), "mail.mbox");
-  await exportMail(appliance.mailbox.exportMail(mailboxId), path, GOING_ON);
+  await exportMail(appliance.mailbox.exportMail(mailboxId), await OWN_FILES.create(path), GOING_ON);
   return path;
 }
 
@@ -236,10 +237,17 @@ describe("the file", () => {
     const booted = await boot();
     const path = join(temporaryFolder(), "mail.mbox");
     writeFileSync(path, "mine");
+    await expect(OWN_FILES.create(path)).rejects.toThrow(/exists: name another file/);
+    // Also one that appeared meanwhile.
+    const other = join(temporaryFolder(), "mail.mbox");
+    const file = await OWN_FILES.create(other);
+    writeFileSync(other, "mine");
     const { mailbox } = booted.appliance;
-    await expect(exportMail(mailbox.exportMail(booted.owner.mailboxId), path, GOING_ON)).rejects.toThrow(
+    await expect(exportMail(mailbox.exportMail(booted.owner.mailboxId), file, GOING_ON)).rejects.toThrow(
       /exists: name another file/,
     );
+    expect(readFileSync(other, "utf8")).toBe("mine");
+    expect(readdirSync(dirname(other))).toEqual(["mail.mbox"]);
     expect(readFileSync(path, "utf8")).toBe("mine");
     expect(readdirSync(dirname(path))).toEqual(["mail.mbox"]);
   });
@@ -262,7 +270,11 @@ describe("the file", () => {
     rmSync(two);
     await importInto(booted, files({ "3.eml": letter({ subject: "whole" }) }));
     const path = join(temporaryFolder(), "mail.mbox");
-    const exported = await exportMail(booted.appliance.mailbox.exportMail(booted.owner.mailboxId), path, GOING_ON);
+    const exported = await exportMail(
+      booted.appliance.mailbox.exportMail(booted.owner.mailboxId),
+      await OWN_FILES.create(path),
+      GOING_ON,
+    );
     expect(exported).toMatchObject({
       messages: 1,
       lost: [expect.stringMatching(/^msg_/), expect.stringMatching(/^msg_/)],
@@ -276,12 +288,14 @@ describe("the file", () => {
     const folder = temporaryFolder();
     const path = join(folder, "mail.mbox");
     const mail = () => booted.appliance.mailbox.exportMail(booted.owner.mailboxId);
-    expect(await exportMail(mail(), path, { ...GOING_ON, isInterrupted: () => true })).toBeUndefined();
+    expect(
+      await exportMail(mail(), await OWN_FILES.create(path), { ...GOING_ON, isInterrupted: () => true }),
+    ).toBeUndefined();
     async function* broken() {
       yield* mail();
       throw new Error("no more");
     }
-    await expect(exportMail(broken(), path, GOING_ON)).rejects.toThrow("no more");
+    await expect(exportMail(broken(), await OWN_FILES.create(path), GOING_ON)).rejects.toThrow("no more");
     expect(existsSync(path)).toBe(false);
     expect(readdirSync(folder)).toEqual([]);
   });

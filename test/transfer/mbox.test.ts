@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
+import { OWN_FILES, readPieces } from "../../src/store/named-files.ts";
 import { type MboxMessage, readMbox } from "../../src/transfer/mbox.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
@@ -11,7 +12,12 @@ const DATE = "Thu Jan  1 00:00:00 2026";
 async function read(content: string | Uint8Array, mostBytes = 1_000_000): Promise<MboxMessage[]> {
   const path = join(temporaryFolder(), "mail.mbox");
   writeFileSync(path, typeof content === "string" ? Buffer.from(content, "latin1") : content);
-  return Array.fromAsync(readMbox(path, mostBytes));
+  const file = await OWN_FILES.open(path);
+  try {
+    return await Array.fromAsync(readMbox({ ...file, pieces: () => readPieces(file) }, mostBytes));
+  } finally {
+    await file.close();
+  }
 }
 
 const contents = async (content: string | Uint8Array, mostBytes?: number): Promise<string[]> =>

@@ -1,0 +1,94 @@
+/**
+ * Lends a command the files that root named on its command line. The command itself gives root's rights up (Io.actAsOwnerOf); a
+ * child that keeps them (lender.ts) opens these files alone.
+ */
+import { ownCommand, startMessagingChild } from "../base/child-process.ts";
+import { AppError, type ErrorCode } from "../base/errors.ts";
+import type { Entry, Kind, NamedFiles } from "../store/named-files.ts";
+
+/** Absolute paths: what may be read, with all that is below it, and the file that may be made. */
+export interface Named {
+  read?: readonly string[];
+  create?: string;
+}
+
+/** The first argument of a lender; the second is Named, as JSON. No command has such a name. */
+const ARGUMENT = "lender:";
+
+/** What the command line of this process allows a lender; undefined in any other process. */
+export const lenderOf = (argv: readonly string[]): Named | undefined =>
+  argv[2] === ARGUMENT ? (JSON.parse(argv[3] ?? "{}") as Named) : undefined;
+
+/** The calls, by name: with a path, or the number of an open file. */
+export interface Calls {
+  kindOf(path: string): Kind;
+  list(path: string): Entry[];
+  open(path: string): { file: number; size: number; modifiedAt: number };
+  read(file: number, position: number, length: number): Uint8Array;
+  close(file: number): void;
+  create(path: string): number;
+  write(file: number, bytes: Uint8Array): void;
+  keep(file: number): void;
+  drop(file: number): void;
+}
+
+export interface Call {
+  id: number;
+  name: keyof Calls;
+  given: (string | number | Uint8Array)[];
+}
+
+export type Answer = { id: number } & ({ value: unknown } | { error: string; code?: string; refusal?: ErrorCode });
+
+/** Starts the child, which has root's rights even if this process gives them up at once. */
+export function startLender(named: Named): NamedFiles {
+  const waiting = new Map<number, PromiseWithResolvers<unknown>>();
+  let calls = 0;
+  let over: Error | undefined;
+  const child = startMessagingChild("lender", [...ownCommand({ changesUser: true }), ARGUMENT, JSON.stringify(named)], {
+    heard(message) {
+      const answer = message as Answer;
+      const call = waiting.get(answer.id);
+      waiting.delete(answer.id);
+      if ("value" in answer) call?.resolve(answer.value);
+      else call?.reject(errorOf(answer));
+    },
+    ended(how) {
+      over = new Error(`the process that opens root's files ended: ${how}`);
+      for (const { reject } of waiting.values()) reject(over);
+    },
+  });
+
+  function call<N extends keyof Calls>(name: N, ...given: Parameters<Calls[N]>): Promise<ReturnType<Calls[N]>> {
+    if (over) return Promise.reject(over);
+    const answer = Promise.withResolvers<unknown>();
+    const id = ++calls;
+    waiting.set(id, answer);
+    child.send({ id, name, given } satisfies Call);
+    return answer.promise as Promise<ReturnType<Calls[N]>>;
+  }
+
+  return {
+    kindOf: (path) => call("kindOf", path),
+    list: (path) => call("list", path),
+    async open(path) {
+      const { file, ...known } = await call("open", path);
+      return {
+        ...known,
+        read: (position, length) => call("read", file, position, length),
+        close: () => call("close", file),
+      };
+    },
+    async create(path) {
+      const file = await call("create", path);
+      return {
+        write: (bytes) => call("write", file, bytes),
+        keep: () => call("keep", file),
+        drop: () => call("drop", file),
+      };
+    },
+  };
+}
+
+const errorOf = ({ error, code, refusal }: Exclude<Answer, { value: unknown }>): Error =>
+  refusal === undefined ? Object.assign(new Error(error), { code }) : new AppError(refusal, error);
