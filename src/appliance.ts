@@ -3,6 +3,7 @@
  * reverse. `createAppliance` opens the data folder and starts nothing, which is enough for most commands; `serve` also
  * calls `start`.
  */
+import { join } from "node:path";
 import { openIdentity } from "./access/identity.ts";
 import { createAccessNotices } from "./access/notices.ts";
 import { createDevelopers, type Developers } from "./admin/developers.ts";
@@ -20,6 +21,7 @@ import { createPools, registerPools } from "./api/pools.ts";
 import { createAddressReader, createSourceReader } from "./api/request.ts";
 import type { StartBackup } from "./backup/schedule.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
+import { askProcess, listenToCommands } from "./base/control.ts";
 import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
 import type { AppError } from "./base/errors.ts";
 import type { Log } from "./base/log.ts";
@@ -63,6 +65,7 @@ import type { ReadOnlyStore } from "./store/read-only.ts";
 import { openS3Blobs } from "./store/s3.ts";
 import { type Options, openOptions } from "./store/settings.ts";
 import { openStore, type Store } from "./store/store.ts";
+import { adviceOn } from "./tls/advice.ts";
 import { type Certificates, openCertificates, ownNames } from "./tls/certificates.ts";
 import type { StartParser } from "./workers/parser-process.ts";
 
@@ -147,6 +150,9 @@ const SWEEP_MS = 1_000;
 const SILENT_MS = 24 * 60 * 60_000;
 /** Leaves some of the ten seconds for closing the store (rules: Stopping). */
 const GRACE_MS = 9_000;
+
+/** Where commands reach the running server: in its data folder. */
+const CONTROL = "server.sock";
 
 /** A started part. */
 interface Started {
@@ -266,6 +272,30 @@ export function createAppliance(
           return server.address;
         }),
     });
+  }
+
+  /** Orders a certificate at once. Resolves with what came of it. @throws Error that says why nothing is ordered */
+  async function renewCertificate(certificates: Certificates | undefined, domain: unknown): Promise<RenewalAnswer> {
+    if (!certificates) throw new Error("no listener of this server uses TLS");
+    const renewing = certificates.renew(typeof domain === "string" ? domain : undefined);
+    wake(certificates.job.name);
+    const { names, until, trouble } = await renewing;
+    if (!trouble || config.tls.mode !== "acme") return { names, until };
+    const { reason, retryAt } = trouble;
+    return {
+      names,
+      until,
+      failure: { reason, retryAt, todo: adviceOn(trouble, { ...config.tls, host: names[0] ?? hostname }) },
+    };
+  }
+
+  /** Answers the commands that talk to the running server, which goes on without it where the folder's path is too long. */
+  function listenForCommands(handlers: Parameters<typeof listenToCommands>[1]): void {
+    try {
+      frontends.push(listenToCommands(join(config.data, CONTROL), handlers));
+    } catch (error) {
+      log.warn("commands cannot talk to this server: its socket cannot be opened", { error });
+    }
   }
 
   async function stop(graceMs = GRACE_MS): Promise<void> {
@@ -586,6 +616,9 @@ export function createAppliance(
         options.onRefresh(() => wake("delete-discarded"));
         scheduler.start(runtime.now() - (newestFiledAt(store.db) ?? runtime.now()) > SILENT_MS);
         frontends.push(scheduler);
+        if (!following) {
+          listenForCommands({ "renew-certificate": ({ domain }) => renewCertificate(certificates, domain) });
+        }
         settled = settledWith(store, scheduler, [relay, opened, engine]);
         const { mx, submission, submissions } = listeners;
         const ready = {
@@ -609,6 +642,24 @@ export function createAppliance(
     close: () => store.close(),
   };
 }
+
+/** What the running server says of a renewal; times are epoch ms. */
+interface RenewalAnswer {
+  names: readonly string[];
+  /** When the authority's certificate in force ends; undefined without one. */
+  until: number | undefined;
+  failure?: { reason: string; retryAt: number; todo: string };
+}
+
+/**
+ * Has the server that runs on a data folder order its certificate, or that of a domain. Undefined if none runs there.
+ * @throws Error that says why nothing is ordered
+ */
+export const askRenewal = (data: string, domain: string | undefined): Promise<RenewalAnswer | undefined> =>
+  askProcess(join(data, CONTROL), "renew-certificate", {
+    request: { domain },
+    broken: "the server ended before the authority had answered: its log says why",
+  });
 
 /**
  * Resolves when no job is due and nothing is being delivered. Deliveries make jobs due, and jobs make deliveries, so it

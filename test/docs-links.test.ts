@@ -65,7 +65,7 @@ const REASONS: Record<string, RegExp> = {
   project:
     /^(npm (start|test|run (build|bench|test:system|test:long))|bun test|BENCH_MESSAGES=\d+ npm run bench|export MAILROOM_DATA|dist\/mailroom)\b/,
   machine:
-    /^(sha256sum|\.\/install\.sh|systemctl|journalctl|mv \/var\/lib\/mailroom|mailroom (doctor|restore|queue release|settings set search\.engine))\b/,
+    /^(sha256sum|\.\/install\.sh|systemctl|journalctl|mv \/var\/lib\/mailroom|mailroom (doctor|certificates renew|restore|queue release|settings set search\.engine))\b/,
   // packaging/container.system.test.ts runs these.
   container: /^docker (build|compose) /,
   replica: /^mailroom standby (invite|join)\b/,

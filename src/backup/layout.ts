@@ -97,10 +97,10 @@ export async function readManifest(path: string, what: string): Promise<Manifest
  * Entries of the data folder that are not copied as files: those with a place of their own in a backup; where blobs are
  * in S3, because the backup has them, and copies of those; locks; keys; Meilisearch's data (`search`), which is
  * made from the mail again; executables (`bin`), which belong to the machine; what this folder is to a replica (`replica`,
- * `standby`, and files beside them): a restored folder is another one; the database of a server that was taken over from.
+ * `standby`, and files beside them): a restored folder is another one; sockets; the database of a server that was taken over from.
  */
 const NOT_A_FILE = new RegExp(
-  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*|\\.sock)?|before-standby-.*|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
+  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*)?|.*\\.sock|before-standby-.*|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
 /** The key of sealed secrets (access/seal.ts). Whoever steals a backup that is not encrypted shall open none of them. */

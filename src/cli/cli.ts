@@ -8,6 +8,7 @@ import { AppError, ConfigError, Fenced, isUnavailable, UsageError } from "../bas
 import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
 import { blobsMove } from "./blobs.ts";
+import { certificatesRenew } from "./certificates.ts";
 import {
   type Command,
   command,
@@ -69,7 +70,7 @@ const GROUPS: Readonly<Record<string, readonly Command[]>> = {
   ],
   "Programs and agents": [...about("key", keyCommands), ...about("webhook", webhookCommands), listen],
   "Mail that leaves": [...about("suppression"), ...about("queue", queueCommands)],
-  "The server": [...settingsCommands, doctor, trace, reindex, blobsMove, version],
+  "The server": [...settingsCommands, doctor, certificatesRenew, trace, reindex, blobsMove, version],
   "Another machine": standbyCommands,
   "Copies of the mail": [...backupCommands, importCommand, exportCommand],
 };

@@ -3,7 +3,7 @@ import { ConfigError, Fenced } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { S3Location } from "../net/s3.ts";
 import { settleRole } from "../replica/come-back.ts";
-import { askPromotion, listenToCommands } from "../replica/control.ts";
+import { askPromotion, listenAsStandby } from "../replica/control.ts";
 import { invite, joinServer } from "../replica/join.ts";
 import { findLitestream } from "../replica/litestream.ts";
 import { becomeServer, type Promoted, takeOver } from "../replica/promote.ts";
@@ -99,7 +99,7 @@ export const standby = command({
       return underWay;
     }
 
-    const control = listenToCommands(config.data, {
+    const control = listenAsStandby(config.data, {
       state: standby.state,
       async promote(tell) {
         const took = await promoteOnce(tell);

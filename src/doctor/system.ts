@@ -1,4 +1,5 @@
 /** The operating system and the network, as checks see them; tests hand in a fake. */
+import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, readFile, stat, statfs } from "node:fs/promises";
 import { connect as connectTcp } from "node:net";
@@ -100,7 +101,7 @@ export const operatingSystem: System = {
       const connectSecurely = () => {
         const secure = connectTls({ host, port, rejectUnauthorized: false }, () => {
           const { raw } = secure.getPeerCertificate();
-          end(raw === undefined ? {} : { certificate: pem(raw) });
+          end(raw === undefined ? {} : { certificate: new X509Certificate(raw).toString() });
         });
         return secure;
       };
@@ -120,6 +121,3 @@ export const operatingSystem: System = {
       socket.on("end", () => socket.destroy(new Error("it hung up")));
     }),
 };
-
-const pem = (der: Buffer): string =>
-  `-----BEGIN CERTIFICATE-----\n${der.toString("base64").replace(/(.{64})/g, "$1\n")}\n-----END CERTIFICATE-----\n`;

@@ -14,7 +14,7 @@ import { openChallenge } from "./challenge.ts";
 import { createDomainCertificates, readDomainCertificates } from "./domain-certificates.ts";
 import { createIssued, type Issuer, type Kept, readKept, STOPPING } from "./issued.ts";
 import type { KeyPair } from "./pair.ts";
-import { type CertificateSetup, type Source, selfSignedSource } from "./source.ts";
+import { type CertificateSetup, type Renewal, type Source, selfSignedSource } from "./source.ts";
 
 /** Time between two checks of the domains and the renewal time. */
 const LOOK_MS = 60_000;
@@ -43,6 +43,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   const issuer: Issuer = {
     directory,
     email,
+    setup: JSON.stringify([directory, email, mode.challenge]),
     authority: openAuthority({ directory, http, runtime }),
     challenge,
     stopped: stopped.promise,
@@ -50,9 +51,12 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     log,
   };
   const [main = hostname] = names;
-  const own = createIssued({ folder, account: join(folder, "account.json"), required: main, issuer });
+  const account = join(folder, "account.json");
+  const own = createIssued({ folder, account, required: main, asked: () => names, issuer });
   const domains = createDomainCertificates({ folder, own: names, list, issuer, runtime });
   let isFirstLook = true;
+  /** Renewals that people asked for and that are not begun. */
+  const requests: { domain: string | undefined; answer: PromiseWithResolvers<Renewal> }[] = [];
 
   /** When to order the server's own certificate, epoch ms: at once while it names hosts of domains. */
   const nextOwn = (): number => own.nextOrderAt(own.wanted(names), domains.isShared(own));
@@ -62,6 +66,21 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     if (nextOwn() > runtime.now()) return;
     const pair = await own.order(own.wanted(names));
     if (pair) replace(pair);
+  }
+
+  async function renewOwn(replace: (pair: KeyPair) => void): Promise<Renewal> {
+    own.forgive();
+    const wanted = own.wanted(names);
+    const pair = await own.order(wanted);
+    if (pair) replace(pair);
+    return own.outcome(wanted);
+  }
+
+  async function tendRequests(replace: (pair: KeyPair) => void): Promise<void> {
+    for (let next = requests.shift(); next; next = requests.shift()) {
+      const { domain, answer } = next;
+      await (domain === undefined ? renewOwn(replace) : domains.renew(domain)).then(answer.resolve, answer.reject);
+    }
   }
 
   return {
@@ -75,8 +94,10 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
       if (isFirstLook) await challenge.clear();
       isFirstLook = false;
       await domains.follow(own);
-      do await tendOwn(replace);
-      while (await domains.orderNext());
+      do {
+        await tendRequests(replace);
+        await tendOwn(replace);
+      } while (await domains.orderNext());
       const next = Math.min(nextOwn(), domains.nextAt());
       return Math.max(runtime.now() + 1_000, Math.min(next, runtime.now() + LOOK_MS));
     },
@@ -85,6 +106,11 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     proof: (token) => challenge.proof?.(token),
     alpn: challenge.alpn,
     trouble: own.trouble,
+    renew(domain) {
+      const answer = Promise.withResolvers<Renewal>();
+      requests.push({ domain, answer });
+      return Promise.race([answer.promise, stopped.promise]);
+    },
     stop() {
       stopped.reject(new Error(STOPPING));
       challenge.stop?.();

@@ -34,7 +34,7 @@ export class AuthorityRefusal extends Error {
     const { type, detail, subproblems, identifier } = fieldsOf(problem);
     super(sentenceIn(detail) || `HTTP status ${status}`);
     this.status = status;
-    this.type = sentenceIn(type).split(":").at(-1) ?? "";
+    this.type = wordOf(type);
     const parts = Array.isArray(subproblems) ? subproblems.slice(0, MOST_REFUSED) : [];
     this.names = [identifier, ...parts.map((one) => fieldsOf(one).identifier)].flatMap(
       (one) => sentenceIn(fieldsOf(one).value) || [],
@@ -44,7 +44,7 @@ export class AuthorityRefusal extends Error {
 }
 
 /** The authority did not respond, which says nothing about the names. */
-class AuthorityAway extends Error {
+export class AuthorityAway extends Error {
   override readonly name = "AuthorityAway";
 }
 
@@ -52,16 +52,21 @@ interface Failure {
   host: string;
   /** For people. */
   reason: string;
+  /** As in AuthorityRefusal; empty where the authority gave none. */
+  type: string;
 }
 
 /** Names whose challenges failed: the authority did not find the proofs there. */
 export class ChallengeFailure extends Error {
   override readonly name = "ChallengeFailure";
   readonly hosts: readonly string[];
+  /** The first type that the authority gave; empty without one. */
+  readonly type: string;
 
   constructor(failures: readonly Failure[]) {
     super(failures.map(({ host, reason }) => `${host}: ${sentenceIn(reason, LONGEST_REASON)}`).join("; "));
     this.hosts = failures.map(({ host }) => host);
+    this.type = failures.find(({ type }) => type !== "")?.type ?? "";
   }
 }
 
@@ -264,7 +269,7 @@ export function openAuthority({
           await show({ host, token: challenge.token, value: await client.getChallengeKeyAuthorization(challenge) });
           return { host, challenge };
         } catch (error) {
-          failures.push({ host, reason: (error as Error).message });
+          failures.push({ host, reason: (error as Error).message, type: "" });
           return undefined;
         }
       }),
@@ -275,7 +280,11 @@ export function openAuthority({
         await client.waitForValidStatus(challenge);
       } catch (error) {
         if (error instanceof AuthorityRefusal || error instanceof AuthorityAway) throw error;
-        failures.push({ host, reason: (error as Error).message });
+        failures.push({
+          host,
+          reason: (error as Error).message,
+          type: await typeOfFailure(client, order, challenge.url),
+        });
       }
     }
     if (failures.length > 0) throw new ChallengeFailure(failures);
@@ -299,6 +308,20 @@ export function openAuthority({
       return start <= end ? { start, end, askAt } : undefined;
     },
   };
+}
+
+/** The last part of a problem's URN (RFC 8555 §6.7). */
+const wordOf = (urn: unknown): string => sentenceIn(urn).split(":").at(-1) ?? "";
+
+/** What the authority says of a failed challenge: the package tells its detail alone. Never rejects. */
+async function typeOfFailure(client: Client, order: Order, url: string): Promise<string> {
+  try {
+    const challenges = (await client.getAuthorizations(order)).flatMap(({ challenges }) => challenges);
+    const { error } = (challenges.find((one) => one.url === url) ?? {}) as { error?: { type?: unknown } };
+    return wordOf(error?.type);
+  } catch {
+    return "";
+  }
 }
 
 const areOf = (identifiers: Order["identifiers"], names: readonly string[]): boolean =>

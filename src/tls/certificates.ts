@@ -7,7 +7,14 @@ import { createSecureContext, type SecureContext } from "node:tls";
 import type { Job } from "../base/scheduler.ts";
 import { acmeSource } from "./acme.ts";
 import type { KeyPair } from "./pair.ts";
-import { type CertificateSetup, type DomainHosts, fileSource, type Source, selfSignedSource } from "./source.ts";
+import {
+  type CertificateSetup,
+  type DomainHosts,
+  fileSource,
+  type Renewal,
+  type Source,
+  selfSignedSource,
+} from "./source.ts";
 
 export type { DomainHosts, KeyPair };
 
@@ -18,6 +25,13 @@ function sourceOf(setup: CertificateSetup): Source {
   if (mode.mode === "acme") return acmeSource(mode, setup);
   return mode.mode === "files" ? fileSource(mode, setup) : selfSignedSource(setup);
 }
+
+/** Why nobody can be asked for a certificate. */
+const NOBODY = {
+  files: "MAILROOM_TLS names files, which whoever makes them renews: the server takes up newer ones by itself",
+  "self-signed": "the certificate is self-signed, and made anew by itself: MAILROOM_TLS=acme asks an authority for one",
+  acme: "",
+} as const;
 
 /** Opens the certificate. @throws ConfigError for files that cannot be read or do not belong together. */
 export async function openCertificates(setup: CertificateSetup) {
@@ -66,6 +80,14 @@ export async function openCertificates(setup: CertificateSetup) {
     alpn: source.alpn,
     /** Returns why an authority's certificate is missing or was not renewed. */
     trouble: () => source.trouble?.(),
+    /**
+     * Has the job's next run order the server's own certificate, or that of a domain, due or not.
+     * @throws Error that says why nothing is ordered
+     */
+    async renew(domain: string | undefined): Promise<Renewal> {
+      if (!source.renew) throw new Error(NOBODY[setup.mode.mode]);
+      return source.renew(domain);
+    },
     /** Ends orders under way. */
     stop: () => source.stop?.(),
   };

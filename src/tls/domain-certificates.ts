@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { lookUpAddresses } from "../net/host-addresses.ts";
 import { createIssued, type Issued, type Issuer, type Kept, readKept } from "./issued.ts";
 import type { KeyPair } from "./pair.ts";
-import type { CertificateSetup, DomainHosts } from "./source.ts";
+import type { CertificateSetup, DomainHosts, Renewal } from "./source.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -73,7 +73,8 @@ export function createDomainCertificates({
   function entryOf(name: string): Entry {
     const known = entries.get(name);
     if (known) return known;
-    const issued = createIssued({ folder: join(folder, FOLDER, name), account, issuer });
+    const asked = () => entries.get(name)?.listed?.hosts ?? [];
+    const issued = createIssued({ folder: join(folder, FOLDER, name), account, asked, issuer });
     const entry: Entry = { name, issued, listed: undefined, here: [], examinedAt: undefined };
     entries.set(name, entry);
     return entry;
@@ -108,6 +109,13 @@ export function createDomainCertificates({
     return lookUpAddresses(host, runtime.dns).catch(() => []);
   }
 
+  /** Finds out which hosts of a domain lead here. `addresses`: the server's. */
+  async function findHosts(entry: Entry, addresses: readonly string[]): Promise<void> {
+    const hosts = entry.listed?.hosts ?? [];
+    const found = await Promise.all(hosts.map(addressesOf));
+    entry.here = hosts.filter((_, i) => found[i]?.some((address) => addresses.includes(address)));
+  }
+
   /** Finds out which hosts lead here and when to renew, of those for which that is longest ago. */
   async function examine(): Promise<void> {
     const now = runtime.now();
@@ -120,9 +128,7 @@ export function createDomainCertificates({
     const addresses = await addressesOf(own[0] ?? "");
     await Promise.all(
       due.map(async (entry) => {
-        const hosts = entry.listed?.hosts ?? [];
-        const found = await Promise.all(hosts.map(addressesOf));
-        entry.here = hosts.filter((_, i) => found[i]?.some((address) => addresses.includes(address)));
+        await findHosts(entry, addresses);
         await entry.issued.askWindow();
         entry.examinedAt = now;
         if (entry.here.length === 0 && endOf(entry) < now) await remove(entry);
@@ -191,6 +197,20 @@ export function createDomainCertificates({
       spend(now);
       await entry.issued.order(wantedOf(entry));
       return true;
+    },
+    /** Orders a domain's certificate for a person who asks for it. @throws Error that says why nothing is ordered */
+    async renew(name: string): Promise<Renewal> {
+      const entry = entries.get(name);
+      if (!entry?.listed) throw new Error(`this server serves no domain ${name}`);
+      await findHosts(entry, await addressesOf(own[0] ?? ""));
+      entry.issued.forgive();
+      const names = wantedOf(entry);
+      if (names.length === 0) {
+        throw new Error(`none of the hosts of ${name} leads here (${entry.listed.hosts.join(", ")})`);
+      }
+      spend(runtime.now());
+      await entry.issued.order(names);
+      return entry.issued.outcome(names);
     },
     /** When to come back, epoch ms. */
     nextAt(): number {

@@ -16,6 +16,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { sentenceIn } from "../net/answer.ts";
 import {
   type Account,
+  AuthorityAway,
   AuthorityRefusal,
   type BegunOrder,
   type Challenge,
@@ -35,7 +36,7 @@ import {
   savePrivately,
 } from "./pair.ts";
 import { afterFailure, asOfNow, isPatient, renewalTime } from "./schedule.ts";
-import type { Trouble } from "./source.ts";
+import type { Renewal, Trouble } from "./source.ts";
 
 const HOUR_MS = 60 * 60_000;
 /** Wait before the renewal window is asked for again, unless the authority says when. */
@@ -65,6 +66,8 @@ export interface Issuer {
   /** URL. */
   directory: string;
   email: string | undefined;
+  /** Directory, e-mail address and challenge as they are configured: a failure under others says nothing of these. */
+  setup: string;
   authority: ReturnType<typeof openAuthority>;
   challenge: Challenge;
   /** Rejects when the server stops. */
@@ -105,16 +108,21 @@ const newKey = (): string =>
 
 export type Issued = ReturnType<typeof createIssued>;
 
-/** `account`: path of the file with the account that orders it. `required`: the name that every order contains. */
+/**
+ * `account`: path of the file with the account that orders it. `required`: the name that every order contains. `asked`:
+ * the names that are configured, of which an order has some.
+ */
 export function createIssued({
   folder,
   account: accountFile,
   required,
+  asked,
   issuer,
 }: {
   folder: string;
   account: string;
   required?: string;
+  asked(): readonly string[];
   issuer: Issuer;
 }) {
   const { directory, email, authority, challenge, stopped, runtime, log } = issuer;
@@ -132,6 +140,11 @@ export function createIssued({
     suggested = undefined;
     askWindowAt = 0;
   }
+
+  const subject = (): string => JSON.stringify([issuer.setup, ...asked()]);
+
+  /** The last failure, unless something else is asked for now. */
+  const standing = (): Trouble | undefined => (state.trouble?.of === subject() ? state.trouble : undefined);
 
   const saveState = () => savePrivately(fileOf("state.json"), JSON.stringify(state));
 
@@ -189,7 +202,8 @@ export function createIssued({
     const reason = sentenceIn((error as Error).message);
     const [byte = 0] = runtime.randomBytes(1);
     const askedFor = error instanceof AuthorityRefusal ? error.retryAt : undefined;
-    const trouble = afterFailure(state.trouble, { now, reason, chance: byte / 255, askedFor });
+    const about = { reason, type: typeOf(error), of: subject() };
+    const trouble = afterFailure(standing(), { now, chance: byte / 255, askedFor, ...about });
     state = { ...state, orderedAt: now, trouble };
     const wrong = blamed(error, names);
     for (const name of wrong) if (name !== required) leftOut.set(name, now);
@@ -244,7 +258,7 @@ export function createIssued({
     },
     /** When to order for these names next, epoch ms. `isStale`: the certificate must be replaced at once. */
     nextOrderAt: (names: readonly string[], isStale = false): number =>
-      Math.max(isStale ? 0 : dueAt(names), state.trouble?.retryAt ?? 0),
+      Math.max(isStale ? 0 : dueAt(names), standing()?.retryAt ?? 0),
     /** Takes the certificate of another for the time until its own is there. */
     async adopt(pair: KeyPair): Promise<void> {
       hold(pair);
@@ -267,16 +281,29 @@ export function createIssued({
         log.debug("the authority gives no renewal window", { reason: sentenceIn((error as Error).message) });
       }
     },
+    /** Makes the next order as if none had failed: a person asks for it, who may have mended the cause. */
+    forgive(): void {
+      leftOut.clear();
+      state = { ...state, trouble: undefined };
+    },
+    /** What the last order came to. `names`: of that order. */
+    outcome: (names: readonly string[]): Renewal => ({
+      names,
+      until: held?.certificate.validToDate.getTime(),
+      trouble: state.trouble,
+    }),
     /** Orders a certificate for the names. Resolves with it, or with undefined after a failure, which it notes. */
     async order(names: readonly string[]): Promise<KeyPair | undefined> {
       try {
         const pair = await Promise.race([obtain(names), stopped]);
         hold(pair);
         const now = runtime.now();
-        const last = state.trouble;
+        const last = standing();
         state = { directory, orderedAt: now, obtainedAt: now };
         // Without this, a clock that is wrong by years would cause one renewal after another.
-        if (dueAt(names) <= now) state.trouble = afterFailure(last, { now, reason: CLOCK, chance: 0 });
+        if (dueAt(names) <= now) {
+          state.trouble = afterFailure(last, { now, reason: CLOCK, type: "clock", of: subject(), chance: 0 });
+        }
         await saveState();
         await rm(fileOf("order.json"), { force: true });
         const until = held?.certificate.validToDate;
@@ -296,6 +323,12 @@ export function createIssued({
       state = {};
     },
   };
+}
+
+/** The kind of a failure: the authority's word for it, or `away` when it did not respond. */
+function typeOf(error: unknown): string | undefined {
+  if (error instanceof AuthorityAway) return "away";
+  return error instanceof AuthorityRefusal || error instanceof ChallengeFailure ? error.type : undefined;
 }
 
 /** The names of an order that made it fail, as far as the authority says. */

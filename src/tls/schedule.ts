@@ -49,14 +49,19 @@ export function isPatient({ validFromDate, validToDate }: X509Certificate, now: 
   return age >= 0.5 && age < LATEST;
 }
 
-/** Adds a failure. `chance`: 0 to 1. `askedFor`: the earliest time that the authority allows. */
+/** Adds a failure. `chance`: 0 to 1. `askedFor`: the earliest time that the authority allows. `rest`: as in Trouble. */
 export function afterFailure(
   last: Trouble | undefined,
-  { now, reason, chance, askedFor = 0 }: { now: number; reason: string; chance: number; askedFor?: number | undefined },
+  {
+    now,
+    chance,
+    askedFor = 0,
+    ...rest
+  }: { now: number; chance: number; askedFor?: number | undefined } & Pick<Trouble, "reason" | "type" | "of">,
 ): Trouble {
   const failures = (last?.failures ?? 0) + 1;
   const wait = (WAITS_MS[failures - 1] ?? 24 * HOUR_MS) * (1 + chance / 5);
-  return { failures, at: now, retryAt: Math.max(now + wait, Math.min(askedFor, now + LONGEST_WAIT_MS)), reason };
+  return { failures, at: now, retryAt: Math.max(now + wait, Math.min(askedFor, now + LONGEST_WAIT_MS)), ...rest };
 }
 
 /** Moves a failure to `now`, with its wait, after the clock was set back to before it. */

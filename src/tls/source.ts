@@ -45,6 +45,19 @@ export interface Trouble {
   retryAt: number;
   /** For people. */
   reason: string;
+  /** Its kind, for advice.ts; undefined where it is not known. */
+  type?: string | undefined;
+  /** What was asked of whom, so that anything else is tried at once; undefined in files of earlier versions. */
+  of?: string | undefined;
+}
+
+/** What came of a renewal that a person asked for. */
+export interface Renewal {
+  names: readonly string[];
+  /** When the certificate that is shown now ends, epoch ms; undefined without one of an authority. */
+  until: number | undefined;
+  /** Undefined when it succeeded. */
+  trouble: Trouble | undefined;
 }
 
 /** The certificate for hosts of a domain. */
@@ -75,6 +88,11 @@ export interface Source {
   domains?(): readonly DomainCertificate[];
   /** Returns why an authority's certificate is missing or was not renewed. */
   trouble?(): Trouble | undefined;
+  /**
+   * Has the next `look` order a certificate, due or not: the server's own, or that of a domain.
+   * @throws Error that says why nothing is ordered
+   */
+  renew?(domain: string | undefined): Promise<Renewal>;
   /** Ends orders under way. */
   stop?(): void;
 }

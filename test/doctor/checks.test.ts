@@ -539,7 +539,8 @@ describe("one problem", () => {
     await keep("failing.test", 20, TROUBLE);
     const told = async () => (await examine(b.world)).filter(({ id }) => id.startsWith("certificate:"));
     const until = (days: number) => new Date(START + days * DAY_MS).toISOString().slice(0, 10);
-    const again = "It is tried again by itself, next at 2026-01-05 09:20 UTC.";
+    const again =
+      "It is tried again by itself, next at 2026-01-05 09:20 UTC, and at once by mailroom certificates renew --domain failing.test.";
     expect(await told()).toEqual([
       {
         id: "certificate:left.test",

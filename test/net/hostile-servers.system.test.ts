@@ -307,7 +307,7 @@ test("no answer of another server is read without a bound", () => {
   expect(
     found.filter(
       (file) =>
-        !["api/answers.ts", "api/compression.ts", "api/reference/snippets.ts", "replica/control.ts"].includes(file),
+        !["api/answers.ts", "api/compression.ts", "api/reference/snippets.ts", "base/control.ts"].includes(file),
     ),
   ).toEqual([]);
 });

@@ -1,11 +1,13 @@
 /** Checks of the server as clients and other servers see it: listeners, certificate, reverse DNS, blocklists. */
 import { X509Certificate } from "node:crypto";
-import type { ChallengeMode, Config, Listen } from "../../config.ts";
+import type { Config, Listen, TlsMode } from "../../config.ts";
 import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
 import { createDnsCache } from "../../net/dns-cache.ts";
 import { canonicalAddress } from "../../net/ip.ts";
 import { readAcme } from "../../tls/acme.ts";
+import { adviceOn, needOf } from "../../tls/advice.ts";
 import { isForHost } from "../../tls/pair.ts";
+import type { Trouble } from "../../tls/source.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /* The server's own listeners, contacted from this machine. */
@@ -81,6 +83,7 @@ export const checkCertificate: Check = async (world) => {
   }
 };
 
+type Acme = Extract<TlsMode, { mode: "acme" }>;
 type CertificateFinding = Omit<Finding, "id" | "name">;
 
 async function describeCertificate(
@@ -90,7 +93,7 @@ async function describeCertificate(
   const days = Math.floor((certificate.validToDate.getTime() - runtime.now()) / DAY_MS);
   const renew =
     config.tls.mode === "acme"
-      ? `See in the server's log why it is not renewed (journalctl -u mailroom | grep -i certificate). ${needOf(config.tls.challenge, config.hostname)}`
+      ? `See in the server's log why it is not renewed (journalctl -u mailroom | grep -i certificate). ${needOf({ challenge: config.tls.challenge, host: config.hostname })} To try it now: mailroom certificates renew.`
       : config.tls.mode === "files"
         ? `Put a newer one into ${config.tls.cert}: it is taken up by itself.`
         : "Restart the server: it makes a newer one.";
@@ -101,7 +104,7 @@ async function describeCertificate(
     return { state: "bad", detail: `it is not for ${config.hostname}`, todo };
   }
   if (config.tls.mode === "acme") {
-    const trouble = await authorityTrouble(config, config.tls.challenge, certificate);
+    const trouble = await authorityTrouble(config, config.tls, certificate);
     if (trouble) return trouble;
   }
   if (days < LATE_DAYS) return { state: "warning", detail: `it is good until ${until}`, todo: renew };
@@ -116,7 +119,7 @@ async function describeCertificate(
 /** Why the authority has not issued a certificate, or a renewed one; undefined without trouble. */
 async function authorityTrouble(
   { data, hostname }: Config,
-  challenge: ChallengeMode,
+  acme: Acme,
   certificate: X509Certificate,
 ): Promise<CertificateFinding | undefined> {
   const isOurs = certificate.verify(certificate.publicKey);
@@ -128,12 +131,15 @@ async function authorityTrouble(
   return {
     state: isOurs ? "bad" : "warning",
     detail: `the authority issued ${isOurs ? "none" : "no newer one"}: ${trouble.reason}`,
-    todo: `${needOf(challenge, hostname)} ${nextAttempt(trouble.retryAt)}`,
+    todo: `${adviceOn(trouble, { ...acme, host: hostname })} ${nextAttempt(trouble, "mailroom certificates renew")}`,
   };
 }
 
-const nextAttempt = (at: number): string =>
-  `It is tried again by itself, next at ${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC.`;
+/** `command`: what tries at once. */
+function nextAttempt({ retryAt, type }: Trouble, command: string): string {
+  const at = `It is tried again by itself, next at ${new Date(retryAt).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+  return type === "rateLimited" ? `${at}.` : `${at}, and at once by ${command}.`;
+}
 
 /** Most domains whose certificates are described one by one: people of tenants choose how many fail. */
 const MOST_DESCRIBED = 20;
@@ -158,7 +164,7 @@ async function describeDomains({ config: { data, tls }, runtime }: World): Promi
       state: "warning",
       detail: trouble ? `${has}; the authority issued no newer one: ${trouble.reason}` : `${has}, and was not renewed`,
       todo: trouble
-        ? `${needOf(tls.challenge, `mta-sts.${domain}`)} ${nextAttempt(trouble.retryAt)}`
+        ? `${adviceOn(trouble, { ...tls, host: `mta-sts.${domain}` })} ${nextAttempt(trouble, `mailroom certificates renew --domain ${domain}`)}`
         : `See that its hosts, such as mta-sts.${domain}, still lead to this server; if not, nobody needs it.`,
     };
   });
@@ -167,19 +173,6 @@ async function describeDomains({ config: { data, tls }, runtime }: World): Promi
   const detail = `those of ${others} more domains fail, or end soon`;
   const todo = "See in the server's log why: journalctl -u mailroom | grep -i certificate";
   return [...described, { id: "certificate:others", name: "Certificates of domains", state: "warning", detail, todo }];
-}
-
-/** The precondition of the challenge, for the operator. */
-function needOf(challenge: ChallengeMode, hostname: string): string {
-  const { type } = challenge;
-  if (type === "http") {
-    return `Port 80 of ${hostname} must lead to MAILROOM_HTTP from everywhere; where it cannot, MAILROOM_ACME_CHALLENGE=tls-alpn needs port 443 alone.`;
-  }
-  if (type === "tls-alpn") {
-    return `Port 443 of ${hostname} must lead to MAILROOM_HTTPS from everywhere, with no proxy that ends TLS on the way.`;
-  }
-  const record = `_acme-challenge.${hostname}`;
-  return `${challenge.program} must publish ${record} (TXT) within minutes; run it by hand as the service's user: present ${record}. test`;
 }
 
 /*
