@@ -41,7 +41,7 @@ export function openIdentity({
     slowdown,
     touchKey,
     touchSession: createSessionUse(store, log),
-    signIn: createSignIn({ store, slowdown, secondFactors, touchKey, touchAppPassword, signInSources, runtime }),
+    signIn: createSignIn({ store, slowdown, secondFactors, touchKey, touchAppPassword, signInSources, runtime, log }),
     signInSources,
     sweepSessions: createSessionSweep(store),
     sweepSessionKeys: sweepSessionKeys(store),

@@ -10,6 +10,7 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { requireServed } from "../store/moving.ts";
@@ -33,6 +34,10 @@ export interface Attempt {
   source: string;
   /** As canonicalAddress gives it, where keys may be used. */
   address?: string | undefined;
+  /** How the person came, for the log. */
+  over: "app" | "imap" | "submission";
+  /** Of the connection, for the log. */
+  trace?: string | undefined;
 }
 
 /** The scope that an app needs, and those that it can make use of. */
@@ -66,8 +71,9 @@ export function createSignIn(parts: {
   touchAppPassword: Touch;
   signInSources: Pick<SignInSources, "isKnown" | "note">;
   runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Log;
 }) {
-  const { store, slowdown, secondFactors, touchKey, touchAppPassword, signInSources, runtime } = parts;
+  const { store, slowdown, secondFactors, touchKey, touchAppPassword, signInSources, runtime, log } = parts;
   const { db } = store;
   const sources = createSlots(BY_SOURCE);
   const accounts = createSlots(BY_ACCOUNT);
@@ -99,10 +105,21 @@ export function createSignIn(parts: {
     }
   }
 
-  /** Notes where it came from. */
-  function signedInFrom<T extends SignedIn | undefined>(source: string, proved: T): T {
-    if (proved) signInSources.note(source);
+  /** Notes where a sign-in came from. */
+  function ended<T extends SignedIn | undefined>(given: Attempt, proved: T): T {
+    if (proved) signInSources.note(given.source);
+    tell(proved ? "signed in" : "sign-in failed", given, proved);
     return proved;
+  }
+
+  /**
+   * Logs how an attempt ended. The account is told only if there is one: a person may type their password in place of
+   * their address.
+   */
+  function tell(message: string, { username, over, trace, source }: Attempt, proved: SignedIn | undefined): void {
+    const email = proved?.caller.email ?? normalizeAddress(username) ?? "";
+    const account = personByEmail(db).get({ email })?.email ?? null;
+    log.info(message, { over, account, source, userId: proved?.caller.userId, trace });
   }
 
   const password = (
@@ -154,7 +171,7 @@ export function createSignIn(parts: {
           (await password(email, given, { alone: true, scopes }))
         );
       });
-      return signedInFrom(given.source, proved);
+      return ended(given, proved);
     },
 
     /**
@@ -167,7 +184,7 @@ export function createSignIn(parts: {
       const proved = await attempt({ ...given, username }, async (email) =>
         byKey({ db, email, find, scope, touch: touchKey, isUsable: usable(address) }),
       );
-      return signedInFrom(given.source, proved);
+      return ended({ ...given, username }, proved);
     },
 
     /**
@@ -176,29 +193,31 @@ export function createSignIn(parts: {
      */
     async inBrowser(given: Attempt & { code?: string | undefined }): Promise<SignedIn | "code" | undefined> {
       const proved = await attempt(given, (email) => password(email, given, { alone: false }));
-      if (!proved) return undefined;
+      if (!proved) return ended(given, undefined);
       const { userId } = proved.caller;
       if (hasSecondFactor(db, userId)) {
         if (given.code === undefined) return "code";
-        return signedInFrom(given.source, await withCode(proved, given.code, given.source));
+        return ended(given, await withCode(proved, given.code, given.source));
       }
-      return signedInFrom(given.source, whileUnguarded(proved));
+      return ended(given, whileUnguarded(proved));
     },
 
     /** For a signed-in person: their password again, and a code if they have a second factor. */
     again: ({
       caller: { userId, email: username },
       code = "",
-      ...given
+      ...rest
     }: Omit<Attempt, "username"> & { caller: Caller; code?: string | undefined }): Promise<SignedIn | undefined> =>
       confirming.within(userId, async () => {
-        const proved = await attempt({ username, ...given }, async (email) => {
+        const given = { username, ...rest };
+        const proved = await attempt(given, async (email) => {
           const known = await password(email, given, { alone: false });
           if (!known || !hasSecondFactor(db, userId)) return known && whileUnguarded(known);
           return store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? known : undefined;
         });
         // In either case: the time must not reveal that the password was right.
         if (!proved && hasSecondFactor(db, userId)) await codes.failed(userId);
+        tell(proved ? "confirmed" : "confirmation failed", given, proved);
         return proved;
       }),
   };

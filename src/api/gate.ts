@@ -12,6 +12,7 @@ import { allowsFrom, hasExpired, PolicyRefusal } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { sourceOfAddress } from "../net/ip.ts";
@@ -76,8 +77,9 @@ export function createGate(parts: {
   slowdown: Slowdown;
   touchKey(keyId: string, now: number): void;
   runtime: Pick<Runtime, "now">;
+  log: Log;
 }) {
-  const { store, options, slowdown, touchKey, runtime } = parts;
+  const { store, options, slowdown, touchKey, runtime, log } = parts;
   /**
    * The caller of a key, wherever it may be used from; undefined for one that is not valid.
    * @throws AppError server_error 503 while the workspace moves to another server
@@ -120,7 +122,10 @@ export function createGate(parts: {
       throw refusal ?? error;
     }
     if (found?.keyId === undefined) {
-      await slowdown.failed(sourceOfAddress(address));
+      const source = sourceOfAddress(address);
+      // What comes above the rate is refused whatever it has, and could fill the log.
+      if (!refusal) log.info("sign-in failed", { over: face, account: null, source });
+      await slowdown.failed(source);
       throw refusal ?? invalidKey();
     }
     const caller = { ...found, origin: { face, source: address } };

@@ -73,10 +73,15 @@ export function createOAuthEndpoints(parts: OAuthEndpointParts) {
     return new TextDecoder().decode(await readBytes(request, LARGEST_BODY, () => {}));
   }
 
+  async function guessed(source: string): Promise<void> {
+    log.info("sign-in failed", { over: "oauth", account: null, source });
+    await slowdown.failed(source);
+  }
+
   const endpoints: Record<string, (request: Request, source: string) => Promise<Response>> = {
     [TOKEN_PATH]: async (request) => Response.json(oauth.exchange(await readForm(request)), { headers: FRESH }),
     async [REVOKE_PATH](request, source) {
-      if (!oauth.revoke(await readForm(request))) await slowdown.failed(source);
+      if (!oauth.revoke(await readForm(request))) await guessed(source);
       return new Response(null, { headers: FRESH });
     },
     [REGISTER_PATH]: async (request, source) =>
@@ -133,7 +138,7 @@ export function createOAuthEndpoints(parts: OAuthEndpointParts) {
       // The codes for what a guess gets wrong.
       const isGuess =
         error instanceof OAuthError && (error.code === "invalid_grant" || error.code === "invalid_client");
-      if (isGuess) await slowdown.failed(source);
+      if (isGuess) await guessed(source);
       return refusalResponse(error, request, path);
     }
   }

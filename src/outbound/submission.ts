@@ -160,14 +160,13 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       return {
         async authenticate({ username, password }) {
           try {
-            who = await signIn.inApp({ username, secret: password, scopes: ["send"], source, address });
+            const given = { username, secret: password, source, address, over: "submission", trace } as const;
+            who = await signIn.inApp({ ...given, scopes: ["send"] });
           } catch (error) {
             if (isUnavailable(error)) throw new Refusal("tooManySignIns", error, error.message);
             const busy = error instanceof AppError && error.code === "rate_limited";
             throw busy ? new Refusal("tooManySignIns", error) : error;
           }
-          // The user name is left out: it may be a password in the wrong field.
-          log.info(who ? "signed in" : "sign-in failed", { trace, ip, userId: who?.caller.userId });
           if (!who) throw new Refusal("badCredentials");
         },
 

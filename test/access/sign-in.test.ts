@@ -32,9 +32,10 @@ async function setUp() {
   const touches: string[] = [];
   const touch = (id: string) => void touches.push(id);
   const secondFactors = { useCode: () => false };
-  const signInSources = createSignInSources({ store, runtime, log: createLog("silent", runtime.now, () => {}) });
+  const log = createLog("silent", runtime.now, () => {});
+  const signInSources = createSignInSources({ store, runtime, log });
   const signIn = createSignIn({
-    ...{ store, slowdown, secondFactors, touchKey: touch, touchAppPassword: touch, signInSources, runtime },
+    ...{ store, slowdown, secondFactors, touchKey: touch, touchAppPassword: touch, signInSources, runtime, log },
   });
   const { key } = store.transact((tx) =>
     createKey(tx, runtime, { userId: alice.userId, name: "app", scopes: ["send", "read"] }),
@@ -48,7 +49,7 @@ async function setUp() {
     touches,
     failures,
     attempt: (secret: string, source = "192.0.2.1", username = "alice@example.test") =>
-      signIn.inApp({ username, secret, scopes: ["send"], source }),
+      signIn.inApp({ username, secret, scopes: ["send"], source, over: "submission" }),
     /** Resolves once that many failures wait to be reported. */
     async failuresAre(count: number) {
       while (failures.length < count) {
@@ -180,7 +181,8 @@ describe("codes of a second factor", () => {
     store.db.insert(secondFactors).values(row).run();
     let told = 0;
     const guess = async (source: string) => {
-      const found = await signIn.inBrowser({ username: alice.email, secret: "secret", code: "000000", source });
+      const given = { username: alice.email, secret: "secret", code: "000000", source, over: "app" } as const;
+      const found = await signIn.inBrowser(given);
       expect(found).toBeUndefined();
       told++;
     };

@@ -40,8 +40,9 @@ export async function authenticate(session: Session, parser: Parser): Promise<st
     return enter(session, withPassword(session, isOther ? "" : (username ?? ""), isOther ? "" : password));
   }
   const { username, token } = bearerIn(response);
-  const { source, address } = session;
-  const proof = session.parts.signIn.withToken({ username, secret: token, scope: "read", source, address });
+  const { source, address, trace, parts } = session;
+  const given = { username, secret: token, source, address, over: "imap", trace } as const;
+  const proof = parts.signIn.withToken({ ...given, scope: "read" });
   return enter(session, proof, async () => {
     await session.wire.write(`+ ${TOKEN_FAILED}\r\n`);
     await session.wire.line();
@@ -73,8 +74,8 @@ function requireTls(session: Session): void {
   if (!session.wire.isSecure()) throw new Refused("Begin TLS first", "PRIVACYREQUIRED");
 }
 
-const withPassword = ({ parts, source, address }: Session, username: string, secret: string) =>
-  parts.signIn.inApp({ username, secret, scopes: ["read", "write"], source, address });
+const withPassword = ({ parts, source, address, trace }: Session, username: string, secret: string) =>
+  parts.signIn.inApp({ username, secret, scopes: ["read", "write"], source, address, over: "imap", trace });
 
 /** `failing`: what comes before the refusal of a proof. */
 async function enter(
@@ -82,12 +83,9 @@ async function enter(
   proof: Promise<SignedIn | undefined>,
   failing: () => Promise<void> = async () => {},
 ): Promise<string> {
-  const { trace, address: ip } = session;
   const who = await proof.catch((error) => {
     throw error instanceof AppError ? new Refused(error.message, "UNAVAILABLE") : error;
   });
-  // The user name is left out: it may be a password in the wrong field.
-  session.parts.log.info(who ? "signed in" : "sign-in failed", { trace, ip, userId: who?.caller.userId, over: "imap" });
   if (!who) {
     await failing();
     throw new Refused("Wrong user name or password", "AUTHENTICATIONFAILED");

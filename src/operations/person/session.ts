@@ -32,10 +32,9 @@ export const signIn = appOperation({
     { store, people, identity, runtime, log, source, userAgent, token: formerToken, giveToken },
     { body: { email, password, code, keep: kept = true } },
   ): Promise<{ next: "code" } | undefined> {
-    const signedIn = await identity.signIn.inBrowser({ username: email, secret: password, code, source });
+    const given = { username: email, secret: password, code, source, over: "app" } as const;
+    const signedIn = await identity.signIn.inBrowser(given);
     if (signedIn === "code") return { next: "code" };
-    // Without the given address, which may be a password in the wrong field.
-    log.info(signedIn ? "signed in" : "sign-in failed", { source, userId: signedIn?.caller.userId });
     const { token, userId } = store.transact((tx) => {
       // The password may have changed, or the person been removed, during the check.
       const caller = signedIn?.present();

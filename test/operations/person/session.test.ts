@@ -138,13 +138,15 @@ describe("signing in", () => {
     await setPassword(fresh, fresh.owner.userId);
     await signIn(fresh, ALICE);
     await page(fresh).send("POST", "/sign-in", { email: ALICE, password: "a guess of mine" });
+    await page(fresh).send("POST", "/sign-in", { email: "a typo of mine", password: PASSWORD });
     const said = fresh.lines.filter(({ message }) => /^sign(ed in|-in failed)$/.test(String(message)));
     expect(said).toMatchObject([
-      { message: "signed in", source: "127.0.0.1", userId: fresh.owner.userId },
-      { message: "sign-in failed", source: "127.0.0.1" },
+      { message: "signed in", over: "app", account: ALICE, source: "127.0.0.1", userId: fresh.owner.userId },
+      { message: "sign-in failed", over: "app", account: ALICE, source: "127.0.0.1" },
+      { message: "sign-in failed", over: "app", account: null, source: "127.0.0.1" },
     ]);
     const lines = JSON.stringify(fresh.lines);
-    for (const secret of [PASSWORD, "a guess of mine", ALICE]) expect(lines).not.toContain(secret);
+    for (const secret of [PASSWORD, "a guess of mine", "a typo of mine"]) expect(lines).not.toContain(secret);
   });
 
   test.each([
