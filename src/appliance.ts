@@ -6,6 +6,7 @@
 import { join } from "node:path";
 import { openIdentity } from "./access/identity.ts";
 import { createAccessNotices } from "./access/notices.ts";
+import { createPasswordLinkMails } from "./access/password-links.ts";
 import { createDevelopers, type Developers } from "./admin/developers.ts";
 import { createDomains, createLossNotices, type Domains } from "./admin/domains.ts";
 import { createErasure } from "./admin/erasure.ts";
@@ -186,9 +187,9 @@ export function createAppliance(
     composeStored: (parts, owner) => composeStored(parts, owner),
     wake: (job) => wake(job),
   });
-  const people = createPeople({ store, runtime });
-  const erasure = createErasure({ store, people, engine, runtime });
   const { hostname, baseUrl } = config;
+  const people = createPeople({ store, runtime, baseUrl });
+  const erasure = createErasure({ store, people, engine, runtime });
   const ports = {
     imap: configuredPort(config.imap),
     imaps: configuredPort(config.imaps),
@@ -588,6 +589,7 @@ export function createAppliance(
           signInSources.job,
           oauth.job,
           createAccessNotices({ ...base, notify: notifyAdmins }),
+          createPasswordLinkMails({ ...base, notify: notifyAdmins, baseUrl, wake }),
           createExpiryNotices({ store, notify: notifyAdmins }),
           people.finishRemovals,
           people.removeExpired,
@@ -602,6 +604,7 @@ export function createAppliance(
           follow(store, () => {
             options.refresh();
             relay.endRests();
+            api.look();
             web.look();
             imap.look();
             mailbox.octets.look();

@@ -223,3 +223,15 @@ export function findPerson(db: Db, userId: string): Caller | undefined {
   const person = personById(db).get({ id: userId });
   return person && { ...person, scopes: new Set(SCOPES) };
 }
+
+const lockOf = prepared((db) =>
+  db
+    .select({ lockedAt: users.lockedAt })
+    .from(users)
+    .where(eq(users.id, sql.placeholder("id")))
+    .prepare(),
+);
+
+/** True for a person who is kept out (rules: Lock). */
+export const isLocked = (db: Db, userId: string): boolean =>
+  (lockOf(db).get({ id: userId })?.lockedAt ?? null) !== null;

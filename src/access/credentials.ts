@@ -21,7 +21,7 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { type Caller, findPerson, PERSON } from "./caller.ts";
+import { type Caller, findPerson, isLocked, PERSON } from "./caller.ts";
 import { isAffordable, isImported, verifyHash } from "./imported-hash.ts";
 import { createSlots } from "./slowdown.ts";
 
@@ -38,6 +38,7 @@ export const ACCESS_TOKEN_PREFIX = "mro_";
 /**
  * Creates a key that acts for `userId`. `key` is returned only here; one that is given is public, as the demo's is.
  * `hint`: shown instead of its first characters, for a grant, whose key nobody gets.
+ * @throws AppError conflict for a person who is locked
  */
 export function createKey(
   tx: Tx,
@@ -52,6 +53,9 @@ export function createKey(
     hint?: string;
   },
 ): { id: string; key: string } {
+  if (isLocked(tx, given.userId)) {
+    throw new AppError("conflict", "This person is locked: unlock them before they get an API key");
+  }
   const id = newId(runtime, "key");
   const key = given.key ?? `mr_${randomToken(runtime, KEY_LENGTH)}`;
   tx.insert(apiKeys)

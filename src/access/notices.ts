@@ -96,11 +96,12 @@ function mailOf({ deed, doneBy, appPasswords, keys, createdAt, detail }: typeof 
   }
   const isPassword = deed === "password";
   const done = isPassword ? "Your password was changed" : "Your two-step sign-in was reset";
+  const by = detail === "link" ? `with a link that was made for you ${BY[doneBy]}` : BY[doneBy];
   const sessions = doneBy === "self" ? "every other browser" : "every browser";
   return {
     subject: done,
     text: [
-      `${done} on ${new Date(createdAt).toUTCString()}, ${BY[doneBy]}.`,
+      `${done} on ${new Date(createdAt).toUTCString()}, ${by}.`,
       `You were signed out in ${sessions}; ${counted(appPasswords, "app password")} and ${counted(keys, "API key")} were ended.`,
       ...(isPassword ? [] : ["Your password alone signs you in until you set two-step sign-in up again."]),
       UNEXPECTED,

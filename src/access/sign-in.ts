@@ -296,7 +296,8 @@ const personByEmail = prepared((db) =>
   db
     .select({
       ...PERSON,
-      passwordHash: users.passwordHash,
+      // Of somebody who is locked, as of somebody without one.
+      passwordHash: sql<string | null>`iif(${users.lockedAt} IS NULL, ${users.passwordHash}, NULL)`,
     })
     .from(users)
     .where(eq(users.email, sql.placeholder("email")))

@@ -4,20 +4,32 @@
  *
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
-import { and, asc, eq, isNotNull, ne, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, gt, isNotNull, ne, type SQL, sql } from "drizzle-orm";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
 import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
 import { type AccessChange, addNotice } from "../access/notices.ts";
+import {
+  addPasswordLink,
+  endPasswordLink,
+  findPasswordLink,
+  type PasswordLink,
+  passwordLink,
+  requestPasswordLink,
+} from "../access/password-links.ts";
+import { createRateLimit } from "../access/rate.ts";
 import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
-import { splitAddress } from "../message/address.ts";
+import { envelopeAddress, isAddressLiteral, splitAddress } from "../message/address.ts";
+import { suppressedAmong } from "../outbound/suppression.ts";
 import type { RowPage } from "../store/cursor.ts";
 import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { type By, refuseChanging, refuseLastOwner, refuseMaking, refusePassword, requireUser } from "./authority.ts";
+import { type Locked, lockUser, unlockUser } from "./locks.ts";
 import { createMailboxes, type MailboxEntry, type MailboxesParts } from "./mailboxes.ts";
 import { addressOf, nameOf, quoted } from "./names.ts";
 import { createWorkspaces, type Workspace } from "./workspaces.ts";
@@ -32,12 +44,6 @@ const SHORTEST_PASSWORD = 10;
 const LONGEST_PASSWORD = 1024;
 
 const isShort = (password: string): boolean => [...password].length < SHORTEST_PASSWORD;
-
-/**
- * Id of the person who makes a change. Without it, the operator at the command line makes it, who may do anything that
- * leaves the workspace an owner.
- */
-type By = string | undefined;
 
 const doneBy = (by: By) => (by === undefined ? "operator" : "admin");
 
@@ -54,8 +60,11 @@ export interface UserEntry {
   email: string;
   name: string;
   role: Role;
-  /** False for a person without a password. */
+  /** False for a person without a password, or who is locked. */
   canSignIn: boolean;
+  locked: boolean;
+  /** Until when their link to choose a password works, epoch ms; null without one. */
+  invitedUntil: number | null;
   /** True when signing in takes more than the password. */
   secondFactor: boolean;
   createdAt: number;
@@ -83,47 +92,30 @@ export async function hashPassword(password: string): Promise<string> {
   return hashOf(password);
 }
 
+/** One refusal for every link that does not work, so that it tells nothing of anybody. */
+const linkRefusal = (): AppError =>
+  new AppError("forbidden", "This link no longer works: ask an owner or admin for another one");
+
+const HOUR_MS = 3_600_000;
+/** Links that are mailed in an hour: enough to add the people of a company at once. */
+const MOST_MAILED = { person: 10, workspace: 500 };
+
 const UNDO_SECONDS: readonly number[] = [0, 5, 10, 20, 30];
 
 export type People = ReturnType<typeof createPeople>;
 
-export function createPeople(parts: MailboxesParts) {
-  const { store, runtime } = parts;
+/** `baseUrl`: the public origin, to which links lead. */
+export function createPeople(parts: MailboxesParts & { baseUrl: string }) {
+  const { store, runtime, baseUrl } = parts;
+  const perHour = (most: number) =>
+    createRateLimit(
+      () => most,
+      () => 0,
+      undefined,
+      HOUR_MS,
+    );
+  const mailsOf = { person: perHour(MOST_MAILED.person), workspace: perHour(MOST_MAILED.workspace) };
   const mailboxes = createMailboxes(parts);
-
-  /** Reads the acting person. @throws AppError forbidden unless they still administer that workspace */
-  function actorIn(tx: Tx, by: string, workspaceId: string) {
-    const actor = tx.select().from(schema.users).where(eq(schema.users.id, by)).get();
-    if (actor?.workspaceId !== workspaceId || actor.role === "member") {
-      throw new AppError("forbidden", "only an owner or admin of the workspace may do that");
-    }
-    return actor;
-  }
-
-  /** @throws AppError forbidden when an admin would make an owner, who may do more than the admin */
-  function refuseMaking(tx: Tx, by: By, workspaceId: string, role: Role): void {
-    if (by === undefined) return;
-    if (actorIn(tx, by, workspaceId).role !== "owner" && role === "owner") {
-      throw new AppError("forbidden", "only an owner can make somebody an owner");
-    }
-  }
-
-  /** @throws AppError not_found; forbidden for a change to oneself, and to an owner unless an owner makes it */
-  function refuseChanging(tx: Tx, by: By, userId: string): void {
-    if (by === undefined) return;
-    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
-    if (!user) throw new AppError("not_found", "there is no such user");
-    const actor = actorIn(tx, by, user.workspaceId);
-    if (user.id === actor.id) {
-      throw new AppError(
-        "forbidden",
-        "you cannot change your own role or password here, or remove yourself: ask another admin",
-      );
-    }
-    if (user.role === "owner" && actor.role !== "owner") {
-      throw new AppError("forbidden", `${user.email} is an owner: only another owner may do that`);
-    }
-  }
 
   /**
    * Refuses a sign-in address that is taken or not the workspace's to give. An address is one person's on the whole
@@ -192,18 +184,33 @@ export function createPeople(parts: MailboxesParts) {
     const { id, email, createdAt } = schema.users;
     const after = page?.after && sql`(${createdAt}, ${id}) > (${page.after.at}, ${page.after.id})`;
     return store.db
-      .select({ user: schema.users, since: schema.secondFactors.createdAt })
+      .select({
+        user: schema.users,
+        since: schema.secondFactors.createdAt,
+        invitedUntil: schema.passwordLinks.expiresAt,
+      })
       .from(schema.users)
+      .leftJoin(
+        schema.passwordLinks,
+        and(eq(schema.passwordLinks.userId, id), gt(schema.passwordLinks.expiresAt, runtime.now())),
+      )
       .leftJoin(schema.secondFactors, eq(schema.secondFactors.userId, id))
       .where(and(where, after))
       .orderBy(...(page ? [asc(createdAt), asc(id)] : [asc(email)]))
       .limit(page?.limit ?? -1)
       .all()
-      .map(({ user: { passwordHash, undoSeconds: _, shortPassword: __, labelFolders: ___, ...user }, since }) => ({
-        ...user,
-        canSignIn: passwordHash !== null,
-        secondFactor: since !== null,
-      }));
+      .map(
+        ({
+          user: { passwordHash, lockedAt, undoSeconds: _, shortPassword: __, labelFolders: ___, ...user },
+          ...more
+        }) => ({
+          ...user,
+          canSignIn: passwordHash !== null && lockedAt === null,
+          locked: lockedAt !== null,
+          secondFactor: more.since !== null,
+          invitedUntil: more.invitedUntil,
+        }),
+      );
   }
 
   /** Returns for how many seconds a person can undo sending in the app. */
@@ -242,32 +249,10 @@ export function createPeople(parts: MailboxesParts) {
     return user;
   }
 
-  /** @throws AppError not_found; conflict for the last owner of a workspace */
-  function refuseLastOwner(tx: Tx, userId: string, deed: string): void {
-    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
-    if (!user) throw new AppError("not_found", "there is no such user");
-    if (user.role !== "owner") return;
-    const other = tx
-      .select()
-      .from(schema.users)
-      .where(
-        and(
-          eq(schema.users.workspaceId, user.workspaceId),
-          eq(schema.users.role, "owner"),
-          ne(schema.users.id, user.id),
-        ),
-      )
-      .get();
-    if (!other) {
-      throw new AppError("conflict", `${user.email} is the last owner of the workspace and cannot be ${deed}`);
-    }
-  }
-
   /** Changes a role. @throws AppError not_found, conflict for the last owner of the workspace, forbidden */
   function setRole(tx: Tx, userId: string, role: Role, by?: By): void {
-    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
     refuseChanging(tx, by, userId);
-    if (user) refuseMaking(tx, by, user.workspaceId, role);
+    refuseMaking(tx, by, requireUser(tx, userId).workspaceId, role);
     if (role !== "owner") refuseLastOwner(tx, userId, `made ${role}`);
     tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
   }
@@ -286,9 +271,10 @@ export function createPeople(parts: MailboxesParts) {
     setName(tx, userId, text);
   }
 
-  /** Sets a password, and ends the person's sessions except `keepSession`. `passwordHash`: from hashPassword here. */
+  /** Sets a password, and ends the person's link to choose one, and their sessions except `keepSession`. `passwordHash`: from hashPassword here. */
   function setPassword(tx: Tx, userId: string, passwordHash: string, keepSession?: string): void {
     endSessions(tx, userId, runtime.now(), keepSession);
+    endPasswordLink(tx, userId);
     tx.update(schema.users).set({ passwordHash, shortPassword: false }).where(eq(schema.users.id, userId)).run();
   }
 
@@ -309,14 +295,14 @@ export function createPeople(parts: MailboxesParts) {
   function endAccess(
     tx: Tx,
     userId: string,
-    what: Pick<AccessChange, "deed" | "doneBy"> & { appPasswords: boolean; keys: boolean },
+    what: Pick<AccessChange, "deed" | "doneBy" | "detail"> & { appPasswords: boolean; keys: boolean },
   ): Ended {
     const now = runtime.now();
     const ended = {
       appPasswords: what.appPasswords ? revokeAppPasswords(tx, userId) : 0,
       keys: what.keys ? revokeKeysOf(tx, userId, now) : 0,
     };
-    addNotice(tx, { userId, deed: what.deed, doneBy: what.doneBy, ...ended, createdAt: now });
+    addNotice(tx, { userId, ...what, ...ended, createdAt: now });
     return ended;
   }
 
@@ -336,7 +322,7 @@ export function createPeople(parts: MailboxesParts) {
   /**
    * Replaces another person's password when it is lost or was exposed. Ends their sessions and app passwords, and their
    * API keys unless `keepKeys`. A first password ends no keys or app passwords. `passwordHash`: from hashPassword here.
-   * @throws AppError as setRole
+   * @throws AppError as refusePassword
    */
   function replacePassword(
     tx: Tx,
@@ -344,11 +330,85 @@ export function createPeople(parts: MailboxesParts) {
     { passwordHash, keepKeys = false }: { passwordHash: string; keepKeys?: boolean | undefined },
     by?: By,
   ): Ended {
-    refuseChanging(tx, by, userId);
-    const had = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get()?.passwordHash ?? null;
+    refusePassword(tx, by, userId);
+    const { passwordHash: had } = requireUser(tx, userId);
     setPassword(tx, userId, passwordHash);
     if (had === null) return { appPasswords: 0, keys: 0 };
     return endAccess(tx, userId, { deed: "password", doneBy: doneBy(by), appPasswords: true, keys: !keepKeys });
+  }
+
+  /** @throws AppError as refusePassword; conflict for a person who is locked */
+  function refuseInviting(tx: Tx, userId: string, by: By): void {
+    refusePassword(tx, by, userId);
+    const { lockedAt, email } = requireUser(tx, userId);
+    if (lockedAt !== null) throw new AppError("conflict", `${email} is locked: unlock them first`);
+  }
+
+  /**
+   * Makes a link by which a person chooses a password, in place of their former one. Only this result shows it. `expiresAt`:
+   * epoch ms. @throws AppError as refuseInviting
+   */
+  function inviteUser(tx: Tx, userId: string, by?: By): { link: string; expiresAt: number } {
+    refuseInviting(tx, userId, by);
+    const { token, expiresAt } = addPasswordLink(tx, runtime, { userId, madeBy: by });
+    return { link: passwordLink(baseUrl, token), expiresAt };
+  }
+
+  /**
+   * Has such a link mailed to the address, soon after. `keyId`: the API key with which `by` asks; the link ends with it.
+   * @throws AppError as refuseInviting; bad_request for no address; unprocessable for a suppressed one; rate_limited
+   */
+  function mailInvitation(
+    tx: Tx,
+    userId: string,
+    { to, by, keyId }: { to: string; by: By; keyId: string | undefined },
+  ): void {
+    refuseInviting(tx, userId, by);
+    const { workspaceId } = requireUser(tx, userId);
+    const address = envelopeAddress(to);
+    if (address === undefined || isAddressLiteral(address)) {
+      throw new AppError("bad_request", `${quoted(to)} is not an address: give one like ada@example.com`);
+    }
+    if (suppressedAmong(tx, workspaceId, [address]).length > 0) {
+      throw new AppError("unprocessable", `${address} is on the suppression list: mail to it bounced before`);
+    }
+    for (const { retryAfter } of [
+      mailsOf.person.take(userId, runtime.now()),
+      mailsOf.workspace.take(workspaceId, runtime.now()),
+    ]) {
+      if (retryAfter === undefined) continue;
+      throw new AppError("rate_limited", "Too many links were mailed in the last hour: try again later", {
+        retryAfter,
+      });
+    }
+    requestPasswordLink(tx, runtime, { userId, madeBy: by, keyId, mailTo: address });
+  }
+
+  /** Finds whom the link of a token is for. @throws AppError forbidden for a link that does not work any more */
+  function invitedBy(db: Db, token: string): UserEntry {
+    const link = findPasswordLink(db, token, runtime.now());
+    if (!link) throw linkRefusal();
+    try {
+      // Who asked for the link may have lost that right, or the person may have been given another role.
+      refusePassword(db, link.madeBy ?? undefined, link.userId);
+    } catch (error) {
+      throw error instanceof AppError ? linkRefusal() : error;
+    }
+    return read(eq(schema.users.id, link.userId))[0] as UserEntry;
+  }
+
+  /**
+   * Sets the password that a person chose with a link, which is used up. Ends their sessions and app passwords, and nothing for a
+   * first password; the second factor stays. `passwordHash`: from hashPassword here.
+   * @throws AppError as invitedBy
+   */
+  function choosePassword(tx: Tx, token: string, passwordHash: string): void {
+    const { id: userId, canSignIn: isReset } = invitedBy(tx, token);
+    const { madeBy } = findPasswordLink(tx, token, runtime.now()) as PasswordLink;
+    setPassword(tx, userId, passwordHash);
+    if (!isReset) return;
+    const by = doneBy(madeBy ?? undefined);
+    endAccess(tx, userId, { deed: "password", doneBy: by, detail: "link", appPasswords: true, keys: false });
   }
 
   /**
@@ -390,6 +450,13 @@ export function createPeople(parts: MailboxesParts) {
     setName,
     renameUser,
     setPassword,
+    inviteUser,
+    mailInvitation,
+    invitedBy,
+    choosePassword,
+    /** @throws AppError as locks.ts has it */
+    lockUser: (tx: Tx, userId: string, by?: By): Locked => lockUser(tx, userId, runtime.now(), by),
+    unlockUser,
     notePassword,
     hasShortPassword,
     resetSecondFactor,

@@ -2,6 +2,7 @@
 import { hashPassword, ROLES, readImportedHash } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
 import { personDocument, personView } from "../operations/admin/people.ts";
+import { isoOf } from "../operations/schemas.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
 import type { Session } from "./session.ts";
@@ -73,6 +74,18 @@ export const userCommands = [
       const keepKeys = options["keep-keys"];
       const ended = store.transact((tx) => people.replacePassword(tx, id, { passwordHash, keepKeys }));
       return { id, address: email, ...(given === undefined && { password }), ended };
+    },
+  }),
+  command({
+    name: "user invite",
+    summary: "Make a link by which a person chooses a password, once and within seven days; it is printed",
+    arguments: USER,
+    options: WORKSPACE,
+    run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const { id, email } = find("person", session, address, options.workspace);
+      const { link, expiresAt } = store.transact((tx) => people.inviteUser(tx, id));
+      return { id, address: email, link, expiresAt: isoOf(expiresAt) };
     },
   }),
   command({

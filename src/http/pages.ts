@@ -15,7 +15,7 @@ import iconApple from "./icons/icon-apple-180.png" with { type: "file" };
 import iconMask from "./icons/icon-mask-512.png" with { type: "file" };
 
 /** First parts of the paths that the app's router knows (app/router.tsx), and the page of OAuth (app/main.tsx). */
-const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|oauth\/authorize$)/;
+const PAGES = /^\/(?:$|sign-in$|setup$|password$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|oauth\/authorize$)/;
 
 /**
  * Files that browsers and systems look for under these names: the service worker (rules: Service worker), the

@@ -69,6 +69,9 @@ const statements = prepared((db) => ({
      AND automatic = 'forward'`,
   ),
   forget: db.$client.prepare<unknown, [mailboxId: string]>("DELETE FROM automatic_mail WHERE mailbox_id = ?"),
+  forgetForwards: db.$client.prepare<unknown, [mailboxId: string]>(
+    "DELETE FROM automatic_mail WHERE mailbox_id = ? AND kind = 'forward'",
+  ),
   settle: db.$client.prepare<unknown, [seq: number]>("DELETE FROM automatic_mail WHERE seq = ?"),
 }));
 
@@ -146,3 +149,6 @@ export const settleMail = (tx: Tx, seq: number): boolean => statements(tx).settl
 
 /** Ends all requests of a mailbox that is removed: nothing more is sent from it. */
 export const forgetMailOf = (tx: Tx, mailboxId: string): void => void statements(tx).forget.run(mailboxId);
+
+/** Ends the requests of a mailbox to forward mail. */
+export const forgetForwardsOf = (tx: Tx, mailboxId: string): void => void statements(tx).forgetForwards.run(mailboxId);

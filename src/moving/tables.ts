@@ -152,6 +152,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   push_keys: { left: "of the server" },
   push_subscriptions: { left: "they end with their sessions" },
   sessions: { left: "people sign in at the other server" },
+  password_links: { left: "links lead to this server" },
   trace_steps: { left: "what happened at this server, by Message-IDs that several workspaces may have" },
   queue_domains: { left: "made from the queue" },
   seen_renewal: { left: "of the server; the HTML is read anew where it arrives" },

@@ -19,10 +19,14 @@ import {
   addPersonWithPassword,
   changePerson,
   getPerson,
+  invitePerson,
   listPeople,
+  lockPerson,
+  makePasswordLink,
   removePerson,
   resetSecondFactor,
   setPersonPassword,
+  unlockPerson,
 } from "./admin/people.ts";
 import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
 import { endAbsence, getAbsence, getRules, setAbsence, setRules, testRule } from "./admin/rules.ts";
@@ -83,6 +87,7 @@ import {
 import { checkSetupToken, getSetup, setUpServer } from "./person/first-run.ts";
 import { changeLabel, completeLabels, removeLabel } from "./person/labels.ts";
 import { approveAuthorization, denyAuthorization, listGrants, openAuthorization, revokeGrant } from "./person/oauth.ts";
+import { checkPasswordLink, choosePassword } from "./person/password-link.ts";
 import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile.ts";
 import { confirmIdentity } from "./person/proof.ts";
 import { endPush, getPush, setPush } from "./person/push.ts";
@@ -178,6 +183,9 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   getPerson,
   changePerson,
   removePerson,
+  invitePerson,
+  lockPerson,
+  unlockPerson,
   listDomains,
   addDomain,
   getDomain,
@@ -228,6 +236,8 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   getSetup,
   checkSetupToken,
   setUpServer,
+  checkPasswordLink,
+  choosePassword,
   changeName,
   changePassword,
   getSendingPreferences,
@@ -301,6 +311,7 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   setKeyPause,
   addPersonWithPassword,
   setPersonPassword,
+  makePasswordLink,
   resetSecondFactor,
   revealWebhookSecret,
   getServer,

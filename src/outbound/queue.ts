@@ -10,7 +10,21 @@
  * time to which the domain was postponed. The bytes of a message are kept while an entry of it is waiting or held.
  */
 import { createHmac } from "node:crypto";
-import { type AnyColumn, and, asc, eq, gt, inArray, isNotNull, max, notInArray, or, type SQL, sql } from "drizzle-orm";
+import {
+  type AnyColumn,
+  and,
+  asc,
+  eq,
+  gt,
+  inArray,
+  isNotNull,
+  lte,
+  max,
+  notInArray,
+  or,
+  type SQL,
+  sql,
+} from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { MessageDsn, RecipientDsn } from "../smtp/dsn.ts";
@@ -563,6 +577,25 @@ export function retryEntry(tx: Tx, id: string, now: number): void {
 export function cancelEntry(tx: Tx, id: string, now: number): void {
   const entry = idleEntry(tx, id, now);
   settle(tx, [entry], "cancelled", now, entry.reply);
+}
+
+/** Gives up what rules of a mailbox forwarded and no server has yet, except for attempts that are under way. `now`: epoch ms. */
+export function cancelForwardsOf(tx: Tx, mailboxId: string, now: number): void {
+  const idle = or(eq(queueEntries.leased, false), lte(queueEntries.dueAt, now));
+  const entries = tx
+    .select({ queue: queueEntries })
+    .from(outboundMessages)
+    .innerJoin(queueEntries, eq(queueEntries.messageSeq, outboundMessages.seq))
+    .where(
+      and(
+        eq(outboundMessages.mailboxId, mailboxId),
+        eq(outboundMessages.automatic, "forward"),
+        sql`+${isUnsettled}`,
+        idle,
+      ),
+    )
+    .all();
+  for (const { queue } of entries) settle(tx, [queue], "cancelled", now, queue.reply);
 }
 
 function idleEntry(tx: Tx, id: string, now: number): QueueEntry {

@@ -63,6 +63,7 @@ import registeredFrom from "./migrations/0057_registered_from.sql" with { type: 
 import endedByKey from "./migrations/0058_ended_by_key.sql" with { type: "text" };
 import draftWriter from "./migrations/0059_draft_writer.sql" with { type: "text" };
 import webhookMaker from "./migrations/0060_webhook_maker.sql" with { type: "text" };
+import locks from "./migrations/0061_locks.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -199,4 +200,5 @@ export const MIGRATIONS: readonly string[] = [
   endedByKey,
   draftWriter,
   webhookMaker,
+  locks,
 ];

@@ -24,7 +24,7 @@ import { asUnavailable, isRoomLow, type NotAPromise, roomOf, type Store, type Tx
 export interface ReadOnlyStore extends Store {
   /** Reads another file from now on, of the same schema. */
   follow(file: string): void;
-  /** Tells the listeners of commits if the database has changed, and ends sessions whose password has. */
+  /** Tells the listeners of commits if the database has changed, and ends sessions whose password has, or whose person is locked. */
   look(): void;
 }
 
@@ -34,7 +34,7 @@ const BUSY_TIMEOUT_MS = 5_000;
 const MAIL = "mail";
 
 /**
- * Sessions end with the password that they were begun with. In the view, a code is used up when either the server or
+ * Sessions end with the password that they were begun with, and when their person is locked. In the view, a code is used up when either the server or
  * this standby has seen it. Whatever else would change a second factor is refused like any write.
  */
 const TEMPORARY = `
@@ -190,7 +190,7 @@ export function openReadOnlyStore({
       seen = version;
       sqlite.exec(
         `DELETE FROM sessions WHERE EXISTS (SELECT 1 FROM session_passwords p LEFT JOIN users u ON u.id = sessions.user_id
-           WHERE p.session_id = sessions.id AND p.password_hash IS NOT u.password_hash)`,
+           WHERE p.session_id = sessions.id AND (p.password_hash IS NOT u.password_hash OR u.locked_at IS NOT NULL))`,
       );
       tellListeners();
     },

@@ -3,7 +3,7 @@
  * the two. Times are epoch milliseconds.
  *
  *   workspaces ─┬─ workspace_usage
- *               ├─ users ──┬─ api_keys, app_passwords, sessions, access_notices
+ *               ├─ users ──┬─ api_keys, app_passwords, sessions, password_links, access_notices
  *               │          │     └─ oauth_grants ── oauth_tokens
  *               │          ├─ image_senders    (whose remote images they always see)
  *               │          ├─ second_factors ── recovery_codes
@@ -46,6 +46,7 @@
  *   people, domains, mailboxes           admin/; a hash in the place of an imported one: access/credentials.ts
  *   api_keys                             access/credentials.ts
  *   app_passwords                        access/app-passwords.ts
+ *   password_links                       access/password-links.ts
  *   sessions                             access/sessions.ts
  *   sign_in_sources                      access/sign-in-sources.ts
  *   second_factors, recovery_codes       access/second-factor.ts
@@ -56,8 +57,8 @@
  *   mailbox_rules                        mailbox/rules.ts
  *   absences, absence_replies            mailbox/absences.ts
  *   automatic_mail                       mailbox/automatic.ts
- *   mailbox_labels, thread_changes       triggers (0033_changes.sql), so that no change is missed; the times of changes and
- *                                        their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
+ *   mailbox_labels, thread_changes       triggers (0033_changes.sql, 0061_locks.sql), so that no change is missed; the times of
+ *                                        changes and their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
  *   workspace_usage                      triggers (0056_workspace_limits.sql)
  *   mailbox_texts                        mailbox/texts.ts
  *   label_colours                        mailbox/labels.ts
@@ -176,6 +177,8 @@ export const users = sqliteTable(
     shortPassword: flag("short_password").notNull().default(false),
     /** Mail apps see labels as mailboxes, too. */
     labelFolders: flag("label_folders").notNull().default(false),
+    /** Since when they are kept out (admin/locks.ts). */
+    lockedAt: integer("locked_at"),
   },
   (table) => [index("users_by_workspace").on(table.workspaceId)],
 );
@@ -392,6 +395,27 @@ export const sessions = sqliteTable(
   (table) => [index("sessions_by_user").on(table.userId), index("sessions_by_expiry").on(table.expiresAt)],
 );
 
+/** The link by which a person chooses a password: the latest. */
+export const passwordLinks = sqliteTable(
+  "password_links",
+  {
+    userId: text("user_id").primaryKey(),
+    /** SHA-256, hex, of its token, which has 256 bits; null until it is mailed, since only the mail has the token. */
+    hash: text("hash").unique(),
+    /** Where it is to be mailed; null where it was shown. */
+    mailTo: text("mail_to"),
+    /** Who asked for it; null: the operator. */
+    madeBy: text("made_by"),
+    /** The API key with which they did. */
+    keyId: text("key_id"),
+    expiresAt: integer("expires_at").notNull(),
+  },
+  (table) => [
+    index("password_links_by_maker").on(table.madeBy).where(sql`made_by IS NOT NULL`),
+    index("password_links_to_mail").on(table.expiresAt).where(sql`hash IS NULL`),
+  ],
+);
+
 /** The key pair by which push services know this server (RFC 8292); one row. */
 export const pushKeys = sqliteTable("push_keys", {
   id: integer("id").primaryKey(),
@@ -472,7 +496,10 @@ export const accessNotices = sqliteTable("access_notices", {
   appPasswords: integer("app_passwords").notNull(),
   keys: integer("keys").notNull(),
   createdAt: integer("created_at").notNull(),
-  /** Of `forwarding`: {mailbox, to}, the address of the mailbox and those that its mail goes to, as JSON. */
+  /**
+   * Of `forwarding`: {mailbox, to}, the address of the mailbox and those that its mail goes to, as JSON. Of `password`:
+   * `link` if the person chose it with a link.
+   */
   detail: text("detail"),
 });
 

@@ -17,7 +17,7 @@ function openEmpty() {
   const store = storeInMemory(runtime);
   return {
     store,
-    people: createPeople({ store, runtime }),
+    people: createPeople({ store, runtime, baseUrl: "http://mail.example.test" }),
     domains: createDomains({
       store,
       runtime,

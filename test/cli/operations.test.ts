@@ -17,6 +17,7 @@ const NO_COMMAND: Record<string, string> = {
   addPerson: "user add takes a password",
   getPerson: "user list shows all of it",
   removePerson: "user remove can erase their mail",
+  invitePerson: "user invite shows the link, which the operation mails",
   getDomain: "domain verify shows the records as they are found",
   verifyDomain: "domain verify can do without DNS, and fails while records are missing",
   listQueue: "queue list shows Bcc recipients",
@@ -47,7 +48,7 @@ test("the overview has every command of an operation, once", async () => {
   const commands = ADMIN_OPERATIONS.flatMap(({ commands = [] }) => commands.map(({ name }) => name));
   expect(listed).toEqual(expect.arrayContaining(commands));
   const verbs = listed.filter((name) => name?.startsWith("user ")).map((name) => name?.split(" ")[1]);
-  expect(verbs).toEqual(["add", "list", "role", "password", "totp", "remove"]);
+  expect(verbs).toEqual(["add", "list", "role", "lock", "unlock", "password", "invite", "totp", "remove"]);
 });
 
 test("a list is whole, and sorted over all workspaces", async () => {

@@ -62,7 +62,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
   const store = openStore({ folder: data, runtime });
   atEndOfFile(() => store.close());
   const options = openOptions(store);
-  const people = createPeople({ store, runtime });
+  const people = createPeople({ store, runtime, baseUrl: "http://mail.example.test" });
   const domains = createDomains({ store, runtime, log: createLog("silent", runtime.now, () => {}), hostname: HOST });
   store.transact((tx) => {
     const { id } = people.addWorkspace(tx, "Example");

@@ -78,7 +78,7 @@ export async function startApi(given: Given = {}) {
     options,
     runtime,
     log,
-    people: createPeople({ store, runtime }),
+    people: createPeople({ store, runtime, baseUrl }),
     domains: createDomains({ store, runtime, log, hostname: "mail.example.test", policy }),
     developers: createDevelopers({ store, options, runtime, deliverSoon: () => {} }),
     outbound: createOutbound({ store, runtime, sendSoon: () => {} }),

@@ -27,8 +27,8 @@ describe("people are added", () => {
     const { status, body } = await it.call("POST", "/people", { ...NEW, email: "New@Example.Test" });
     expect(status).toBe(201);
     expect(body).toEqual({
-      ...{ id: expect.stringMatching(/^usr_/), ...NEW, canSignIn: false, secondFactor: false },
-      ...{ createdAt: expect.stringMatching(/Z$/), mailboxId: expect.stringMatching(/^mbx_/) },
+      ...{ id: expect.stringMatching(/^usr_/), ...NEW, canSignIn: false, locked: false, invitedUntil: null },
+      ...{ secondFactor: false, createdAt: expect.stringMatching(/Z$/), mailboxId: expect.stringMatching(/^mbx_/) },
     });
     const { mailboxId, ...person } = body;
     expect((await it.call("GET", `/people/${body.id}`)).body).toEqual(person);

@@ -1,10 +1,12 @@
 /** People of a workspace (rules: Administered people). admin/people.ts decides who may change whom. */
 import { hashPassword, ROLES, type UserEntry } from "../../admin/people.ts";
+import { AppError } from "../../base/errors.ts";
 import { asCommand, type Shown } from "../command.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, dateTime, email, isoOf, strictBody } from "../schemas.ts";
+import { describeUserAgent } from "../person/session.ts";
+import { BY_ID, DONE, Done, dateTime, email, isoOf, nullable, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const WHO_MAY = "Owners are made, changed and removed by owners, and nobody changes themselves (403).";
@@ -15,7 +17,11 @@ const Person = t.Object(
     email: email({ description: "The address they sign in with" }),
     name: t.String(),
     role: oneOf(ROLES),
-    canSignIn: t.Boolean({ description: "False while they have no password" }),
+    canSignIn: t.Boolean({ description: "False while they have no password, or are locked" }),
+    locked: t.Boolean({ description: "They are kept out until somebody unlocks them" }),
+    invitedUntil: nullable(dateTime(), {
+      description: "Until when their link to choose a password works; null without one",
+    }),
     secondFactor: t.Boolean({ description: "Signing in takes a code beside the password" }),
     createdAt: dateTime(),
   },
@@ -25,8 +31,9 @@ const Person = t.Object(
 export type PersonView = Static<typeof Person>;
 
 /** Presents a person. */
-export const personView = ({ workspaceId: _, createdAt, ...rest }: UserEntry): PersonView => ({
+export const personView = ({ workspaceId: _, createdAt, invitedUntil, ...rest }: UserEntry): PersonView => ({
   ...rest,
+  invitedUntil: invitedUntil === null ? null : isoOf(invitedUntil),
   createdAt: isoOf(createdAt),
 });
 
@@ -74,7 +81,7 @@ export const listPeople = operation({
   },
 });
 
-const NewPerson = strictBody({
+const NEW_PERSON = {
   email: email({ description: "The address they sign in with" }),
   name: filled(),
   role: oneOf(ROLES),
@@ -84,6 +91,14 @@ const NewPerson = strictBody({
         "Whether they get a mailbox at that address; true unless given. Without one, the address may be anywhere; beside other workspaces it has to be at a verified domain of this one",
     }),
   ),
+};
+
+const inviteTo = email({ description: "Where the link is mailed: an address that they can read already" });
+
+const NewPerson = strictBody({
+  ...NEW_PERSON,
+  invite: t.Optional(t.Boolean({ description: "Mail them a link to choose a password; with inviteTo" })),
+  inviteTo: t.Optional(inviteTo),
 });
 
 export const addPerson = operation({
@@ -95,9 +110,26 @@ export const addPerson = operation({
   path: "/people",
   scope: "admin",
   summary: "Add a person, with a mailbox of their own",
-  description: `Without a password they cannot sign in until somebody gives them one in the app or at the command line. ${WHO_MAY}`,
+  description: `Without a password they cannot sign in. With invite and inviteTo they are mailed a link to choose one, as by POST /people/{id}/invite; else somebody gives them one in the app or at the command line. ${WHO_MAY}`,
   body: NewPerson,
-  example: { body: { email: "carla@example.com", name: "Carla Weber", role: "member" } },
+  checkBody({ invite = false, inviteTo }) {
+    if (invite === (inviteTo !== undefined)) return;
+    throw new AppError(
+      "bad_request",
+      invite
+        ? "invite needs inviteTo: the address that the link is mailed to, since no answer has it"
+        : "inviteTo is for invite: true, which has a link mailed there",
+    );
+  },
+  example: {
+    body: {
+      email: "carla@example.com",
+      name: "Carla Weber",
+      role: "member",
+      invite: true,
+      inviteTo: "carla.weber@elsewhere.example",
+    },
+  },
   idempotent: true,
   success: 201,
   response: t.Object({
@@ -105,10 +137,14 @@ export const addPerson = operation({
     mailboxId: t.Optional(t.String({ description: "Id of the mailbox that was made for them" })),
   }),
   errors: WRITE_ERRORS,
-  run: ({ act, people, requireConfirmed }, { body: { email: address, name, role, mailbox: ownMailbox = true } }) =>
-    act((tx, { workspaceId, userId: by }) => {
+  run: (
+    { act, people, requireConfirmed },
+    { body: { email: address, name, role, mailbox: ownMailbox = true, inviteTo } },
+  ) =>
+    act((tx, { workspaceId, userId: by, keyId }) => {
       requireConfirmed(tx);
       const { userId, mailboxId } = people.addUser(tx, { workspaceId, email: address, name, role, ownMailbox }, by);
+      if (inviteTo !== undefined) people.mailInvitation(tx, userId, { to: inviteTo, by, keyId });
       return { ...personView(people.userIn(workspaceId, userId)), ...(mailboxId !== undefined && { mailboxId }) };
     }),
 });
@@ -187,13 +223,160 @@ export const removePerson = operation({
     }),
 });
 
+export const invitePerson = operation({
+  name: "invitePerson",
+  whole: true,
+  group: "People",
+  audience: "admin",
+  method: "POST",
+  path: "/people/:id/invite",
+  scope: "admin",
+  summary: "Mail a person a link to choose a password",
+  description: `The link works once, for seven days, and ends the one before; no answer has it. Somebody who has a password chooses another one by it: their second factor stays, and once they have chosen, their sessions and app passwords end. Admins do that for members, owners for everybody. Of somebody who is locked: 409. More than 10 mails an hour for one person, or 500 in a workspace: 429. ${WHO_MAY}`,
+  params: BY_ID,
+  body: strictBody({ inviteTo }),
+  example: { body: { inviteTo: "carla.weber@elsewhere.example" } },
+  idempotent: true,
+  success: 200,
+  response: Person,
+  errors: WRITE_ERRORS,
+  run: ({ act, people, requireConfirmed }, { params: { id }, body: { inviteTo: to } }) =>
+    act((tx, { workspaceId, userId: by, keyId }) => {
+      people.userIn(workspaceId, id);
+      requireConfirmed(tx);
+      people.mailInvitation(tx, id, { to, by, keyId });
+      return personView(people.userIn(workspaceId, id));
+    }),
+});
+
+const Named = t.Object({ id: t.String(), name: t.String() });
+
+const LockedPerson = t.Object(
+  {
+    ...Person.properties,
+    ended: t.Object(
+      {
+        sessions: t.Array(t.Object({ id: t.String(), browser: t.String() })),
+        appPasswords: t.Array(Named),
+        keys: t.Array(Named),
+        grants: t.Array(Named, { description: "Programs that they let in; the id is that of the grant's key" }),
+        forwarding: t.Array(
+          t.Object({
+            mailboxId: t.String(),
+            mailbox: t.String({ description: "Its address" }),
+            match: t.String({ description: "The query of the rule" }),
+            to: t.Array(t.String()),
+          }),
+          { description: "Rules of their mailboxes that forwarded mail, and are turned off" },
+        ),
+      },
+      { description: "What the lock ended" },
+    ),
+  },
+  { $id: "LockedPerson" },
+);
+
+export const lockPerson = operation({
+  name: "lockPerson",
+  whole: true,
+  group: "People",
+  audience: "admin",
+  method: "POST",
+  path: "/people/:id/lock",
+  scope: "admin",
+  summary: "Lock a person out, at once",
+  description: `They can no longer sign in. Their sessions, app passwords, API keys and grants end for good, open connections and waiting requests with them; so does their link to choose a password. Rules that forward mail of their mailboxes are turned off, and what those forwarded is given up where no server has it yet. What they scheduled is not sent; what their keys sent or scheduled waits for approval. Mail goes on arriving, and shares stay. For somebody who is locked already it ends what they have by now. The last owner cannot be locked, by whomever (409). ${WHO_MAY}`,
+  params: BY_ID,
+  body: strictBody({}),
+  bodyOptional: true,
+  idempotent: true,
+  success: 200,
+  response: LockedPerson,
+  errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "user lock",
+      summary:
+        "Lock a person out, at once; sessions, app passwords, API keys, grants and forwarding end, and are listed",
+      arguments: { address: "ADDRESS" },
+      target: "person",
+      document: personDocument,
+    }),
+  ],
+  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+    act((tx, { workspaceId, userId: by }) => {
+      people.userIn(workspaceId, id);
+      requireConfirmed(tx);
+      const { sessions, ...ended } = people.lockUser(tx, id, by);
+      return {
+        ...personView(people.userIn(workspaceId, id)),
+        ended: {
+          sessions: sessions.map(({ id, userAgent }) => ({ id, browser: describeUserAgent(userAgent) })),
+          ...ended,
+        },
+      };
+    }),
+});
+
+export const unlockPerson = operation({
+  name: "unlockPerson",
+  whole: true,
+  group: "People",
+  audience: "admin",
+  method: "POST",
+  path: "/people/:id/unlock",
+  scope: "admin",
+  summary: "Let a person who was locked sign in again",
+  description: `With their password and second factor, as before. What the lock ended stays off: they make new app passwords and API keys, and turn their rules on. ${WHO_MAY}`,
+  params: BY_ID,
+  body: strictBody({}),
+  bodyOptional: true,
+  idempotent: true,
+  success: 200,
+  response: Person,
+  errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "user unlock",
+      summary: "Let a person who was locked sign in again; what the lock ended stays off",
+      arguments: { address: "ADDRESS" },
+      target: "person",
+      document: personDocument,
+    }),
+  ],
+  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+    act((tx, { workspaceId, userId: by }) => {
+      people.userIn(workspaceId, id);
+      requireConfirmed(tx);
+      people.unlockUser(tx, id, by);
+      return personView(people.userIn(workspaceId, id));
+    }),
+});
+
+/** Shows a link to choose a password to the person who asks for it. */
+export const makePasswordLink = appOperation({
+  name: "makePasswordLink",
+  audience: "admin",
+  method: "POST",
+  path: "/people/:id/link",
+  params: BY_ID,
+  success: 201,
+  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+    act((tx, { workspaceId, userId: by }) => {
+      people.userIn(workspaceId, id);
+      requireConfirmed(tx);
+      const { link, expiresAt } = people.inviteUser(tx, id, by);
+      return { link, expiresAt: isoOf(expiresAt) };
+    }),
+});
+
 /** Passwords and second factors of others are for admins in the app, and the operator. */
 export const addPersonWithPassword = appOperation({
   name: "addPersonWithPassword",
   audience: "admin",
   method: "POST",
   path: "/people/with-password",
-  body: strictBody({ ...NewPerson.properties, password: t.String() }),
+  body: strictBody({ ...NEW_PERSON, password: t.String() }),
   success: 201,
   async run({ act, people, requireConfirmed }, { body: { password, mailbox: ownMailbox = true, ...given } }) {
     const passwordHash = await hashPassword(password);

@@ -1,0 +1,56 @@
+/** The page that a link to choose a password leads to, for browsers in which nobody needs to be signed in. */
+import { createSlots } from "../../access/slowdown.ts";
+import { hashPassword } from "../../admin/people.ts";
+import { AppError } from "../../base/errors.ts";
+import { t } from "../json-schema.ts";
+import { appOperation, type VisitorContext } from "../operation.ts";
+
+const LARGEST_BODY = 16_384;
+const token = t.String({ maxLength: 200 });
+/** Guesses of one source at once, and waiting. */
+const guesses = createSlots({ atOnce: 1, mostWaiting: 20 });
+
+/**
+ * Finds whom a link is for. A wrong one is slowed like a failed sign-in.
+ * @throws AppError forbidden for a link that does not work, whatever the reason; rate_limited
+ */
+async function requireLink({ store, people, identity, source }: VisitorContext, token: string) {
+  try {
+    return people.invitedBy(store.db, token);
+  } catch (error) {
+    if (error instanceof AppError) await guesses.within(source, () => identity.slowdown.failed(source));
+    throw error;
+  }
+}
+
+/** Tells whom a link is for, and leaves it as it is. `isReset`: they have a password already. */
+export const checkPasswordLink = appOperation({
+  name: "checkPasswordLink",
+  audience: "visitor",
+  method: "POST",
+  path: "/password-link/token",
+  body: t.Object({ token }),
+  largestBody: LARGEST_BODY,
+  async run(context, { body }) {
+    const { name, email, canSignIn: isReset } = await requireLink(context, body.token);
+    return { name, email, isReset };
+  },
+});
+
+/** Sets the password of the person for whom a link is, and uses the link up; they sign in with it next. */
+export const choosePassword = appOperation({
+  name: "choosePassword",
+  audience: "visitor",
+  method: "POST",
+  path: "/password-link",
+  body: t.Object({ token, password: t.String() }),
+  largestBody: LARGEST_BODY,
+  async run(context, { body: { token, password } }) {
+    const { store, people, log, source } = context;
+    // Before the hash, so that strangers cannot have passwords hashed.
+    const { id: userId } = await requireLink(context, token);
+    const passwordHash = await hashPassword(password);
+    store.transact((tx) => people.choosePassword(tx, token, passwordHash));
+    log.info("a password was chosen with a link", { source, userId });
+  },
+});
