@@ -61,6 +61,9 @@ const home = createRoute({
 const FirstRun = lazyPart("the set-up", async () => (await import("./pages/first-run.tsx")).FirstRun);
 const setUp = createRoute({ getParentRoute: () => root, path: "/setup", component: FirstRun });
 
+const ChoosePassword = lazyPart("the page", async () => (await import("./pages/choose-password.tsx")).ChoosePassword);
+const choosePassword = createRoute({ getParentRoute: () => root, path: "/password", component: ChoosePassword });
+
 interface SignInSearch {
   /** URL of the page to return to. */
   to?: string | undefined;
@@ -229,6 +232,7 @@ export const router = createRouter({
     home,
     signIn,
     setUp,
+    choosePassword,
     shell.addChildren([
       mail.addChildren([scheduled.addChildren([scheduledOne]), folder.addChildren([nothingOpen, conversation])]),
       approve.addChildren([approveOne]),

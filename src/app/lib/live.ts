@@ -3,7 +3,7 @@
  * reconnects from the last position, so that no news is missed.
  */
 import { useEffect } from "react";
-import { LIVE_URL } from "./api.ts";
+import { api, LIVE_URL } from "./api.ts";
 import { cell } from "./cell.ts";
 import { doubt, onReturn } from "./connection.ts";
 import { meQuery, queryClient, refreshMail } from "./queries.ts";
@@ -34,6 +34,19 @@ function gather(threadIds: readonly string[] | "all"): void {
   else for (const id of threadIds) gathered.add(id);
 }
 
+let isAsking = false;
+/** Makes a request: if the server refuses the stream because the session has ended, this has the person sign in again. */
+function askAnything(): void {
+  if (isAsking) return;
+  isAsking = true;
+  void api
+    .mailboxes()
+    .catch(() => {})
+    .finally(() => {
+      isAsking = false;
+    });
+}
+
 export function useLiveMail(): void {
   useEffect(() => {
     let source: EventSource | undefined;
@@ -62,7 +75,9 @@ export function useLiveMail(): void {
       source.addEventListener("error", () => {
         cutOff.set(true);
         void doubt();
-        if (source?.readyState === EventSource.CLOSED) wait(AGAIN_MS);
+        if (source?.readyState !== EventSource.CLOSED) return;
+        wait(AGAIN_MS);
+        askAnything();
       });
     }
     /** Reconnects after `ms` without an event. */

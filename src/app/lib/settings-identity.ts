@@ -8,6 +8,7 @@ import type {
   setMailAppPreferences,
 } from "../../operations/person/app-passwords.ts";
 import type { checkSetupToken, getSetup, setUpServer } from "../../operations/person/first-run.ts";
+import type { checkPasswordLink, choosePassword } from "../../operations/person/password-link.ts";
 import type { changeName, changePassword } from "../../operations/person/profile.ts";
 import type { confirmIdentity } from "../../operations/person/proof.ts";
 import type {
@@ -84,4 +85,13 @@ export const setupApi = {
   /** Rejects with the refusal of a token that does not set up this server. */
   check: (token: string) => call<typeof checkSetupToken>("POST", "/setup/token", { body: { token } }),
   setUp: (body: BodyOf<typeof setUpServer>) => call<typeof setUpServer>("POST", "/setup", { body }),
+};
+
+/** Whom a link to choose a password is for. */
+export type InvitedView = AnswerOf<typeof checkPasswordLink>;
+
+export const passwordLinkApi = {
+  /** Rejects with the refusal of a link that does not work. */
+  check: (token: string) => call<typeof checkPasswordLink>("POST", "/password-link/token", { body: { token } }),
+  choose: (body: BodyOf<typeof choosePassword>) => call<typeof choosePassword>("POST", "/password-link", { body }),
 };

@@ -16,9 +16,12 @@ import type {
   addPersonWithPassword,
   changePerson,
   listPeople,
+  lockPerson,
+  makePasswordLink,
   removePerson,
   resetSecondFactor,
   setPersonPassword,
+  unlockPerson,
 } from "../../operations/admin/people.ts";
 import type { cancelDelivery, listQueue, retryDelivery } from "../../operations/admin/queue.ts";
 import type { addSuppression, listSuppressions, removeSuppression } from "../../operations/admin/suppressions.ts";
@@ -35,6 +38,7 @@ import type { addWorkspace, listWorkspaces, pauseWorkspace } from "../../operati
 import { type BodyOf, call, callAll, MOST_OF_A_PAGE } from "./call.ts";
 
 export type PersonView = AnswerOf<typeof listPeople>["people"][number];
+export type LockedView = AnswerOf<typeof lockPerson>;
 export type MailboxView = AnswerOf<typeof listWorkspaceMailboxes>["mailboxes"][number];
 export type DomainView = AnswerOf<typeof getDomain>;
 export type SuppressionView = AnswerOf<typeof addSuppression>;
@@ -138,6 +142,10 @@ export const workspaceApi = {
     call<typeof setPersonPassword>("POST", "/settings/people/:id/password", { params: { id }, body }),
   resetSecondFactor: (id: string) =>
     call<typeof resetSecondFactor>("DELETE", "/settings/people/:id/second-factor", { params: { id } }),
+  makePasswordLink: (id: string) =>
+    call<typeof makePasswordLink>("POST", "/settings/people/:id/link", { params: { id } }),
+  lockPerson: (id: string) => call<typeof lockPerson>("POST", "/settings/people/:id/lock", { params: { id } }),
+  unlockPerson: (id: string) => call<typeof unlockPerson>("POST", "/settings/people/:id/unlock", { params: { id } }),
   removePerson: (id: string) => call<typeof removePerson>("DELETE", "/settings/people/:id", { params: { id } }),
 
   addMailbox: (body: BodyOf<typeof addMailbox>) => call<typeof addMailbox>("POST", "/settings/mailboxes", { body }),

@@ -42,7 +42,7 @@ export function SignIn() {
 }
 
 /** The first step's values, which are sent again with the code. */
-interface Given {
+export interface SignInGiven {
   email: string;
   password: string;
   keep: boolean;
@@ -54,14 +54,17 @@ interface Given {
  */
 export function SignInForm({
   email,
+  given: before,
   done,
 }: {
   /** Address of the person who has to sign in; absent: anybody. */
   email?: string;
+  /** What the server has taken already, so that only the code is missing. */
+  given?: SignInGiven | undefined;
   /** Called once there is a session. */
   done: () => unknown;
 }) {
-  const [given, setGiven] = useState<Given>();
+  const [given, setGiven] = useState(before);
   const [refusal, setRefusal] = useState<string>();
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
@@ -75,7 +78,7 @@ export function SignInForm({
     field?.select();
   }, [given, refusal]);
 
-  async function attempt(tried: Given, code?: string): Promise<void> {
+  async function attempt(tried: SignInGiven, code?: string): Promise<void> {
     setBusy(true);
     setRefusal(undefined);
     try {

@@ -1,18 +1,32 @@
 /** The people of the workspace, and their roles. */
 import { useQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
+import { useState } from "react";
 import { counted } from "../../lib/format.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
-import { type PersonView, peopleQuery, ROLES, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import {
+  type LockedView,
+  type PersonView,
+  peopleQuery,
+  ROLES,
+  WORKSPACE,
+  workspaceApi,
+} from "../../lib/settings-workspace.ts";
+import { dayAndTime } from "../../lib/time.ts";
+import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
 import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/fields.tsx";
 import { FormDialog, LineForm } from "../../parts/form.tsx";
 import { Avatar } from "../../parts/graphics.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { Badge, CopyValue, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+
+/** What the page says on top: a link that was made, or what a lock ended. */
+type Said = { link: string; expiresAt: string; name: string } | { locked: LockedView };
 
 export function PeoplePage() {
   const list = useQuery(peopleQuery);
+  const [said, say] = useState<Said>();
   const { data: me } = useQuery(meQuery);
   if (!list.data) return <NotLoaded query={list} what="people" />;
   const people = list.data;
@@ -20,14 +34,15 @@ export function PeoplePage() {
     <SettingsPage
       title="People"
       intro="Owners and admins can open every mailbox and these settings; members can open their own mailboxes and those shared with them."
-      action={<NewPerson />}
+      action={<NewPerson say={say} />}
     >
+      {said && <div role="status">{"link" in said ? <MadeLink {...said} /> : <Ended locked={said.locked} />}</div>}
       <Panel title={counted(people.length, "person", "people")}>
         <Filtered of={people} label="Find a person" textOf={({ name, email, role }) => `${name} ${email} ${role}`}>
           {(shown) => (
             <Rows label="People">
               {shown.map((person) => (
-                <Person key={person.id} person={person} own={person.id === me?.id} />
+                <Person key={person.id} person={person} own={person.id === me?.id} say={say} />
               ))}
             </Rows>
           )}
@@ -37,8 +52,56 @@ export function PeoplePage() {
   );
 }
 
-function NewPerson() {
+function MadeLink({ link, expiresAt, name }: { link: string; expiresAt: string; name: string }) {
+  return (
+    <div className="space-y-2 rounded-lg bg-notice p-4">
+      <p className="font-medium">Copy this link for {name} now: it is not shown again.</p>
+      <p className="text-sm">
+        {name} chooses a password with it, once, until {dayAndTime(expiresAt)}. Whoever opens it first does, so give it
+        to {name} alone.
+      </p>
+      <CopyValue label={`Link for ${name}`} value={link} />
+    </div>
+  );
+}
+
+function Ended({ locked: { name, ended } }: { locked: LockedView }) {
+  const named = (list: readonly { name: string }[]) => list.map(({ name }) => name);
+  const kinds: [kind: string, what: string[]][] = [
+    ["Signed out", ended.sessions.map(({ browser }) => browser)],
+    ["App passwords", named(ended.appPasswords)],
+    ["API keys", named(ended.keys)],
+    ["Programs", named(ended.grants)],
+    ["Forwarding", ended.forwarding.map(({ mailbox, to }) => `${mailbox} to ${to.join(", ")}`)],
+  ];
+  const found = kinds.filter(([, what]) => what.length > 0);
+  return (
+    <div className="space-y-2 rounded-lg bg-notice p-4">
+      <p className="font-medium">
+        {name} is locked. {found.length === 0 ? "Nothing else had to end." : "This has ended:"}
+      </p>
+      <ul className="list-disc pl-5 text-sm" aria-label={`Ended with the lock of ${name}`}>
+        {found.map(([kind, what]) => (
+          <li key={kind} className="wrap-anywhere">
+            {kind}: {what.join("; ")}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** Makes a link and shows it. */
+function useLink(say: (said: Said) => void) {
+  const make = useChange(workspaceApi.makePasswordLink, { key: WORKSPACE });
+  const makeFor = ({ id, name }: Pick<PersonView, "id" | "name">) =>
+    make.mutate(id, { onSuccess: (made) => say({ ...made, name }) });
+  return { makeFor, isPending: make.isPending };
+}
+
+function NewPerson({ say }: { say(said: Said): void }) {
   const add = useChange(workspaceApi.addPerson, { key: WORKSPACE, success: "Added", atForm: true });
+  const link = useLink(say);
   return (
     <FormDialog
       label={
@@ -58,7 +121,12 @@ function NewPerson() {
             mailbox: text("own") !== "",
             ...(text("password") !== "" && { password: text("password") }),
           },
-          { onSuccess: done },
+          {
+            onSuccess(person) {
+              done();
+              if (!person.canSignIn) link.makeFor(person);
+            },
+          },
         )
       }
     >
@@ -71,7 +139,7 @@ function NewPerson() {
         name="password"
         type="password"
         autoComplete="new-password"
-        hint={`${PASSWORD_HINT} Without one they cannot sign in until you give them one.`}
+        hint={`${PASSWORD_HINT} Leave it empty for a link with which they choose one themselves.`}
       />
     </FormDialog>
   );
@@ -79,19 +147,13 @@ function NewPerson() {
 
 const CONSEQUENCES = "They are signed out everywhere, and their app passwords and API keys end. They are told by mail.";
 
-function Person({
-  person: { id, email, name, role, canSignIn, secondFactor },
-  own,
-}: {
-  person: PersonView;
-  own: boolean;
-}) {
+function Person({ person, own, say }: { person: PersonView; own: boolean; say(said: Said): void }) {
+  const { id, email, name, role, canSignIn, locked, secondFactor } = person;
   const change = useChange(workspaceApi.changePerson, { key: WORKSPACE, success: "Changed" });
   const reset = useChange(workspaceApi.resetSecondFactor, {
     key: WORKSPACE,
     success: "Two-step sign-in reset",
   });
-  const setPassword = useChange(workspaceApi.setPassword, { key: WORKSPACE, success: "Password set", atForm: true });
   const remove = useChange(workspaceApi.removePerson, { key: WORKSPACE, success: "Removed" });
   return (
     <li>
@@ -101,7 +163,9 @@ function Person({
           <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
             <span className="font-medium wrap-anywhere">{name}</span>
             {own && <Badge tone="quiet">you</Badge>}
-            {!canSignIn && <Badge tone="warn">no password</Badge>}
+            {locked && <Badge tone="warn">locked</Badge>}
+            {!canSignIn && !locked && <Badge tone="warn">no password</Badge>}
+            {person.invitedUntil !== null && <Badge tone="quiet">has a link</Badge>}
             {secondFactor && <Badge tone="good">two-step</Badge>}
           </p>
           <p className="text-sm break-all text-muted">{email}</p>
@@ -154,33 +218,81 @@ function Person({
           </div>
         )}
       </div>
-      {!own && (
-        <details className="mt-2 pl-11 text-sm">
-          <summary className="inline-block text-accent">Give {name} another password</summary>
-          <div className="mt-2">
-            <LineForm
-              action="Set password"
-              sending={setPassword}
-              submit={({ text, empty }) =>
-                setPassword.mutate(
-                  { id, password: text("password"), keepKeys: text("keepKeys") !== "" },
-                  { onSuccess: empty },
-                )
-              }
-            >
-              <Field
-                label={`New password of ${name}`}
-                name="password"
-                type="password"
-                autoComplete="new-password"
-                hint={canSignIn ? `${PASSWORD_HINT} ${CONSEQUENCES}` : PASSWORD_HINT}
-                required
-              />
-              {canSignIn && <Checkbox label="Keep their API keys" name="keepKeys" />}
-            </LineForm>
-          </div>
-        </details>
-      )}
+      {!own && <SigningIn person={person} say={say} />}
     </li>
+  );
+}
+
+/** How a person signs in, or no longer does. */
+function SigningIn({ person, say }: { person: PersonView; say(said: Said): void }) {
+  const { id, name, canSignIn, locked } = person;
+  const link = useLink(say);
+  const setPassword = useChange(workspaceApi.setPassword, { key: WORKSPACE, success: "Password set", atForm: true });
+  const lock = useChange(workspaceApi.lockPerson, { key: WORKSPACE });
+  const unlock = useChange(workspaceApi.unlockPerson, { key: WORKSPACE, success: "Unlocked" });
+  return (
+    <details className="mt-2 pl-11 text-sm">
+      <summary className="inline-block text-accent">Password and lock of {name}</summary>
+      {locked ? (
+        <div className="mt-2 space-y-2">
+          <p className="text-soft">
+            {name} cannot sign in. Unlocked, they can again; app passwords, API keys and forwarding stay off.
+          </p>
+          <Button onClick={() => unlock.mutate(id)} disabled={unlock.isPending} className="h-9">
+            Unlock {name}
+          </Button>
+        </div>
+      ) : (
+        <div className="mt-2 space-y-4">
+          <div className="space-y-2">
+            <p className="text-soft">
+              With a link, {name} chooses {canSignIn ? "another password" : "a password"} without your knowing it.
+              {canSignIn && " Two-step sign-in stays; once they have chosen, sessions and app passwords end."}
+            </p>
+            <Button onClick={() => link.makeFor(person)} disabled={link.isPending} className="h-9">
+              Make a link for {name}
+            </Button>
+          </div>
+          <LineForm
+            action="Set password"
+            sending={setPassword}
+            submit={({ text, empty }) =>
+              setPassword.mutate(
+                { id, password: text("password"), keepKeys: text("keepKeys") !== "" },
+                { onSuccess: empty },
+              )
+            }
+          >
+            <Field
+              label={`New password of ${name}`}
+              name="password"
+              type="password"
+              autoComplete="new-password"
+              hint={canSignIn ? `${PASSWORD_HINT} ${CONSEQUENCES}` : PASSWORD_HINT}
+              required
+            />
+            {canSignIn && <Checkbox label="Keep their API keys" name="keepKeys" />}
+          </LineForm>
+          <ConfirmButton
+            question={`Lock ${name} out?`}
+            action={`Lock ${name}`}
+            consequences={
+              <>
+                <p>At once they can no longer sign in, and their sessions end, mail apps included.</p>
+                <p>
+                  Their app passwords, API keys, programs and forwarding end for good. Their mail goes on arriving, and
+                  shares stay.
+                </p>
+              </>
+            }
+            disabled={lock.isPending}
+            run={() => lock.mutate(id, { onSuccess: (locked) => say({ locked }) })}
+            className="h-9"
+          >
+            Lock {name}…
+          </ConfirmButton>
+        </div>
+      )}
+    </details>
   );
 }

@@ -1,0 +1,103 @@
+/**
+ * Choosing a password with a link. The token is in the URL's fragment, which the page removes at once, so that no history and
+ * no log keeps it. With the password the page signs in at once, and asks for the code of a second factor.
+ */
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRouter } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { api } from "../lib/api.ts";
+import { Refusal } from "../lib/call.ts";
+import { sessionReplaced } from "../lib/session.ts";
+import { type InvitedView, passwordLinkApi } from "../lib/settings-identity.ts";
+import { Button } from "../parts/button.tsx";
+import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
+import { Form } from "../parts/form.tsx";
+import { SignedOutPage, SignInForm, type SignInGiven } from "./sign-in.tsx";
+
+const readToken = (): string => window.location.hash.slice(1);
+
+export function ChoosePassword() {
+  const [token] = useState(readToken);
+  useEffect(() => history.replaceState(history.state, "", window.location.pathname), []);
+  const invited = useQuery({
+    queryKey: ["password-link", token],
+    queryFn: () => passwordLinkApi.check(token),
+    retry: false,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+  if (invited.isError) {
+    return (
+      <SignedOutPage title="Choose a password">
+        <p role="alert" className="text-sm text-soft">
+          {token === "" ? "Open the whole link that you were given." : invited.error.message}
+        </p>
+        {invited.error instanceof Refusal && invited.error.status === 0 && (
+          <Button onClick={() => void invited.refetch()} className="mt-3">
+            Try again
+          </Button>
+        )}
+        <p className="mt-3 text-sm">
+          <a href="/sign-in" className="text-accent underline">
+            Sign in
+          </a>
+        </p>
+      </SignedOutPage>
+    );
+  }
+  return (
+    <SignedOutPage title={invited.data?.isReset === false ? `Welcome, ${invited.data.name}` : "Choose a password"}>
+      {invited.data ? (
+        <Chosen token={token} invited={invited.data} />
+      ) : (
+        <p className="text-sm text-muted">One moment…</p>
+      )}
+    </SignedOutPage>
+  );
+}
+
+function Chosen({ token, invited: { email, isReset } }: { token: string; invited: InvitedView }) {
+  const router = useRouter();
+  const client = useQueryClient();
+  const [asked, setAsked] = useState<{ given?: SignInGiven }>();
+
+  function goOn(): void {
+    // Another person may have been signed in here before, whose data must not be shown.
+    client.clear();
+    sessionReplaced();
+    router.history.push("/mail/inbox");
+  }
+  const choose = useMutation({
+    mutationFn: (password: string) => passwordLinkApi.choose({ token, password }),
+    async onSuccess(_, password) {
+      const given = { email, password, keep: true };
+      try {
+        const result = await api.signIn(given);
+        if (result?.next === "code") setAsked({ given });
+        else goOn();
+      } catch {
+        // The password is chosen. What kept this from signing in is said when they try themselves.
+        setAsked({});
+      }
+    },
+  });
+
+  if (asked) return <SignInForm email={email} given={asked.given} done={goOn} />;
+  return (
+    <Form sending={choose} submit={({ text }) => choose.mutate(text("password"))} className="space-y-4">
+      <Field label="Email address" name="email" type="email" autoComplete="username" value={email} readOnly />
+      <Field
+        label="New password"
+        name="password"
+        type="password"
+        autoComplete="new-password"
+        hint={isReset ? `${PASSWORD_HINT} You are signed out elsewhere, and your app passwords end.` : PASSWORD_HINT}
+        required
+        autoFocus
+      />
+      <Button kind="primary" type="submit" disabled={choose.isPending || choose.isSuccess} className="h-9 w-full">
+        {choose.isPending ? "Setting the password…" : "Set password and sign in"}
+      </Button>
+    </Form>
+  );
+}
