@@ -7,14 +7,16 @@
  * assigned. Spelling does not matter: the URL parser turns decimal, octal and hexadecimal IPv4, escapes and full-width
  * digits into the address that they connect to.
  *
+ * What this machine has at its own public addresses may be meant for itself alone, and no firewall stands between the two.
+ *
  * Invariant: an address that resolveDestination gives is public or lies in an excepted network, and belongs to no
- * metadata service.
+ * metadata service; one of this machine that is not excepted has a port of the web.
  */
 import { isIP } from "node:net";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { isLoopbackName, lookUpAddresses } from "./host-addresses.ts";
-import { canonicalAddress, networkList } from "./ip.ts";
+import { canonicalAddress, isOfThisMachine, networkList } from "./ip.ts";
 
 /** The server never connects to this URL; a retry changes nothing. */
 export class RefusedDestination extends AppError {
@@ -40,6 +42,8 @@ export interface Destination {
 }
 
 const LONGEST_URL = 2048;
+/** What stands there is for everybody. */
+const WEB_PORTS = new Set([80, 443]);
 
 /**
  * Reads a URL and drops its fragment. `allow`: networks (CIDRs) whose special addresses pass, and local names that lead
@@ -62,7 +66,7 @@ export function readDestination(text: string, allow: readonly string[]): Destina
 
   const name = url.hostname.replace(/\.$/, "");
   const host = name.replace(/^\[|\]$/g, "");
-  if (isIP(host)) checkAddress(host, allow, `${host} is`);
+  if (isIP(host)) checkAddress(host, port, allow, `${host} is`);
   else checkName(host, allow);
   return { protocol, host, port, authority: url.host.replace(url.hostname, name), path: url.pathname + url.search };
 }
@@ -73,7 +77,7 @@ export function readDestination(text: string, allow: readonly string[]): Destina
  * @throws RefusedDestination, which does not reveal a name's address; Error when DNS gives none, which may change
  */
 export async function resolveDestination(
-  { host }: Destination,
+  { host, port }: Destination,
   {
     dns,
     allow,
@@ -83,12 +87,12 @@ export async function resolveDestination(
     allow: readonly string[];
   },
 ): Promise<string[]> {
-  if (isIP(host)) return [checkAddress(host, allow, `${host} is`)];
+  if (isIP(host)) return [checkAddress(host, port, allow, `${host} is`)];
   const isAllowed = networkList(allow);
   const reason = checkName(host, allow);
   const named = await lookUp(host, dns);
   const found = isLoopbackName(host) ? named.filter(isAllowed) : named;
-  const addresses = found.map((address) => checkAddress(address, allow, `${host} leads to`));
+  const addresses = found.map((address) => checkAddress(address, port, allow, `${host} leads to`));
   if (reason && !(addresses.length > 0 && addresses.every(isAllowed))) throw refusal(`${host} is`, reason);
   return addresses;
 }
@@ -97,10 +101,14 @@ const refusal = (subject: string, reason: string): RefusedDestination =>
   new RefusedDestination(`${subject} ${reason}, and only public addresses are connected to`, reason !== METADATA);
 
 /** The address in its canonical spelling. @throws RefusedDestination */
-function checkAddress(text: string, allow: readonly string[], subject: string): string {
+function checkAddress(text: string, port: number, allow: readonly string[], subject: string): string {
   const fault = faultOfAddress(text, allow);
   if (fault !== undefined) throw refusal(subject, fault);
-  return canonicalAddress(text) as string;
+  const address = canonicalAddress(text) as string;
+  if (!WEB_PORTS.has(port) && !networkList(allow)(address) && isOfThisMachine(address)) {
+    throw new RefusedDestination(`${subject} an address of this machine, where only ports 80 and 443 are asked`, true);
+  }
+  return address;
 }
 
 /**

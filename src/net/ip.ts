@@ -3,6 +3,7 @@
  * ports.
  */
 import { BlockList, createServer, isIP } from "node:net";
+import { networkInterfaces } from "node:os";
 
 /** The eight 16-bit groups of a valid IPv6 address. */
 function groupsOf(ip: string): number[] {
@@ -111,6 +112,12 @@ export function isLoopbackHost(host: string): boolean {
   const address = canonicalAddress(host.replace(/^\[|\]$/g, ""));
   return address === undefined ? /(^|\.)localhost$/i.test(host) : isLoopback(address);
 }
+
+/** True for the address, as canonicalAddress gives it, of one of this machine's network interfaces. */
+export const isOfThisMachine = (address: string): boolean =>
+  Object.values(networkInterfaces()).some((interfaces = []) =>
+    interfaces.some((one) => canonicalAddress(one.address) === address),
+  );
 
 /** A free port of 127.0.0.1. Another process may still bind it first. */
 export const freePort = (): Promise<number> =>
