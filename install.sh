@@ -534,20 +534,32 @@ readonly why="Its log: journalctl -u mailroom -n 50"
 generation=''
 back_up() {
   # The backup is made even when files of the data folder are missing. stderr reports them, and the upgrade goes on.
-  generation=$("$command" backup "$backups/upgrades" --json "$@" | sed -n 's/.*"id":"\([^"]*\)".*/\1/p') || true
+  generation=$("$command" backup "$@" --json | sed -n 's/.*"id":"\([^"]*\)".*/\1/p') || true
   [ -n "$generation" ] || fail "the data could not be backed up: nothing was changed"
 }
 
-# Restores a backup. Mail may have come in since, so the present data is set aside, never deleted.
+# What goes back cannot ask for the private key of encrypted backups, so an upgrade keeps one that is not encrypted here
+# until the new version has answered.
+readonly undo=$backups/undo
+is_encrypted() {
+  [ "$("$command" settings get backup.recipients --json | sed -n 's/.*"value":"\([^"]*\)".*/\1/p')" != none ] &&
+    takes backup --unencrypted
+}
+
+# Succeeds if that command of the version in place takes the option.
+takes() { "$lib/mailroom" help "$1" 2>/dev/null | grep -q -e "^  $2 "; }
+
+# Restores a backup: bring_back FOLDER GENERATION. Mail may have come in since, so the present data is set aside, never deleted.
 bring_back() {
-  local aside
+  local aside options=("$1" --generation "$2" --send-queue)
   if [ -d "$data" ]; then
     rmdir --ignore-fail-on-non-empty "$data"
     if [ -d "$data" ]; then mv "$data" "$data.failed-$(date -u +%Y%m%dT%H%M%SZ)"; fi
   fi
   install -d -m 700 -o "$user" -g "$user" "$data"
   # Nothing was sent by a version that did not come up, so what was waiting is not held.
-  "$command" restore "$backups/upgrades" --generation "$1" --send-queue --trusted >/dev/null
+  if takes restore --trusted; then options+=(--trusted); fi
+  "$command" restore "${options[@]}" >/dev/null
   # No backup has the keys of sealed secrets. They are made once. Root follows no link that the service may have made.
   for aside in "$data".failed-*; do
     if [ -d "$aside/keys" ]; then
@@ -575,21 +587,28 @@ upgrade() {
     start_and_wait || fail "the server does not answer. $why"
     return
   else
+    local folder=$backups/upgrades options=() lasting
     step "Backing up"
-    back_up
+    back_up "$folder" --keep 3
+    lasting=$generation
+    if is_encrypted; then
+      folder=$undo options=(--unencrypted)
+      back_up "$folder" "${options[@]}"
+    fi
     # Once more without the server, for what arrived meanwhile. It is short, and senders come again.
     stopped=yes
     systemctl stop "$unit"
-    back_up --keep 3
-    keep_version
+    back_up "$folder" --keep 3 "${options[@]}"
+    keep_version "$folder"
+    if [ "$folder" = "$undo" ]; then generation=$lasting; fi
   fi
   stopped=yes
   step "Putting version $version in place"
   put_program
   start_and_wait || roll_back
   stopped=''
-  say "Version $version answers. The data as it was is backup $(cat "$progress/upgrade/generation") in $backups/upgrades"
-  rm -rf "$progress/upgrade"
+  say "Version $version answers. The data as it was is backup $generation in $backups/upgrades"
+  rm -rf "$progress/upgrade" "$undo"
 }
 
 # The version in place may have served for long since then. Once it has answered, its data is newer than that backup, so
@@ -605,7 +624,7 @@ finish_cut_off() {
     systemctl daemon-reload
     start_and_wait || roll_back
   fi
-  rm -rf "$kept"
+  rm -rf "$kept" "$undo"
 }
 
 keep_version() {
@@ -616,6 +635,7 @@ keep_version() {
   cp --archive "$command" "$kept/command"
   cp --archive "$unit_file" "$kept/unit"
   echo "$generation" >"$kept/generation"
+  echo "$1" >"$kept/folder"
   sync --file-system "$kept"
   mv "$kept" "$progress/upgrade"
 }
@@ -632,12 +652,13 @@ roll_back() {
   write_file "$lib/mailroom" 755 root <"$kept/executable"
   systemctl daemon-reload
   if [ ! -e "$kept/restored" ]; then
-    bring_back "$(cat "$kept/generation")"
+    # An upgrade that an earlier version of this script began names no folder.
+    bring_back "$(cat "$kept/folder" 2>/dev/null || echo "$backups/upgrades")" "$(cat "$kept/generation")"
     touch "$kept/restored"
   fi
   # It has been ready before, and nothing is left to go back to: it gets its time.
   start_and_wait 600 || fail "the version before does not answer either, on its own data. $why"
-  rm -rf "$kept"
+  rm -rf "$kept" "$undo"
   fail "version $version did not come up, and the upgrade was undone: the version before runs, on its data. What the new one wrote is in $data.failed-…. $why"
 }
 
@@ -651,7 +672,7 @@ install_first() {
   step "Putting version $version in place"
   put_program
   # Installed before and taken off since: there is data, but no program to go back to.
-  if [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then back_up; fi
+  if [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then back_up "$backups/upgrades"; fi
   set_up
   step "Starting the server"
   start_and_wait || fail "the server does not answer: run this again when the cause is gone. $why"

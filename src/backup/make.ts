@@ -74,6 +74,8 @@ export interface BackupRequest {
   keep?: number | undefined;
   /** Checks the hashes of the backup folder's blobs, not only their sizes. Damaged ones are copied anew. */
   reread?: boolean | undefined;
+  /** Encrypts nothing, whatever the setting says. */
+  unencrypted?: boolean | undefined;
   /** Where blobs are, if not in the data folder. */
   blobs?: S3Location | undefined;
   /** Names of this server and this program, for the manifest. */
@@ -195,7 +197,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
   const parent = join(folder, GENERATIONS);
   const unfinished = join(parent, `.${id}`);
   try {
-    const recipients = recipientsOf(data);
+    const recipients = request.unencrypted ? [] : recipientsOf(data);
     const isEncrypted = recipients.length > 0;
     const { bytes, schema } = measureDatabase(data);
     if (schema > MIGRATIONS.length) {

@@ -83,14 +83,15 @@ export const backupCommands = [
     arguments: FOLDER,
     options: {
       keep: { value: "N", summary: "Keep the newest N backups in DIR and remove the others" },
+      unencrypted: { summary: "Encrypt nothing, whatever backup.recipients says" },
       reread: { summary: "Check the files that DIR has already, and copy damaged ones anew" },
     },
     async run({ config, runtime }, { arguments: { folder }, options }) {
       const keep = keepOf(options.keep);
       const { data, hostname, blobs } = config;
       if (readStandby(data)) throw new Error("this is a standby: make backups on the server");
-      const { reread } = options;
-      const made = await makeBackup({ data, folder, keep, reread, blobs, hostname, version, runtime });
+      const { reread, unencrypted } = options;
+      const made = await makeBackup({ data, folder, keep, reread, unencrypted, blobs, hostname, version, runtime });
       if (made.lacking.length === 0) return made;
       throw new FailedCheck(
         `the backup was made, without ${made.lacking.length} files that are missing or damaged in the data folder`,

@@ -62,6 +62,27 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
     });
 
+    test("with encrypted backups, too, one that fails is undone, and nothing that is not encrypted stays", async () => {
+      const { machine, key } = await freshlyInstalled();
+      await mailIn(machine, "Sealed");
+      await machine.bash(`
+        mailroom backup key /var/lib/mailroom/key.txt
+        mailroom settings set backup.recipients "$(sed -n 's/^# public key: //p' /var/lib/mailroom/key.txt)"`);
+      const failed = await upgrade(machine, "broken");
+      expect([failed.exitCode, failed.stderr]).toEqual([
+        1,
+        expect.stringContaining("the version before runs, on its data"),
+      ]);
+      expect([await versionOf(machine), await subjects(machine, key)]).toEqual(["0.1.0", ["Sealed"]]);
+      const { exitCode, stdout } = await upgrade(machine, "next");
+      expect([exitCode, await versionOf(machine)]).toEqual([0, "0.2.0"]);
+      const [, id] = /The data as it was is backup (\S+) in \/var\/backups\/mailroom\/upgrades$/m.exec(stdout) ?? [];
+      expect(await machine.bash("ls /var/backups/mailroom; find /var/backups/mailroom -name mailroom.db")).toBe(
+        "upgrades\n",
+      );
+      expect(machine.has(`var/backups/mailroom/upgrades/generations/${id}/mailroom.db.age`)).toBe(true);
+    }, 300_000);
+
     test("interrupted, and run again much later: the mail that came in meanwhile is kept", async () => {
       const { machine, key } = await freshlyInstalled();
       await mailIn(machine, "Before");
