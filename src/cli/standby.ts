@@ -6,6 +6,7 @@ import { settleRole } from "../replica/come-back.ts";
 import { askPromotion, listenAsStandby } from "../replica/control.ts";
 import { invite, joinServer } from "../replica/join.ts";
 import { findLitestream } from "../replica/litestream.ts";
+import { holdPorts } from "../replica/ports.ts";
 import { becomeServer, type Promoted, takeOver } from "../replica/promote.ts";
 import { openStandby, type Standby } from "../replica/standby.ts";
 import { startStandby } from "../standby.ts";
@@ -30,8 +31,11 @@ interface Opened {
   release(): void;
 }
 
-/** Follows in the data folder; undefined if it is the server's. */
-async function openHere(session: Session): Promise<(Opened & { isPromoting: boolean }) | undefined> {
+/** Follows in the data folder; undefined if it is the server's. `serves`: at the ports of HTTP, too. */
+async function openHere(
+  session: Session,
+  { serves }: { serves: boolean },
+): Promise<(Opened & { isPromoting: boolean }) | undefined> {
   const { config, runtime, log } = session;
   const location = replicaOf(session);
   const { data, baseUrl: url } = config;
@@ -55,7 +59,14 @@ async function openHere(session: Session): Promise<(Opened & { isPromoting: bool
     if (role.role === "promoting") standby.pause(true);
     return {
       standby,
-      promote: (tell) => takeOver({ standby, data, location, url, tell, runtime }),
+      async promote(tell) {
+        const free = await holdPorts(config, { web: !serves });
+        try {
+          return await takeOver({ standby, data, location, url, tell, runtime });
+        } finally {
+          await free();
+        }
+      },
       isPromoting: role.role === "promoting",
       release,
     };
@@ -74,7 +85,7 @@ export const standby = command({
     const interrupted = io.interrupted();
     let running: { reload(): void } | undefined;
     heedSignals(session, () => running?.reload());
-    const opened = await openHere(session);
+    const opened = await openHere(session, { serves: true });
     if (!opened) {
       log.info("this machine has the lease of the replica: it is the server");
       running = session.appliance;
@@ -193,7 +204,7 @@ export const standbyCommands = [
       const done = await askPromotion(config.data, tell);
       if (done) return done;
       tell("no standby runs on this data folder: it is promoted without one");
-      const opened = await openHere(session);
+      const opened = await openHere(session, { serves: false });
       if (!opened) return { promoted: false, reason: "this machine has the lease already: start mailroom serve" };
       try {
         await whenWhole(opened.standby);
