@@ -11,8 +11,25 @@ const UNTIL = new Date(START + 3_650 * DAY_MS);
 
 const newKeys = () => crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
 
+/** What is odd about the certificate of a host. */
+export interface Oddities {
+  /** In place of the host's own. */
+  names?: readonly { type: "dns" | "ip" | "url"; value: string }[];
+  from?: Date;
+  /** Its issuer is no authority. */
+  isOfNoAuthority?: true;
+  /** It is for clients. */
+  isForClients?: true;
+  /** Another key has signed it. */
+  isForged?: true;
+}
+
 /** Makes the pair of a host, followed by the authority's certificate, and that certificate by itself, in PEM. */
-export async function makeChain(host: string, until = UNTIL): Promise<{ pair: KeyPair; authority: string }> {
+export async function makeChain(
+  host: string,
+  until = UNTIL,
+  { names = [{ type: "dns", value: host }], from = FROM, isOfNoAuthority, isForClients, isForged }: Oddities = {},
+): Promise<{ pair: KeyPair; authority: string }> {
   const [rootKeys, keys] = [await newKeys(), await newKeys()];
   const root = await x509.X509CertificateGenerator.createSelfSigned({
     name: "CN=An authority",
@@ -21,18 +38,21 @@ export async function makeChain(host: string, until = UNTIL): Promise<{ pair: Ke
     notAfter: UNTIL,
     signingAlgorithm: ALGORITHM,
     keys: rootKeys,
-    extensions: [new x509.BasicConstraintsExtension(true, undefined, true)],
+    extensions: [new x509.BasicConstraintsExtension(isOfNoAuthority !== true, undefined, true)],
   });
   const own = await x509.X509CertificateGenerator.create({
     subject: `CN=${host}`,
     issuer: root.subject,
     serialNumber: "02",
-    notBefore: FROM,
+    notBefore: from,
     notAfter: until,
     signingAlgorithm: ALGORITHM,
     publicKey: keys.publicKey,
-    signingKey: rootKeys.privateKey,
-    extensions: [new x509.SubjectAlternativeNameExtension([{ type: "dns", value: host }])],
+    signingKey: (isForged ? keys : rootKeys).privateKey,
+    extensions: [
+      ...(names.length > 0 ? [new x509.SubjectAlternativeNameExtension([...names])] : []),
+      ...(isForClients ? [new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.clientAuth])] : []),
+    ],
   });
   const key = x509.PemConverter.encode(await crypto.subtle.exportKey("pkcs8", keys.privateKey), "PRIVATE KEY");
   const authority = root.toString("pem");

@@ -170,3 +170,49 @@ test("empty lines between replies do not count as replies", async () => {
     expect((await session.transmit(to([recipient]))).results).toMatchObject([{ kind: "accepted" }]);
   }
 });
+
+test.each([
+  "250-mx.example.net\r\n250-SIZE 1\r\n250 AUTH PLAIN\r\n",
+  "250 SIZE 1\r\n250 ok\r\n250 ok\r\n354 go on\r\n250 2.0.0 taken\r\n",
+])("what somebody puts in behind the reply to STARTTLS counts for nothing: %j", async (put) => {
+  const pair = await makePair("mx.example.net");
+  const heard: string[] = [];
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.write("220 mx.example.net\r\n");
+    const inPlain = (chunk: Buffer) => {
+      if (chunk.toString().startsWith("EHLO")) socket.write("250-mx.example.net\r\n250 STARTTLS\r\n");
+      else {
+        socket.write(`220 go on\r\n${put}`);
+        socket.off("data", inPlain);
+        overTls(new TLSSocket(socket, { isServer: true, ...pair }));
+      }
+    };
+    socket.on("data", inPlain);
+  });
+  const overTls = (socket: TLSSocket) => {
+    let inMessage = false;
+    socket.on("data", (chunk) => {
+      for (const [line] of chunk.toString().matchAll(/^.+$/gm)) {
+        heard.push(line.trim());
+        const ends = inMessage && line.trim() === ".";
+        if (inMessage && !ends) continue;
+        inMessage = line.startsWith("DATA");
+        socket.write(inMessage ? "354 go on\r\n" : ends ? "550 5.7.1 not this\r\n" : "250 ok\r\n");
+      }
+    });
+  };
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  const session = await openTo({ host: "127.0.0.1", port });
+  const { results } = await session.transmit(to(["a@example.net"]));
+  expect(results).toMatchObject([{ kind: "refused", reply: "550 5.7.1 not this" }]);
+  expect(heard.slice(0, 4)).toEqual([
+    "EHLO us.test",
+    "MAIL FROM:<bounce+1@us.test>",
+    "RCPT TO:<a@example.net>",
+    "DATA",
+  ]);
+  session.close();
+  server.close();
+});
