@@ -15,7 +15,7 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 
 /** Most labels that addLabels may accumulate on a conversation; a request's own limit is fixed (rules: Labels). */
-const MOST_LABELS = 100;
+export const MOST_LABELS = 100;
 
 /**
  * The form in which labels that differ only by case are equal. Upper case comes first, because it merges letters that

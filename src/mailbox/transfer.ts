@@ -37,7 +37,7 @@ import {
   type Writing,
   writeMessage,
 } from "./filing-rows.ts";
-import { addLabels, labelKey, labelsOf } from "./labels.ts";
+import { addLabels, labelKey, labelsOf, MOST_LABELS } from "./labels.ts";
 import { derivedFolder, folderOfMessage } from "./message-state.ts";
 import { composeStored } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
@@ -99,7 +99,9 @@ export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: Mess
 
 /** `labelled`: the labels that its conversation got. */
 export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed & { labelled: string[] } {
-  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred, isAlone } = kept;
+  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, starred, isAlone } = kept;
+  // The server of an account, or a sender, may have written thousands.
+  const labels = kept.labels.slice(0, MOST_LABELS);
   const { messageId, fingerprint } = message;
   const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind });
   if (same) return { ...filedBefore(tx, same, kept.byKey), labelled: [] };

@@ -397,6 +397,25 @@ describe("conversations", () => {
   });
 });
 
+test("labels beyond those that a conversation takes are not looked at", async () => {
+  const booted = await boot();
+  await importInto(booted, files({ "INBOX/cur/1:2,S": letter({ messageId: "<1@x>" }) }));
+  const { $client: sqlite } = booted.appliance.store.db;
+  for (const label of ["label1", "label4999"]) {
+    sqlite.run(
+      `INSERT INTO key_changes (at, workspace_id, key_id, mailbox_id, thread_seq, thread_id, field, label_key, before)
+       SELECT 0, 'w', 'key_1', mailbox_id, seq, id, 'label', ?, 'null' FROM threads`,
+      [label],
+    );
+  }
+  const keywords = Array.from({ length: 5_000 }, (_, n) => `label${n}`).join(" ");
+  const answer = letter({ messageId: "<2@x>", headers: ["In-Reply-To: <1@x>"] });
+  await importInto(booted, files({ "more.mbox": mboxEntry(`X-Keywords: ${keywords}\n${answer}`) }));
+  expect(sqlite.query("SELECT count(*) AS n FROM thread_labels").get()).toEqual({ n: 100 });
+  const settled = "SELECT label_key AS label FROM key_changes WHERE settled_by IS NOT NULL";
+  expect(sqlite.query(settled).all()).toEqual([{ label: "label1" }]);
+});
+
 describe("imported mail does not count as arriving", () => {
   test("no event, no junk training, no notice to anybody", async () => {
     const booted = await boot();
