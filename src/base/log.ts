@@ -27,6 +27,12 @@ const cut = (text: string): string => (text.length > LONGEST_TEXT ? `${text.slic
 /** Cuts last, since a part of a secret is not known as one. */
 const redact = (text: string): string => cut(text.replace(SECRET, "[redacted]"));
 
+/** Characters on which terminals act, or which turn others around, and which JSON leaves as they are. */
+const ACTING = /[\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+const escapeActing = (json: string): string =>
+  json.replace(ACTING, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** JSON value of a field: errors as name, message, stack and cause; secrets cut. */
 function present(name: string, value: unknown): unknown {
   if (SECRET_FIELD.test(name)) return "[redacted]";
@@ -64,7 +70,7 @@ export function createLog(
       line[name] = shown;
     }
     // The replacer that redacts nested values doubles the cost, so flat lines go without it.
-    write(isFlat ? JSON.stringify(line) : JSON.stringify(line, presentDeeper));
+    write(escapeActing(isFlat ? JSON.stringify(line) : JSON.stringify(line, presentDeeper)));
   };
   return {
     debug: (message, fields) => emit("debug", message, fields),

@@ -65,3 +65,10 @@ test("a text that another server wrote is cut, in fields, errors and what is nes
   expect(line.length).toBeLessThan(100_000);
   expect(JSON.parse(line).reason).toBe(`${"x".repeat(8_000)}…`);
 });
+
+test("a line acts on no terminal and turns nothing around, and reads as what was written", () => {
+  const reason = "\u001b[2J \u009b2J \u0085 \u007f \u202enever\u202c \u2066x\u2069 \u200f é 漢";
+  const [line = ""] = logged({ reason, answer: { message: reason } });
+  expect(line).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+  expect(JSON.parse(line)).toMatchObject({ reason, answer: { message: reason } });
+});

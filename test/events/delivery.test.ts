@@ -713,6 +713,42 @@ describe("connections", () => {
   });
 });
 
+describe("what follows an answer is never taken for the answer to the next request, which may be another tenant's:", () => {
+  const forged = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged";
+  const length = `Content-Length: ${forged.length}\r\n\r\n`;
+  const chunked = "HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n";
+  test.each([
+    ["a body where there is none", `HTTP/1.1 204 No\r\n${length}`],
+    ["chunks where there are none", "HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n"],
+    ["a body of what has not changed", `HTTP/1.1 304 No\r\n${length}`],
+    ["a length and chunks", "HTTP/1.1 500 No\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+    ["chunks and a length", "HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"],
+    ["another coding", "HTTP/1.1 500 No\r\nTransfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\n"],
+    ["chunks within a coding", "HTTP/1.1 500 No\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n"],
+    ["a length with a sign", "HTTP/1.1 500 No\r\nContent-Length: +0\r\n\r\n"],
+    ["a length beyond counting", "HTTP/1.1 500 No\r\nContent-Length: 18446744073709551616\r\n\r\n"],
+    ["two lengths in one field", "HTTP/1.1 500 No\r\nContent-Length: 0, 0\r\n\r\n"],
+    ["a space before the colon", "HTTP/1.1 500 No\r\nContent-Length : 0\r\n\r\n"],
+    ["lines without CR", "HTTP/1.1 500 No\nContent-Length: 0\n\n"],
+    ["a folded line", "HTTP/1.1 500 No\r\nX: a\r\n Content-Length: 9\r\nContent-Length: 0\r\n\r\n"],
+    ["a size of a chunk beyond counting", `${chunked}10000000000000000\r\n\r\n`],
+    ["a size of a chunk with a sign", `${chunked}-1\r\n`],
+    ["an extension of a chunk that ends without CR", `${chunked}0;a\n\r\n`],
+    ["a chunk that is longer than its size", `${chunked}2\r\nokXX0\r\n\r\n`],
+    ["trailers", `${chunked}0\r\nContent-Length: 5\r\nX: y\r\n\r\n`],
+  ])("%s", async (_, answer) => {
+    const receiver = await receive((socket) =>
+      socket.write(
+        receiver.requests.length === 1 ? answer + forged : "HTTP/1.1 503 True\r\nContent-Length: 4\r\n\r\ntrue",
+      ),
+    );
+    const { post } = setUp();
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    await post(url);
+    for (const _ of [1, 2]) expect(await post(url)).toMatchObject({ ok: false, status: 503, response: "true" });
+  });
+});
+
 describe("over https", () => {
   /** A certificate for this name alone, made at `now`; its own authority. */
   async function certificate(hostname: string, now?: number): Promise<KeyPair> {
