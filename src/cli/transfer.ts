@@ -81,7 +81,7 @@ const WHY_STOPPED: Record<NonNullable<ImportResult["stopped"]>, (result: ImportR
 export const importCommand = command({
   name: "import",
   summary:
-    "Import mail from mbox files, Maildirs, .eml files, folders of them, or an IMAP account; mail that is there already is skipped",
+    "Import mail from mbox files, Maildirs, .eml files, folders and archives (.zip, .tgz) of them, or an IMAP account; mail that is there already is skipped",
   rest: "PATH",
   options: {
     mailbox: { value: "ADDRESS", required: true, summary: "The mailbox to import into" },

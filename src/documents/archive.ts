@@ -1,11 +1,10 @@
 /**
- * The XML parts of an Office file (Open Packaging Conventions): a ZIP archive whose parts relate to each other. The
- * only user of yauzl.
+ * The XML parts of an Office file (Open Packaging Conventions): a ZIP archive whose parts relate to each other.
  *
  * Invariants: no part is in memory whole. Its declared size counts before it is unpacked, and yauzl ends one that has a
  * byte more. Archives inside are never opened, and no DTD is read.
  */
-import { type Entry, fromBufferPromise, type ZipFile } from "yauzl";
+import { type Entry, fromBufferPromise, type ZipFile } from "../base/zip.ts";
 import { createXmlParser, type XmlReader } from "../message/markup.ts";
 import { Enough, type Text, Unreadable } from "./text.ts";
 

@@ -9,6 +9,7 @@ import { parseDate } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
 import { type Entry, type NamedFiles, OWN_FILES, readPieces } from "../store/named-files.ts";
 import type { Folder } from "../store/schema.ts";
+import { isTar, isZip, openTar, openZip } from "./archives.ts";
 import { folderNamed, labelNamed, type Marks, takeMarks } from "./marks.ts";
 import { isMbox, readMbox } from "./mbox.ts";
 import { beginningOf, isGzip, type MailFile, type Tree } from "./tree.ts";
@@ -56,6 +57,8 @@ export interface NotFound {
 }
 
 const HEADER = /^(?:From [^\n]*\n)?[!-9;-~]+[ \t]*:/;
+
+const ARCHIVE = /\.(?:zip|tgz|tar(?:\.gz)?)$/i;
 
 const CONTAINER = /^(?:\.?maildir|mail|takeout|local folders)$/i;
 
@@ -106,15 +109,48 @@ export async function* findMessages(
   }
   const file = await tree.open(path);
   try {
+    if (isZip(await (file.read?.(0, 4) ?? Buffer.alloc(0)))) {
+      yield* archived(tree, path, mostBytes);
+      return;
+    }
     const beginning = await beginningOf(file);
     const folder = folderNamed(nameOf(path));
     const named = folder === undefined ? { labels: [] } : { folder, sent: folder === "sent", labels: [] };
     if (isMbox(beginning)) yield* mbox(tree, { path, format: "mbox", ...named }, mostBytes);
     else if (HEADER.test(beginning.toString("latin1"))) {
       yield* ownFile(tree, { path, format: "messages", labels: [] }, path, mostBytes);
-    } else yield { path, reason: "neither an mbox, nor a Maildir, nor a message" };
+    } else if (isTar(beginning)) yield* archived(tree, path, mostBytes);
+    else yield { path, reason: "neither an mbox, nor a Maildir, nor a message, nor a zip or tar archive of these" };
   } finally {
     await file.close();
+  }
+}
+
+/** The mail in an archive. */
+async function* archived(tree: Tree, path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
+  try {
+    const file = await tree.open(path);
+    try {
+      const { read } = file;
+      if (!read) throw new Error("an archive in an archive is not read: unpack it");
+      if (isZip(await read(0, 4))) {
+        yield* readAll(walk(await openZip({ ...file, read }, path), path, [], mostBytes));
+        return;
+      }
+      const tar = await openTar(file, path);
+      try {
+        const batches = await Array.fromAsync(walk(tar, path, [], mostBytes));
+        const placeOf = (batch: Batch | NotFound): number => ("read" in batch ? tar.numberOf(batch.path) : -1);
+        yield* readAll(batches.sort((a, b) => placeOf(a) - placeOf(b)));
+      } finally {
+        await tar.close();
+      }
+      if (tar.fault !== undefined) throw new Error(tar.fault);
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    yield { path, reason: reasonOf(error) };
   }
 }
 
@@ -170,6 +206,8 @@ async function* walk(
     try {
       if (/\.eml(?:\.gz)?$/i.test(name)) {
         yield { path: file, read: () => ownFile(tree, messages, file, mostBytes) };
+      } else if (ARCHIVE.test(name)) {
+        yield { path: file, read: () => archived(tree, file, mostBytes) };
       } else if (await tree.isMbox(file)) {
         // Apple Mail keeps a folder as NAME.mbox/mbox.
         const own = name === "mbox" && names.length > 0 ? names : [...names, nameOf(name)];
