@@ -42,6 +42,9 @@ describe.skipIf(missing.length > 0)(`examples${note}`, () => {
     const { messages } = (await api.get<Shown>(`/threads/${thread}`)).body;
     const message = messages.find(({ attachments }) => attachments.length > 0);
 
+    // Whom bad-days.md is about.
+    await runJson(place, "user", "add", "carol@example.test", "--name", "Carol", "--role", "member");
+
     const hook = startReceiver().url;
     const events = "message.inbound,message.bounced";
     const endpoint = await runJson<{ id: string }>(place, "webhook", "add", "--url", hook, "--events", events);
@@ -100,7 +103,7 @@ describe.skipIf(missing.length > 0)(`examples${note}`, () => {
         end: "",
       });
     },
-    120_000,
+    240_000,
   );
 
   test("npm start serves the demo, and npm run mailroom is the command line", async () => {
