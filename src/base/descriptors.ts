@@ -8,7 +8,7 @@
  *   128  the process: database, parsers, listeners, logs, blobs being written, uploads in the spool
  *   268  the relay (outbound/relay.ts): one connection a session, and for each session at work one more file: a blob that it
  *        reads, or a connection that it closes
- *    96  images of mail, certificate authorities, DNS, Meilisearch
+ *    96  images of mail, push services, documents of programs, certificate authorities, DNS, Meilisearch
  *   1/8  webhooks: requests under way, and as many idle connections
  *   1/4  of what is left then, IMAP: a connection, and a file that it reads
  *   ─────

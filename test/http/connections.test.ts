@@ -428,7 +428,7 @@ describe("open files", () => {
     expect(shareDescriptors(65_536, { imap: true })).toMatchObject({
       http: 2_000,
       imap: 2_000,
-      webhooks: 192,
+      webhooks: 128,
       smtp: { mx: 1_000 },
     });
   });
