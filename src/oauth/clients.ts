@@ -51,13 +51,20 @@ const LONGEST_ID = 512;
 const LARGEST_DOCUMENT = 16 * 1024;
 const FETCH_MS = 5_000;
 
-/** A name as one line, without characters that reorder or hide others, or show nothing themselves. */
-const nameIn = (given: unknown, otherwise: string): string =>
-  (typeof given === "string"
-    ? [...given.replace(/[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]+/gu, " ").trim()]
-        .slice(0, LONGEST_NAME)
-        .join("")
-    : "") || otherwise;
+/** Marks on one character. More of them, as nobody writes, are drawn over the lines above and below. */
+const MOST_MARKS = 3;
+
+/** A name as one line, without characters that reorder, hide or cover others, or show nothing themselves. */
+function nameIn(given: unknown, otherwise: string): string {
+  if (typeof given !== "string") return otherwise;
+  let marks = 0;
+  const characters = [...given.replace(/[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]+/gu, " ").trim()];
+  const shown = characters.filter((character) => {
+    marks = /\p{M}/u.test(character) ? marks + 1 : 0;
+    return marks <= MOST_MARKS;
+  });
+  return shown.slice(0, LONGEST_NAME).join("") || otherwise;
+}
 
 /** @throws OAuthError invalid_redirect_uri */
 function readRedirects(given: unknown): string[] {

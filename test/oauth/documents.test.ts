@@ -72,6 +72,12 @@ test("its host is shown beside the name, and stands with the grant", async () =>
   expect(asked).toEqual(["/oauth/client.json", "/oauth/client.json"]);
 });
 
+test("its name covers no other line of the page", async () => {
+  const marks = "\u0323".repeat(90);
+  respond = () => json(document({ client_name: `Cli\u0301e\u0302\u0323n${marks}t` }));
+  expect((await open()).body.client.name).toBe(`Cli\u0301e\u0302\u0323n${"\u0323".repeat(3)}t`);
+});
+
 test("is fetched for nobody but a person who is signed in", async () => {
   const query = world.queryOf(id, { redirect_uri: CALLBACK });
   await fetch(`${world.origin}/oauth/authorize?${query}`);
