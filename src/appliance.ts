@@ -604,7 +604,6 @@ export function createAppliance(
           follow(store, () => {
             options.refresh();
             relay.endRests();
-            api.look();
             web.look();
             imap.look();
             mailbox.octets.look();

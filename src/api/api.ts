@@ -50,8 +50,6 @@ export function createApi({ operations = MAIL_API.operations, ...parts }: ApiPar
   const rest = createRest({ ...parts, surfaces, gate, cors, mcp, waiting });
   return {
     rest,
-    /** Looks for what other processes wrote, for requests that wait. */
-    look: waiting.look,
     /** Ends the requests that wait. */
     async stop(): Promise<void> {
       waiting.stop();

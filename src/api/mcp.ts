@@ -15,7 +15,6 @@ import type { ReadDocument } from "../documents/kind.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { OperationServices } from "../operations/perform.ts";
 import type { Store } from "../store/store.ts";
-import { EVENT_STREAM } from "./answers.ts";
 import type { Cors } from "./cors.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import { createCalls } from "./mcp/call.ts";
@@ -49,7 +48,7 @@ export function createMcp(
     gate: Pick<Gate, "readmit">;
     cors: Pick<Cors, "allows">;
     readDocument: ReadDocument;
-    waiting: Pick<Waiting, "of" | "watch">;
+    waiting: Pick<Waiting, "of">;
     store: Pick<Store, "onCommit">;
     runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
     baseUrl: string;
@@ -81,31 +80,6 @@ export function createMcp(
     },
   });
 
-  /** A stream that ends when its key does. `readmit` throws then. */
-  function whileAdmitted(response: Response, readmit: () => void): Response {
-    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-    const forget = parts.waiting.watch(() => {
-      try {
-        readmit();
-      } catch {
-        void reader.cancel();
-      }
-    });
-    const body = new ReadableStream<Uint8Array>({
-      async pull(controller) {
-        const { done, value } = await reader.read();
-        if (!done) return controller.enqueue(value);
-        forget();
-        controller.close();
-      },
-      cancel(reason) {
-        forget();
-        return reader.cancel(reason);
-      },
-    });
-    return new Response(body, response);
-  }
-
   return {
     /**
      * Responds to a request of a caller whom the gate admitted. When the caller is over a rate, the server does
@@ -130,8 +104,7 @@ export function createMcp(
           return protocol.respondFault("unreadable", error.message);
         }
         // The body may have taken long, and the key may be revoked by now.
-        const readmit = () => gate.readmit(request.headers.get("authorization"), caller);
-        readmit();
+        gate.readmit(request.headers.get("authorization"), caller);
         if (Array.isArray(message)) {
           return protocol.respondFault("batch", "Batches are not served: send one message a request");
         }
@@ -139,8 +112,7 @@ export function createMcp(
         const client = clients.nameOf(caller, message);
         const told =
           client === undefined ? caller : { ...caller, origin: { face: "mcp", ...caller.origin, client } as const };
-        const response = await protocol.respond(request, message, { ...admitted, caller: told });
-        return response.headers.get("content-type") === EVENT_STREAM ? whileAdmitted(response, readmit) : response;
+        return protocol.respond(request, message, { ...admitted, caller: told });
       });
     },
     /** Ends subscriptions. */

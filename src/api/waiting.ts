@@ -96,15 +96,6 @@ export function createWaiting(parts: {
 
   return {
     wait,
-    /** Looks for commits of other processes. */
-    look: committed,
-    /** Calls `look`, which must not throw, when there is something new, until the returned function is called. */
-    watch(look: () => void): () => void {
-      const watcher = { look, end() {} };
-      if (waiting.size === 0) seen = latest();
-      waiting.add(watcher);
-      return () => waiting.delete(watcher);
-    },
     /** Makes the wait of an operation for one request. `readmit` returns the caller as they are by now, or throws. */
     of({ caller, signal, readmit }: { caller: Caller; signal: AbortSignal; readmit(): Caller }): Wait {
       return (seconds, look) => {
