@@ -35,7 +35,7 @@ export function createExpiryNotices({
       })
       .from(mailboxes)
       .leftJoin(apiKeys, eq(apiKeys.id, mailboxes.endedBy))
-      .leftJoin(users, eq(users.id, mailboxes.ownerId))
+      .leftJoin(users, and(eq(users.id, mailboxes.ownerId), isNull(users.lockedAt)))
       .where(
         and(
           isNotNull(mailboxes.endedBy),

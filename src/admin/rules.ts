@@ -1,6 +1,6 @@
 /** Changes of a mailbox's rules, and who may have them forward mail out of the workspace (rules: Mail rules). */
-import { eq, inArray, sql } from "drizzle-orm";
-import type { Caller } from "../access/caller.ts";
+import { and, eq, inArray, isNull } from "drizzle-orm";
+import { type Caller, isLocked } from "../access/caller.ts";
 import { type AccessChange, addNotice } from "../access/notices.ts";
 import { AppError } from "../base/errors.ts";
 import { routeWithin } from "../mailbox/addresses.ts";
@@ -81,7 +81,7 @@ export function changeRules(
 
 function tellOwner(tx: Tx, mailbox: Managed, outside: readonly string[], { person }: Changer, now: number): void {
   const owner = tx.select({ id: mailboxes.ownerId }).from(mailboxes).where(eq(mailboxes.id, mailbox.id)).get()?.id;
-  const told = owner ? [owner] : adminsOf(tx, mailbox.workspaceId);
+  const told = owner && !isLocked(tx, owner) ? [owner] : adminsOf(tx, mailbox.workspaceId);
   const detail = JSON.stringify({ mailbox: mailbox.address, to: outside });
   for (const userId of told) {
     const doneBy = doneFor(userId, person);
@@ -99,7 +99,7 @@ const adminsOf = (db: Db, workspaceId: string): string[] =>
   db
     .select({ id: users.id })
     .from(users)
-    .where(sql`${eq(users.workspaceId, workspaceId)} and ${inArray(users.role, ["owner", "admin"])}`)
+    .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"]), isNull(users.lockedAt)))
     .all()
     .map(({ id }) => id);
 

@@ -28,7 +28,9 @@ export const userCommands = [
     options: {
       name: { value: "NAME", required: true, summary: "What they are called" },
       role: { value: ROLES, required: true, summary: "What they may do" },
-      "password-stdin": { summary: "Read their password from standard input; without one they cannot sign in" },
+      "password-stdin": {
+        summary: "Read their password from standard input; without one, user invite makes a link to choose it",
+      },
       "password-hash": {
         value: ["-"],
         summary:

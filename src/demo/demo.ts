@@ -91,7 +91,7 @@ export function describeDemo({ address, password, key }: Demo, http: string): st
 
 /** Makes the key and the password of the owner work; returns the owner's address. */
 async function reopen({ store, runtime, people }: DemoParts, workspaceId: string): Promise<string> {
-  const owners = people.listUsers(workspaceId).filter(({ role }) => role === "owner");
+  const owners = people.listUsers(workspaceId).filter(({ role, locked }) => role === "owner" && !locked);
   const owner = owners.find(({ email }) => email === ADA) ?? owners[0];
   if (!owner) throw new AppError("conflict", `the workspace ${NAME} has no owner any more: add one with user add`);
   const { id: userId, email } = owner;

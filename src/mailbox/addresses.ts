@@ -96,7 +96,12 @@ const statements = prepared((db) => ({
         or(isNull(mailboxes.expiresAt), gt(mailboxes.expiresAt, sql.placeholder("now"))),
       ),
     )
-    .orderBy(sql`${mailboxes.address} = ${users.email} desc`, asc(mailboxes.createdAt), asc(mailboxes.id))
+    .orderBy(
+      sql`${users.lockedAt} is null desc`,
+      sql`${mailboxes.address} = ${users.email} desc`,
+      asc(mailboxes.createdAt),
+      asc(mailboxes.id),
+    )
     .limit(1)
     .prepare(),
   firstDomain: db

@@ -2,7 +2,7 @@
  * Tells people by mail that messages of API keys wait for them: within a minute of the first one, then at most once an
  * hour and mailbox (rules: Held for approval). That they are told, and the record of it, commit together.
  */
-import { and, asc, eq, inArray, or, sql } from "drizzle-orm";
+import { and, asc, eq, inArray, isNull, or, sql } from "drizzle-orm";
 import type { Job } from "../base/scheduler.ts";
 import { mailboxesWithWaiting, setTold, untoldIn } from "../mailbox/holds.ts";
 import { grants, mailboxes, users } from "../store/schema.ts";
@@ -56,9 +56,12 @@ const peopleOf = (db: Db, mailboxId: string): { email: string; name: string }[] 
     .from(users)
     .leftJoin(grants, and(eq(grants.userId, users.id), eq(grants.mailboxId, mailboxId)))
     .where(
-      or(
-        inArray(grants.access, ["send", "full"]),
-        sql`${users.id} = (select ${mailboxes.ownerId} from ${mailboxes} where ${mailboxes.id} = ${mailboxId})`,
+      and(
+        isNull(users.lockedAt),
+        or(
+          inArray(grants.access, ["send", "full"]),
+          sql`${users.id} = (select ${mailboxes.ownerId} from ${mailboxes} where ${mailboxes.id} = ${mailboxId})`,
+        ),
       ),
     )
     .orderBy(asc(users.email))

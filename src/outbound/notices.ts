@@ -9,7 +9,7 @@
  *
  * Invariant: neither sending a notice nor its outcome emits an event, so no notice can lead to another.
  */
-import { and, asc, eq, inArray, isNotNull } from "drizzle-orm";
+import { and, asc, eq, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -131,7 +131,7 @@ const adminsOf = (db: Db, workspaceId: string) =>
   db
     .select({ email: users.email, name: users.name })
     .from(users)
-    .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"])))
+    .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"]), isNull(users.lockedAt)))
     .orderBy(asc(users.email))
     .all();
 

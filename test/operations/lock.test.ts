@@ -4,6 +4,7 @@ import { bootAdminApi, refusal } from "../harness/admin-api.ts";
 import { PASSWORD, page, setPassword, signIn } from "../harness/browser-session.ts";
 import { zone } from "../harness/dns-server.ts";
 import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
+import { mailer } from "../harness/mail.ts";
 import { connectMcp } from "../harness/mcp-client.ts";
 import { startOAuth } from "../harness/oauth.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
@@ -119,7 +120,7 @@ describe("a lock", () => {
     expect((await it.admin("POST", `/people/${it.userId}/unlock`)).status).toBe(200);
   }, 60_000);
 
-  test("ends what is open: IMAP sessions in a command and in IDLE, submission, the live page, requests and streams that wait", async () => {
+  test("ends what is open: IMAP sessions in a command and in IDLE, submission, the live page, requests that wait", async () => {
     const it = await start();
     const [byPassword, idles] = [await it.imap(PASSWORD), await it.imap(it.appPassword)];
     expect([(await byPassword.say("SELECT INBOX")).status, (await idles.say("SELECT INBOX")).status]).toEqual([
@@ -135,8 +136,8 @@ describe("a lock", () => {
     const waits = it.apiWith(it.key).get("/messages?waitSeconds=50&after=2027-01-01T00:00:00Z");
     const mcp = await connectMcp(it.http, it.token);
     const called = mcp.call("list_messages", { waitSeconds: 50 });
-    const stream = (await subscribe(it.http, it.key)).getReader();
-    await stream.read();
+    const held = /^mailroom_shared\{pool="waits",kind="held"\} 2$/m;
+    await until(async () => held.test(await (await fetch(`${it.http}/metrics`)).text()));
 
     expect((await it.lock()).status).toBe(200);
     // Less than any wait or heartbeat.
@@ -145,7 +146,7 @@ describe("a lock", () => {
     for (let line = await idles.line(); line !== undefined; line = await idles.line())
       expect(line).toStartWith("* BYE");
     expect((await sends.command(`Subject: late\r\n\r\nlate\r\n.`)).code).toBe(421);
-    for (const reader of [live, stream]) while (!(await reader.read()).done);
+    while (!(await live.read()).done);
     expect((await waits).status).toBe(401);
     expect((await called).isError).toBe(true);
     expect(it.appliance.store.db.$client.query("SELECT * FROM outbound_messages").all()).toEqual([]);
@@ -204,28 +205,34 @@ describe("a lock", () => {
   }, 60_000);
 });
 
-/** Opens a stream of MCP. */
-async function subscribe(http: string, key: string): Promise<ReadableStream<Uint8Array>> {
-  const _meta = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
-    "io.modelcontextprotocol/clientCapabilities": {},
-  };
-  const params = { _meta, notifications: { toolsListChanged: true } };
-  const answer = await fetch(`${http}/api/mcp`, {
-    method: "POST",
-    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "subscriptions/listen", params }),
-    headers: {
-      authorization: `Bearer ${key}`,
-      "content-type": "application/json",
-      accept: "application/json, text/event-stream",
-      "mcp-protocol-version": "2026-07-28",
-      "mcp-method": "subscriptions/listen",
-    },
+test("what keys of the person made is named, and notices and mail to postmaster go to those who can sign in", async () => {
+  const it = await bootAdminApi();
+  const olga = it.join("olga@example.test", "owner");
+  const bob = it.join("bob@example.test", "member");
+  const asOlga = it.callAs(olga.key);
+  const given = { name: "Of Bob", scopes: ["read"], user: bob.userId };
+  const key = (await asOlga("POST", "/keys", given)).body;
+  const url = "https://one.example.com/";
+  const webhook = (await asOlga("POST", "/webhooks", { url, events: ["message.inbound"] })).body;
+  // The older mailbox of an owner at the address of the owner is Alice's.
+  expect((await it.callAs(olga.key)("POST", `/people/${it.owner.userId}/lock`)).body).not.toHaveProperty("goesOn");
+  const deliver = mailer(it.mx);
+  const arrived = async (mailbox: string) =>
+    (
+      await it.apiWith(olga.key).get<{ messages: { subject: string }[] }>(`/messages?mailbox=${mailbox}`)
+    ).body.messages.map(({ subject }) => subject);
+  await deliver.send({ from: "x@far.test", to: "postmaster@example.test" }, "Subject: To postmaster\n\nx\n");
+  expect([await arrived("alice@example.test"), await arrived("olga@example.test")]).toEqual([[], ["To postmaster"]]);
+  await asOlga("POST", `/people/${it.owner.userId}/unlock`);
+  await setPassword(it, it.owner.userId);
+  const alice = await signIn(it, "alice@example.test");
+  expect((await alice.send("POST", `/settings/people/${olga.userId}/lock`)).body).toMatchObject({
+    goesOn: [
+      { kind: "key", id: key.id, name: "Of Bob" },
+      { kind: "webhook", id: webhook.id, name: url },
+    ],
   });
-  expect(answer.headers.get("content-type")).toBe("text/event-stream");
-  return answer.body as ReadableStream<Uint8Array>;
-}
+});
 
 test("owners lock everybody, admins all but owners, nobody themselves; the last owner is locked by nobody", async () => {
   const it = await bootAdminApi();

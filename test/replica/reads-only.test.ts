@@ -186,6 +186,19 @@ describe("a session on a standby", () => {
     changeOnServer("UPDATE users SET password_hash = trim(password_hash) WHERE email = 'alice@example.test'");
   });
 
+  test("ends when its person is locked on the server, and no other begins until they are unlocked", async () => {
+    const signedIn = await signInOn(standby);
+    changeOnServer("UPDATE users SET locked_at = 1 WHERE email = 'alice@example.test'");
+    standby.store.look();
+    expect((await signedIn.get("/me")).status).toBe(401);
+    const { http } = standby;
+    const ask = page({ http }).send("POST", "/sign-in", { email: "alice@example.test", password: PASSWORD });
+    expect(await statusSlowed(ask.then(({ status }) => status))).toBe(401);
+    changeOnServer("UPDATE users SET locked_at = NULL WHERE email = 'alice@example.test'");
+    standby.store.look();
+    expect((await (await signInOn(standby)).get("/me")).status).toBe(200);
+  });
+
   test("begins with a code of the second factor, which counts once, here or on the server", async () => {
     const http = standby.http;
     const ask = async (code: string) =>

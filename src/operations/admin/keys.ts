@@ -83,22 +83,19 @@ const NewApiKey = t.Object(
   { $id: "NewApiKey" },
 );
 
-const Revoked = t.Object(
-  {
-    ...Done.properties,
-    goesOn: t.Optional(
-      t.Array(
-        t.Object({
-          kind: oneOf(["key", "webhook"]),
-          id: t.String(),
-          name: t.String({ description: "Of a webhook, its URL" }),
-        }),
-        { description: "What the key, or a key that it made, made, and works still; left out where there is nothing" },
-      ),
-    ),
-  },
-  { $id: "RevokedKey" },
+/** What keys that ended made, and works without them. */
+export const goesOn = t.Optional(
+  t.Array(
+    t.Object({
+      kind: oneOf(["key", "webhook"]),
+      id: t.String(),
+      name: t.String({ description: "Of a webhook, its URL" }),
+    }),
+    { description: "What the key, or a key that it made, made, and works still; left out where there is nothing" },
+  ),
 );
+
+const Revoked = t.Object({ ...Done.properties, goesOn }, { $id: "RevokedKey" });
 
 export type KeyView = Static<typeof ApiKey>;
 

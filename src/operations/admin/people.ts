@@ -8,6 +8,7 @@ import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
 import { describeUserAgent } from "../person/session.ts";
 import { BY_ID, DONE, Done, dateTime, email, isoOf, nullable, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { goesOn } from "./keys.ts";
 
 const WHO_MAY = "Owners are made, changed and removed by owners, and nobody changes themselves (403).";
 
@@ -272,6 +273,7 @@ const LockedPerson = t.Object(
       },
       { description: "What the lock ended" },
     ),
+    goesOn,
   },
   { $id: "LockedPerson" },
 );
@@ -285,7 +287,7 @@ export const lockPerson = operation({
   path: "/people/:id/lock",
   scope: "admin",
   summary: "Lock a person out, at once",
-  description: `They can no longer sign in. Their sessions, app passwords, API keys and grants end for good, open connections and waiting requests with them; so does their link to choose a password. Rules that forward mail of their mailboxes are turned off, and what those forwarded is given up where no server has it yet. What they scheduled is not sent; what their keys sent or scheduled waits for approval. Mail goes on arriving, and shares stay. For somebody who is locked already it ends what they have by now. The last owner cannot be locked, by whomever (409). ${WHO_MAY}`,
+  description: `They can no longer sign in. Their sessions, app passwords, API keys and grants end for good, open connections and waiting requests with them; so does their link to choose a password. Rules that forward mail of their mailboxes are turned off, and what those forwarded is given up where no server has it yet. What they scheduled is not sent; what their keys sent or scheduled waits for approval. Mail goes on arriving, and shares stay. goesOn lists what their keys made, and works still. For somebody who is locked already it ends what they have by now. The last owner cannot be locked, by whomever (409). ${WHO_MAY}`,
   params: BY_ID,
   body: strictBody({}),
   bodyOptional: true,
@@ -303,17 +305,19 @@ export const lockPerson = operation({
       document: personDocument,
     }),
   ],
-  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+  run: ({ act, people, developers, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
       people.userIn(workspaceId, id);
       requireConfirmed(tx);
       const { sessions, ...ended } = people.lockUser(tx, id, by);
+      const made = [...ended.keys, ...ended.grants].flatMap((key) => developers.madeByKey(tx, key.id, workspaceId));
       return {
         ...personView(people.userIn(workspaceId, id)),
         ended: {
           sessions: sessions.map(({ id, userAgent }) => ({ id, browser: describeUserAgent(userAgent) })),
           ...ended,
         },
+        ...(made.length > 0 && { goesOn: [...new Map(made.map((one) => [one.id, one])).values()] }),
       };
     }),
 });

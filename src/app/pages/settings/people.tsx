@@ -65,7 +65,7 @@ function MadeLink({ link, expiresAt, name }: { link: string; expiresAt: string; 
   );
 }
 
-function Ended({ locked: { name, ended } }: { locked: LockedView }) {
+function Ended({ locked: { name, ended, goesOn = [] } }: { locked: LockedView }) {
   const named = (list: readonly { name: string }[]) => list.map(({ name }) => name);
   const kinds: [kind: string, what: string[]][] = [
     ["Signed out", ended.sessions.map(({ browser }) => browser)],
@@ -87,6 +87,12 @@ function Ended({ locked: { name, ended } }: { locked: LockedView }) {
           </li>
         ))}
       </ul>
+      {goesOn.length > 0 && (
+        <p className="text-sm wrap-anywhere">
+          What their keys made goes on: {goesOn.map(({ kind, name }) => `the ${kind} ${name}`).join(", ")}. End what you
+          do not know.
+        </p>
+      )}
     </div>
   );
 }
