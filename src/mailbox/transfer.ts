@@ -17,6 +17,7 @@ import {
   type AuthVerdicts,
   type Folder,
   holds,
+  imapMessages,
   mailboxes,
   messageBodies,
   messages,
@@ -52,6 +53,7 @@ import {
   type ThreadRow,
   type ThreadState,
 } from "./threading.ts";
+import { flagNew, IMAP_FLAGS, openFolders } from "./uids.ts";
 
 /** A message and its state where it was kept. */
 export interface KeptMessage {
@@ -80,6 +82,8 @@ export interface KeptMessage {
   isAlone?: boolean;
   /** See messages.byKey. */
   byKey?: boolean | undefined;
+  /** Bits of IMAP_FLAGS. */
+  imapFlags?: number | undefined;
 }
 
 /** The properties by which a message that is already there is recognised. */
@@ -113,6 +117,8 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
   const ownFolder = isAlone ? folder : kept.ownFolder;
   const read = kept.read || kind === "sent" || kind === "draft";
+  const { imapFlags = 0 } = kept;
+  if (imapFlags !== 0) openFolders(tx, mailboxId, now);
   const addition = { message: { ...message, from: message.from ?? NO_SENDER }, kind, date } as const;
   const state: ThreadState = joined
     ? {
@@ -151,6 +157,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
       .where(eq(threads.seq, written.threadSeq))
       .run();
   }
+  if (imapFlags !== 0) flagNew(tx, written.seq, imapFlags);
   const labelled = labels.length > 0 ? addLabels(tx, written.threadSeq, labels) : [];
   if (joined) for (const label of labels) settle(tx, joined.seq, "label", "server", labelKey(label));
   if (starred && joined) settle(tx, joined.seq, "starred", "server");
@@ -191,11 +198,13 @@ const statements = prepared((db) => ({
       headers: messageBodies.headers,
       text: messageBodies.text,
       sentBy: users.email,
+      imapFlags: imapMessages.flags,
     })
     .from(messages)
     .innerJoin(threads, eq(threads.seq, messages.threadSeq))
     .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
     .leftJoin(users, eq(users.id, messages.sentBy))
+    .leftJoin(imapMessages, eq(imapMessages.messageSeq, messages.seq))
     .leftJoin(holds, and(eq(holds.messageSeq, messages.seq), ne(holds.state, "sent")))
     .where(
       and(
@@ -225,6 +234,8 @@ export interface ExportedMessage {
   labels: string[];
   /** Sign-in name of the user. */
   sentBy: string | null;
+  /** Bits of IMAP_FLAGS. */
+  imapFlags: number;
   /** Value of Authentication-Results. */
   results: string | undefined;
   /** Lines end in CRLF. Undefined for a message with a file that is damaged or missing. */
@@ -248,7 +259,7 @@ export async function* exportMailbox(store: Store, mailboxId: string): AsyncGene
     if (!last) return;
     after = last.message.seq;
     const labels = labelsOf(db, [...new Set(page.map(({ message }) => message.threadSeq))]);
-    for (const { message: row, thread, headers, text, sentBy } of page) {
+    for (const { message: row, thread, headers, text, sentBy, imapFlags } of page) {
       const isOwners = row.kind !== "received" && row.sentBy !== null && row.sentBy === ownerId;
       const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);
       yield {
@@ -256,6 +267,7 @@ export async function* exportMailbox(store: Store, mailboxId: string): AsyncGene
         ownFolder: row.folder === folderOfMessage(row.kind, thread.folder) ? undefined : row.folder,
         thread,
         sentBy,
+        imapFlags: (imapFlags ?? 0) & ~IMAP_FLAGS.deleted,
         // The server's own notices arrived at no address.
         kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
         labels: labels.get(row.threadSeq) ?? [],

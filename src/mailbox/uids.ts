@@ -453,6 +453,12 @@ function setFlags(tx: Tx, folderId: number, seqs: string, { add, remove }: { add
   return statements(tx).setFlags.run(~remove, add, folderId, seqs).changes;
 }
 
+/** Sets flags (bits of IMAP_FLAGS) of a message that has just come into a mailbox whose folders are open (openFolders). */
+export function flagNew(tx: Tx, seq: number, flags: number): void {
+  const given = JSON.stringify([seq]);
+  for (const { id } of statements(tx).foldersOf.all(given)) setFlags(tx, id, given, { add: flags, remove: 0 });
+}
+
 /** Gives messages (messages.seq) new UIDs where they are, as if they had left and come back. */
 export function renumber(tx: Tx, seqs: readonly number[]): void {
   const given = JSON.stringify(seqs);

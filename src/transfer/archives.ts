@@ -5,6 +5,7 @@
  * Bounds: files are counted. Each unpacks to the size that it declares. Parts of a zip do not overlap, so no archive unpacks to more
  * than 1,032 times its size, which is what deflate reaches. Archives in archives are not read.
  */
+import { basename } from "node:path";
 import { Readable } from "node:stream";
 import { createTarDecoder, type ParsedTarEntry } from "modern-tar";
 import { type Entry, fromRandomAccessReaderPromise, RandomAccessReader } from "../base/zip.ts";
@@ -127,12 +128,18 @@ export async function openZip(file: RandomFile, root: string): Promise<Tree> {
 /** True for the first bytes of an archive, unpacked. */
 export const isTar = (beginning: Buffer): boolean => beginning.toString("latin1", 257, 262) === "ustar";
 
+/** The file of a Maildir in which Dovecot names its keywords: it is asked for before the mail is read. */
+export const KEYWORDS = "dovecot-keywords";
+const MOST_KEYWORDS = 10_000;
+
 interface TarFile {
   /** Its place among the entries. */
   number: number;
   size: number;
   modifiedAt: number;
   isMbox: boolean;
+  /** Its beginning, for KEYWORDS. */
+  content?: Buffer;
 }
 
 async function* entriesOf(file: MailFile): AsyncGenerator<ParsedTarEntry> {
@@ -161,12 +168,20 @@ export async function openTar(file: MailFile, root: string): Promise<Tar> {
   const listing = createListing<TarFile>(root);
   let fault: string | undefined;
   let number = 0;
+  let keywords = 0;
   try {
     for await (const { header, body } of entriesOf(file)) {
       if (header.type !== "file") continue;
-      const known = { number: number++, size: header.size, modifiedAt: header.mtime?.getTime() ?? 0, isMbox: false };
+      const known: TarFile = {
+        number: number++,
+        size: header.size,
+        modifiedAt: header.mtime?.getTime() ?? 0,
+        isMbox: false,
+      };
       listing.add(header.name, known);
-      known.isMbox = isMbox(await beginningOf({ pieces: () => body as unknown as AsyncIterable<Uint8Array> }));
+      const beginning = await beginningOf({ pieces: () => body as unknown as AsyncIterable<Uint8Array> });
+      known.isMbox = isMbox(beginning);
+      if (basename(header.name) === KEYWORDS && ++keywords <= MOST_KEYWORDS) known.content = beginning;
     }
   } catch (error) {
     fault = `the archive is cut off or damaged: fetch it again (${error instanceof Error ? error.message : error})`;
@@ -195,8 +210,9 @@ export async function openTar(file: MailFile, root: string): Promise<Tar> {
     list: listing.list,
     isMbox: async (path) => listing.file(path).isMbox,
     async open(path) {
-      const { number, size, modifiedAt } = listing.file(path);
-      return { size, modifiedAt, pieces: () => piecesOf(number), close: NOTHING };
+      const { number, size, modifiedAt, content } = listing.file(path);
+      const pieces = () => (content ? Readable.from([content]) : piecesOf(number));
+      return { size, modifiedAt, pieces, close: NOTHING };
     },
     numberOf: (path) => listing.file(path).number,
     fault,

@@ -5,6 +5,7 @@
  * Invariant: the file appears whole or not at all, and replaces no other file.
  */
 import type { ExportedMessage } from "../mailbox/transfer.ts";
+import { IMAP_FLAGS } from "../mailbox/uids.ts";
 import type { NewFile } from "../store/named-files.ts";
 import { writeExportMark } from "./marks.ts";
 
@@ -91,7 +92,7 @@ function fromLineOf({ row }: ExportedMessage): string {
   return `From ${sender} ${weekday} ${month} ${day.replace(/^0/, " ")} ${time} ${year}`;
 }
 
-function marksOf({ row, kind, ownFolder, thread, labels, sentBy, results }: ExportedMessage): string[] {
+function marksOf({ row, kind, ownFolder, thread, labels, sentBy, imapFlags, results }: ExportedMessage): string[] {
   const { folder, starred, snoozedUntil, id: conversation } = thread;
   const { read, filedAt, deliveredAt, receivedOn, fingerprint, size, auth } = row;
   const mark = writeExportMark({
@@ -110,10 +111,11 @@ function marksOf({ row, kind, ownFolder, thread, labels, sentBy, results }: Expo
     ...(deliveredAt !== null && { deliveredAt }),
     ...(receivedOn !== null && { receivedOn }),
     ...(sentBy !== null && { sentBy }),
+    ...(imapFlags !== 0 && { imapFlags }),
     ...(auth !== null && { auth }),
     ...(results !== undefined && { results }),
   });
-  const flags = `${row.flagged ? "F" : ""}${kind === "draft" ? "T" : ""}${(ownFolder ?? folder) === "trash" ? "D" : ""}`;
+  const flags = `${imapFlags & IMAP_FLAGS.answered ? "A" : ""}${row.flagged ? "F" : ""}${kind === "draft" ? "T" : ""}${(ownFolder ?? folder) === "trash" ? "D" : ""}`;
   const keywords = labels.map((label) => label.replace(/[\s\p{Cc}]+/gu, "_")).filter((label) => /^[!-~]+$/.test(label));
   return [
     `Status: ${read ? "RO" : "O"}`,

@@ -17,11 +17,12 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { IMAP_FLAGS } from "../mailbox/uids.ts";
 import { firstMessageId } from "../message/identity.ts";
 import { openConfiguredNames } from "../net/configured-names.ts";
 import { codeOf, NO_CONNECTION } from "../net/http-client.ts";
 import type { Folder } from "../store/schema.ts";
-import { addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
+import { addFlag, addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
 import { type FoundMessage, filedAs, type KnownMessage, type NotFound, type Source } from "./sources.ts";
 
 export interface ImapAccount {
@@ -396,6 +397,8 @@ function marksOf({ flags = new Set(), labels = new Set() }: FetchMessageObject, 
     addKeywords(marks, flags);
     return marks;
   }
+  if (flags.has("\\Answered")) addFlag(marks, IMAP_FLAGS.answered);
+  if (flags.has("$Forwarded")) addFlag(marks, IMAP_FLAGS.forwarded);
   const folders = new Set<Folder>();
   for (const label of labels) readGmailLabel(marks, folders, label.replace(/^\\/, ""));
   settleGmailLabels(marks, folders);

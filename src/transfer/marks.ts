@@ -7,6 +7,8 @@
  * are believed only at the very top of the header, where the program that wrote the file puts them and no sender can.
  * X-Mailroom-Export is the last of our marks: fields below it belong to the message.
  */
+
+import { IMAP_FLAGS } from "../mailbox/uids.ts";
 import { decodeWords } from "../message/headers.ts";
 import { type AuthVerdicts, FOLDERS, type Folder } from "../store/schema.ts";
 
@@ -18,6 +20,8 @@ export interface Marks {
   sent?: boolean;
   read?: boolean;
   starred?: boolean;
+  /** Bits of IMAP_FLAGS. */
+  imapFlags?: number;
   labels: string[];
   /** It was deleted, and the file was not compacted since. */
   deleted?: boolean;
@@ -36,8 +40,10 @@ const TAKEOUT = new RegExp(`^(?:x-(?:gm-thrid|gmail-labels)${FIELD_END})*`, "i")
 const EXPORT = new RegExp(`^(?:(?:status|x-status|x-keywords)${FIELD_END})*x-mailroom-export${FIELD_END}`, "i");
 
 const MOZILLA_READ = 0x0001;
+const MOZILLA_REPLIED = 0x0002;
 const MOZILLA_MARKED = 0x0004;
 const MOZILLA_EXPUNGED = 0x0008;
+const MOZILLA_FORWARDED = 0x1000;
 
 /** Gmail's own labels that are neither a folder nor a label here. */
 const GMAIL_NOISE = /^(?:important|opened|chats?|muted|category .*|kategorie .*|wichtig|geoffnet|geöffnet)$/i;
@@ -67,23 +73,50 @@ const unfolded = (folded = ""): string => folded.slice(0, LONGEST_MARK).replace(
 function readMark(marks: Marks, name: string, value: string): void {
   if (name === "status") marks.read = value.includes("R");
   else if (name === "x-status") {
+    if (value.includes("A")) addFlag(marks, IMAP_FLAGS.answered);
     if (value.includes("F")) marks.starred = true;
     if (value.includes("T")) marks.folder = "drafts";
     if (value.includes("D")) marks.folder = "trash";
-  } else if (name === "x-keywords") addKeywords(marks, value.split(/\s+/));
+  } else if (name === "x-keywords" || name === "x-mozilla-keys") addKeywords(marks, value.split(/\s+/));
   else if (name === "x-mozilla-status") {
     const flags = Number.parseInt(value, 16) || 0;
     marks.read = (flags & MOZILLA_READ) !== 0;
     if (flags & MOZILLA_MARKED) marks.starred = true;
+    if (flags & MOZILLA_REPLIED) addFlag(marks, IMAP_FLAGS.answered);
+    if (flags & MOZILLA_FORWARDED) addFlag(marks, IMAP_FLAGS.forwarded);
     if (flags & MOZILLA_EXPUNGED) marks.deleted = true;
   } else if (name === "x-gmail-labels") readGmailLabels(marks, value);
 }
 
-/** Adds IMAP keywords (RFC 9051 §2.3.2) as labels, except those that begin with `$` and some that programs set. */
+export function addFlag(marks: Pick<Marks, "imapFlags">, flag: number): void {
+  marks.imapFlags = (marks.imapFlags ?? 0) | flag;
+}
+
+/** Flags that are kept as such (RFC 9051 §2.3.2, RFC 5788, RFC 3503), in lower case. */
+const FLAGS: Readonly<Record<string, number>> = {
+  "\\answered": IMAP_FLAGS.answered,
+  $forwarded: IMAP_FLAGS.forwarded,
+  forwarded: IMAP_FLAGS.forwarded,
+  $mdnsent: IMAP_FLAGS.mdnSent,
+};
+/** What Thunderbird calls the tags that it has from the beginning. */
+const THUNDERBIRD: Readonly<Record<string, string>> = {
+  $label1: "Important",
+  $label2: "Work",
+  $label3: "Personal",
+  $label4: "To Do",
+  $label5: "Later",
+};
+
+/** Adds IMAP flags and keywords: as flags, or as labels, except those that begin with `$` and some that programs set. */
 export function addKeywords(marks: Marks, keywords: Iterable<string>): void {
   for (const keyword of keywords) {
-    if (/^\$?junk$/i.test(keyword)) marks.folder ??= "spam";
-    else if (keyword !== "" && !/^(?:\$.*|\\.*|nonjunk|notjunk|junkrecorded|receiptchecked)$/i.test(keyword)) {
+    const lower = keyword.toLowerCase();
+    const [flag, tag] = [FLAGS[lower], THUNDERBIRD[lower]];
+    if (flag !== undefined) addFlag(marks, flag);
+    else if (tag !== undefined) marks.labels.push(tag);
+    else if (/^\$?junk$/.test(lower)) marks.folder ??= "spam";
+    else if (lower !== "" && !/^(?:\$.*|\\.*|nonjunk|notjunk|junkrecorded|receiptchecked)$/.test(lower)) {
       marks.labels.push(labelNamed(keyword));
     }
   }
@@ -184,6 +217,8 @@ export interface ExportMark {
   conversation: string;
   snoozedUntil?: number;
   read: boolean;
+  /** Bits of IMAP_FLAGS. */
+  imapFlags?: number;
   /** Times are epoch ms. */
   filedAt: number;
   deliveredAt?: number;
@@ -201,6 +236,9 @@ export interface ExportMark {
 /** JSON in ASCII, on one line. */
 export const writeExportMark = (mark: ExportMark): string =>
   JSON.stringify(mark).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+/** Every number of IMAP_FLAGS without \Deleted. */
+const IMPORTED_FLAGS = Array.from({ length: 8 }, (_, bits) => bits * 2);
 
 const KINDS = ["received", "sent", "draft", "notice"] as const;
 
@@ -227,6 +265,7 @@ export function readExportMark(text: string): ExportMark | undefined {
     [starred, read, flagged ?? true].every((flag) => typeof flag === "boolean") &&
     [filedAt, size].every(Number.isSafeInteger) &&
     [value.snoozedUntil, value.deliveredAt].every((time) => time === undefined || Number.isSafeInteger(time)) &&
+    (value.imapFlags === undefined || IMPORTED_FLAGS.includes(value.imapFlags as number)) &&
     [value.receivedOn, value.sentBy, value.results].every((text) => text === undefined || typeof text === "string") &&
     (value.auth === undefined || isVerdicts(value.auth));
   return isWhole && (size as number) >= 0 ? (value as unknown as ExportMark) : undefined;

@@ -5,12 +5,13 @@
  */
 import { basename, join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { IMAP_FLAGS } from "../mailbox/uids.ts";
 import { parseDate } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
 import { type Entry, type NamedFiles, OWN_FILES, readPieces } from "../store/named-files.ts";
 import type { Folder } from "../store/schema.ts";
-import { isTar, isZip, openTar, openZip } from "./archives.ts";
-import { folderNamed, labelNamed, type Marks, takeMarks } from "./marks.ts";
+import { isTar, isZip, KEYWORDS, openTar, openZip } from "./archives.ts";
+import { addFlag, addKeywords, folderNamed, labelNamed, type Marks, takeMarks } from "./marks.ts";
 import { isMbox, readMbox } from "./mbox.ts";
 import { beginningOf, isGzip, type MailFile, type Tree } from "./tree.ts";
 
@@ -109,18 +110,15 @@ export async function* findMessages(
   }
   const file = await tree.open(path);
   try {
-    if (isZip(await (file.read?.(0, 4) ?? Buffer.alloc(0)))) {
-      yield* archived(tree, path, mostBytes);
-      return;
-    }
     const beginning = await beginningOf(file);
+    const isArchive = isTar(beginning) || isZip(beginning);
     const folder = folderNamed(nameOf(path));
     const named = folder === undefined ? { labels: [] } : { folder, sent: folder === "sent", labels: [] };
-    if (isMbox(beginning)) yield* mbox(tree, { path, format: "mbox", ...named }, mostBytes);
+    if (isArchive) yield* archived(tree, path, mostBytes);
+    else if (isMbox(beginning)) yield* mbox(tree, { path, format: "mbox", ...named }, mostBytes);
     else if (HEADER.test(beginning.toString("latin1"))) {
       yield* ownFile(tree, { path, format: "messages", labels: [] }, path, mostBytes);
-    } else if (isTar(beginning)) yield* archived(tree, path, mostBytes);
-    else yield { path, reason: "neither an mbox, nor a Maildir, nor a message, nor a zip or tar archive of these" };
+    } else yield { path, reason: "neither an mbox, nor a Maildir, nor a message, nor a zip or tar archive of these" };
   } finally {
     await file.close();
   }
@@ -236,6 +234,51 @@ const nameOf = (path: string): string =>
     .replace(/\.gz$/i, "")
     .replace(/\.(?:mbox|mbx|sbd|mboxrd)$/i, "");
 
+/** Bytes of a list of keywords; 26 of 100 characters have some 3 kB. */
+const LONGEST_KEYWORDS = 64 * 1024;
+
+/** Dovecot's names for the letters `a` to `z` among the flags of a folder's messages, in that order. */
+async function keywordsIn(tree: Tree, path: string): Promise<string[]> {
+  const keywords: string[] = [];
+  const file = await tree.open(path).catch(() => undefined);
+  if (!file) return keywords;
+  try {
+    if (file.size > LONGEST_KEYWORDS) return keywords;
+    const text = Buffer.concat(await Array.fromAsync(file.pieces())).toString();
+    for (const [, number, keyword = ""] of text.matchAll(/^(\d{1,2}) (\S{1,100})$/gm))
+      keywords[Number(number)] = keyword;
+    return keywords;
+  } finally {
+    await file.close();
+  }
+}
+
+/** The flags in the name of a message's file (https://cr.yp.to/proto/maildir.html; Dovecot has keywords as small letters). */
+function marksIn(name: string, keywords: readonly string[]): Marks {
+  const flags = /[:;!]2,([A-Za-z]{0,60})$/.exec(name)?.[1] ?? "";
+  const marks: Marks = { labels: [], read: flags.includes("S") };
+  if (flags.includes("F")) marks.starred = true;
+  if (flags.includes("D")) marks.folder = "drafts";
+  if (flags.includes("T")) marks.folder = "trash";
+  if (flags.includes("R")) addFlag(marks, IMAP_FLAGS.answered);
+  if (flags.includes("P")) addFlag(marks, IMAP_FLAGS.forwarded);
+  const letters = [...flags].filter((letter) => letter >= "a");
+  addKeywords(
+    marks,
+    letters.map((letter) => keywords[letter.charCodeAt(0) - "a".charCodeAt(0)] ?? ""),
+  );
+  return marks;
+}
+
+/**
+ * When a message of a Maildir arrived, epoch ms. The name of its file begins with the second in which it was written there, and
+ * the file keeps an earlier time for one that was copied there, unless the whole Maildir was copied without its times.
+ */
+function deliveredAt(name: string, writtenAt: number): { receivedAt?: number } {
+  const [, seconds] = /^(\d{9,10})\./.exec(name) ?? [];
+  return seconds === undefined ? {} : { receivedAt: Math.min(Number(seconds) * 1_000, writtenAt) };
+}
+
 async function* maildir(
   tree: Tree,
   path: string,
@@ -244,6 +287,7 @@ async function* maildir(
   mostBytes: number,
 ): AsyncGenerator<Batch | NotFound> {
   const source = sourceOf(path, "maildir", names.length === 0 ? ["inbox"] : names);
+  const keywords = await keywordsIn(tree, join(path, KEYWORDS));
   for (const part of parts) {
     const entries = await entriesOf(tree, join(path, part));
     if ("reason" in entries) {
@@ -252,19 +296,13 @@ async function* maildir(
     }
     for (const { name, kind } of entries) {
       if (kind !== "file" || name.startsWith(".")) continue;
-      const flags = part === "cur" ? (/[:;!]2,([A-Za-z]*)$/.exec(name)?.[1] ?? "") : "";
-      const marks: FoundMessage["marks"] = {
-        read: flags.includes("S"),
-        ...(flags.includes("F") && { starred: true }),
-        ...(flags.includes("D") && { folder: "drafts" }),
-        ...(flags.includes("T") && { folder: "trash" }),
-      };
+      const marks = part === "cur" ? marksIn(name, keywords) : { labels: [], read: false };
       const file = join(path, part, name);
       yield {
         path: file,
         async *read() {
           for await (const found of ownFile(tree, source, file, mostBytes)) {
-            yield "reason" in found ? found : { ...found, marks };
+            yield "reason" in found ? found : { ...found, marks, ...deliveredAt(name, found.writtenAt ?? 0) };
           }
         },
       };

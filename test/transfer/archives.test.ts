@@ -103,6 +103,20 @@ describe.each(KINDS)("%s", (name, pack) => {
     ]);
   });
 
+  test("of a Maildir with Dovecot's keywords, wherever their names lie, and with the times of the files", async () => {
+    const path = keep(
+      name,
+      await pack([
+        { name: "Maildir/cur/1800000000.a:2,Sa", content: letter({ subject: "one" }) },
+        { name: "Maildir/dovecot-keywords", content: "0 Clients\n" },
+      ]),
+    );
+    const [message] = await Array.fromAsync(findMessages(path, 1_000_000));
+    expect(message).toMatchObject({ marks: { read: true, labels: ["Clients"] } });
+    // The zip of the harness has no times.
+    if (name !== "mail.zip") expect(message).toMatchObject({ receivedAt: DELIVERED.getTime() });
+  });
+
   test("in a folder is read, and one in an archive is not", async () => {
     const inner = await pack([{ name: "one.eml", content: letter({ subject: "inside" }) }]);
     const path = keep(name, await pack([{ name: `more/${name}`, content: inner }]));

@@ -1,10 +1,14 @@
 /** Importing mail that was kept elsewhere, as the API then shows it. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { rmSync, symlinkSync, utimesSync } from "node:fs";
+import { readFileSync, rmSync, symlinkSync, utimesSync } from "node:fs";
 import { join, relative } from "node:path";
 import { unavailable } from "../../src/base/errors.ts";
+import { IMAP_FLAGS } from "../../src/mailbox/uids.ts";
+import { OWN_FILES } from "../../src/store/named-files.ts";
+import { exportMail } from "../../src/transfer/export.ts";
 import { findMessages, unwrap } from "../../src/transfer/sources.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { files, importInto, mboxEntry } from "../harness/transfer-rig.ts";
 
@@ -210,6 +214,74 @@ describe("the folder and state of a message", () => {
   });
 });
 
+describe("what mail apps say of a message", () => {
+  const flagsOf = ({ appliance }: Booted) =>
+    Object.fromEntries(
+      appliance.store.db.$client
+        .query<{ subject: string; flags: number }, []>(
+          "SELECT subject, coalesce(flags, 0) AS flags FROM messages LEFT JOIN imap_messages ON message_seq = seq",
+        )
+        .all()
+        .map(({ subject, flags }) => [subject, flags]),
+    );
+  const { answered, forwarded, mdnSent } = IMAP_FLAGS;
+
+  const MAILDIR = {
+    "Maildir/dovecot-keywords": "0 Clients\n1 $label2\n2 $Forwarded\n3 NonJunk\n",
+    "Maildir/cur/1700000000.a:2,RS": letter({ subject: "answered" }),
+    "Maildir/cur/1700000001.b:2,PRSab": letter({ subject: "both, with keywords" }),
+    "Maildir/cur/1700000002.c:2,Scd": letter({ subject: "forwarded by keyword" }),
+    "Maildir/cur/1700000003.d:2,Sz": letter({ subject: "an unknown keyword" }),
+  };
+
+  test("a Maildir: answered, forwarded, and the keywords that Dovecot names beside it; an export keeps them", async () => {
+    const booted = await boot();
+    expect(await importInto(booted, files(MAILDIR))).toMatchObject({ imported: 4, failed: 0 });
+    const flags = {
+      answered,
+      "both, with keywords": answered | forwarded,
+      "forwarded by keyword": forwarded,
+      "an unknown keyword": 0,
+    };
+    expect(flagsOf(booted)).toEqual(flags);
+    const labelled = (await messagesOf(booted)).find(({ subject }) => subject === "both, with keywords") as Summary;
+    expect((await threadOf(booted, labelled)).labels.toSorted()).toEqual(["Clients", "Work"]);
+
+    const path = join(temporaryFolder(), "mail.mbox");
+    const { mailbox } = booted.appliance;
+    await exportMail(mailbox.exportMail(booted.owner.mailboxId), await OWN_FILES.create(path), {
+      isInterrupted: () => false,
+      onProgress() {},
+    });
+    expect(readFileSync(path, "latin1")).toContain("X-Status: A\n");
+    const other = await boot();
+    await importInto(other, path);
+    expect(flagsOf(other)).toEqual(flags);
+  });
+
+  test("an mbox, as UW, Dovecot and Thunderbird write it", async () => {
+    const booted = await boot();
+    const marked = (subject: string, ...headers: string[]) => mboxEntry(letter({ subject, headers }));
+    const content = [
+      marked("uw", "Status: RO", "X-Status: A"),
+      marked("keyword", "X-Keywords: $Forwarded $MDNSent"),
+      marked("thunderbird", "X-Mozilla-Status: 1003", "X-Mozilla-Keys: $label1 mine"),
+    ];
+    await importInto(booted, files({ "m.mbox": content.join("") }));
+    expect(flagsOf(booted)).toEqual({ uw: answered, keyword: forwarded | mdnSent, thunderbird: answered | forwarded });
+    const last = (await messagesOf(booted)).find(({ subject }) => subject === "thunderbird") as Summary;
+    expect((await threadOf(booted, last)).labels.toSorted()).toEqual(["Important", "m", "mine"]);
+  });
+
+  test("mail that was there keeps its own, and later mail has none", async () => {
+    const booted = await boot();
+    await importInto(booted, files({ "a.eml": letter({ subject: "before" }) }));
+    await importInto(booted, files({ "Maildir/cur/1.a:2,RS": letter({ subject: "answered" }) }));
+    await importInto(booted, files({ "b.eml": letter({ subject: "after" }) }));
+    expect(flagsOf(booted)).toEqual({ before: 0, answered, after: 0 });
+  });
+});
+
 describe("dates", () => {
   const arrived = Date.parse("2025-12-24T18:30:00Z");
   const dateOf = async (name: string, wrap: (message: string) => string, headers: string[], date: string) =>
@@ -235,6 +307,33 @@ describe("dates", () => {
       ),
     ).toBe("2025-12-01T08:00:00.000Z");
   });
+  test("of a Maildir, the second in the name of the file, or the file's own time if that is earlier", async () => {
+    const booted = await boot();
+    const names = ["1700000000.M1.host:2,S", "1700000000.M2.host:2,S", "odd:2,S"];
+    const path = files(
+      Object.fromEntries(
+        names.map((name) => [
+          `Maildir/cur/${name}`,
+          letter({ subject: name, headers: ["Received: by x.example; Sun, 04 Jan 2026 10:00:00 +0000"] }),
+        ]),
+      ),
+    );
+    const times = ["2026-02-03T04:05:06Z", "2020-02-03T04:05:06Z", "2026-02-03T04:05:06Z"];
+    for (const [i, name] of names.entries()) {
+      utimesSync(join(path, "Maildir/cur", name), new Date(times[i] as string), new Date(times[i] as string));
+    }
+    await importInto(booted, path);
+    const filed = booted.appliance.store.db.$client
+      .query<{ subject: string; at: number }, []>("SELECT subject, filed_at AS at FROM messages")
+      .all()
+      .map(({ subject, at }) => [subject, new Date(at).toISOString()]);
+    expect(Object.fromEntries(filed)).toEqual({
+      [names[0] as string]: new Date(1_700_000_000_000).toISOString(),
+      [names[1] as string]: "2020-02-03T04:05:06.000Z",
+      [names[2] as string]: "2026-01-04T10:00:00.000Z",
+    });
+  });
+
   test("else the time at which the file was written", async () => {
     const folder = files({ "m.eml": letter({ subject: "Written", date: "soon" }) });
     utimesSync(join(folder, "m.eml"), new Date(arrived), new Date(arrived));
