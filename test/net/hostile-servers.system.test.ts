@@ -186,7 +186,6 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
 
 /** Most bytes of a body that a client reads; those of a small one else. */
 const MOST: Record<string, number> = {
-  Meilisearch: 64 * MB,
   "objects on S3": 8 * MB,
   "a list of blobs on S3": 8 * MB,
   "an image": 10 * MB,

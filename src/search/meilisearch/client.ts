@@ -15,7 +15,7 @@ import {
   type Settings,
 } from "meilisearch";
 import type { Runtime } from "../../base/runtime.ts";
-import { readText, sentenceIn } from "../../net/answer.ts";
+import { readText, SHORT_ANSWER, sentenceIn } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
 import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts";
 
@@ -51,8 +51,10 @@ interface RankedMessage {
 
 export type Client = ReturnType<typeof createClient>;
 
-/** Bytes: the numbers of a million messages, each a key with a count, take some fifteen million. */
-const LARGEST_ANSWER = 64 * 1024 * 1024;
+/** Bytes of what searches find: the numbers of a million messages, each a key with a count, take some fifteen million. */
+const LARGEST_FOUND = 64 * 1024 * 1024;
+/** Objects and lists of an answer. Each takes much more memory than its two characters; the largest answers have some hundred. */
+const MOST_PARTS = 10_000;
 const POLL_MS = 20;
 const PRIMARY_KEY = "id";
 /** Error codes that a retry cannot fix (https://www.meilisearch.com/docs/reference/errors/error_codes). */
@@ -98,7 +100,9 @@ export function createClient(
   /** Requests as the client makes them itself, whose own ones look names up by the system. */
   async function httpClient(...[input, init]: Parameters<typeof fetch>): Promise<unknown> {
     const response = await fetch(input, { ...init, redirect: "manual" });
-    const text = await readText(response, LARGEST_ANSWER);
+    const isSearch = String(input).endsWith("/multi-search");
+    const text = await readText(response, isSearch ? LARGEST_FOUND : SHORT_ANSWER);
+    if (hasMoreParts(text, MOST_PARTS)) throw new Error(`it has more than ${MOST_PARTS} objects and lists`);
     const body = text === "" ? undefined : JSON.parse(text);
     if (!response.ok) throw new MeilisearchApiError(response, body);
     return body;
@@ -184,6 +188,15 @@ export function createClient(
         return rankedIn(results[0]?.hits);
       }),
   };
+}
+
+/** True if a JSON text has more than `most` objects and lists, or as many brackets in its strings. */
+function hasMoreParts(text: string, most: number): boolean {
+  let count = 0;
+  for (const bracket of ["{", "["]) {
+    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) if (++count > most) return true;
+  }
+  return false;
 }
 
 const requestOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSearchQuery => ({

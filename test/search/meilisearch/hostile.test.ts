@@ -43,6 +43,7 @@ test.each<[string, unknown]>([
   ["null", null],
   ["another number of results", { results: [] }],
   ["counts that are none", { results: [{ facetDistribution: { id: 7 } }] }],
+  ["lists without end", { results: Array.from({ length: 20_000 }, () => []) }],
 ])("a search that is answered with %s is answered by FTS5", async (_, answer) => {
   const { server, rig } = await openFed();
   server.does.answer = (name) => (name === "POST /multi-search" ? Response.json(answer) : undefined);
@@ -92,4 +93,14 @@ test("an index that loses what it is given is made anew at growing distances", a
     return rig.joined.state().engine === "meilisearch";
   });
   expect(server.messages()).toHaveLength(3);
+});
+
+test("ten million lists in an answer are not made", async () => {
+  const { server, rig } = await openFed();
+  server.does.answer = (name) =>
+    name === "POST /multi-search" ? new Response(`{"results":[${"[],".repeat(10_000_000)}[]]}`) : undefined;
+  const before = process.memoryUsage().rss;
+  expect(await found(rig)).toEqual([1, 2]);
+  // The text itself, on both sides.
+  expect(process.memoryUsage().rss - before).toBeLessThan(500 * 1_024 * 1_024);
 });
