@@ -66,6 +66,8 @@ export interface Machine {
   read(path: string): string;
   has(path: string): boolean;
   write(path: string, text: string, mode?: number): void;
+  /** Ends all its processes; its files are gone with it. */
+  burn(): Promise<void>;
 }
 
 const running = new Set<Bun.Subprocess>();
@@ -197,6 +199,12 @@ export async function bootMachine(executable: string, { from = ROOT, systemd = f
     write(path, text, mode = 0o644) {
       writeFileSync(join(root, path), text);
       chmodSync(join(root, path), mode);
+    },
+    async burn() {
+      firstProcesses.splice(firstProcesses.indexOf(Number(pid)), 1);
+      process.kill(Number(pid), "SIGKILL");
+      await init.exited;
+      running.delete(init);
     },
   };
   if (systemd)
