@@ -10,6 +10,7 @@ import { makeChain } from "../harness/certificate-chain.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { zone } from "../harness/dns-server.ts";
 import { mailer } from "../harness/mail.ts";
+import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";
 const BOTH = "from:list-unsubscribe:list-unsubscribe-post";
@@ -26,7 +27,7 @@ let viewer: Page;
 let owner: Caller;
 let server: Bun.Server<undefined>;
 let asked: { path: string; method: string; headers: Headers; body: string }[] = [];
-let respond: () => Response;
+let respond: () => Response | Promise<Response>;
 /** May reach the list's server, which is on this machine. */
 let unsubscribing: Unsubscribing;
 let count = 0;
@@ -135,6 +136,20 @@ describe("one click", () => {
       expect([status, body.code]).toEqual([502, "upstream_failed"]);
     }
     expect(asked).toEqual([]);
+  });
+
+  test("is asked for a few at once by the people of a workspace, and by the others in turn", async () => {
+    const id = await deliver(oneClick(urlOf("/leave")));
+    const answering = Promise.withResolvers<void>();
+    respond = () => answering.promise.then(() => new Response("Done"));
+    const leaving = Array.from({ length: 12 }, (_, n) => unsubscribing.leave({ ...owner, userId: `usr_${n}` }, id));
+    await until(() => asked.length >= 6);
+    // Whoever would be asked beside them would be by the time that another request of this process is answered.
+    await wayOf(id);
+    expect(asked).toHaveLength(6);
+    answering.resolve();
+    expect(await Promise.all(leaving)).toHaveLength(12);
+    expect(asked).toHaveLength(12);
   });
 
   const unsigned: [name: string, more: string, h: string][] = [
