@@ -41,6 +41,7 @@ const DOCUMENTS = [
   "packaging/mailroom.service",
   "packaging/Dockerfile",
   "packaging/compose.yaml",
+  ...filesIn("packaging/monitoring"),
   "README.md",
   "CHANGELOG.md",
   "LICENSE",
@@ -119,7 +120,8 @@ async function release(names: readonly string[], out: string): Promise<void> {
       put(join(inside, "THIRD-PARTY-LICENSES"), licences);
       for (const file of PROGRAMS) put(join(inside, file), readFileSync(join(ROOT, file)), 0o755);
       for (const file of DOCUMENTS) put(join(inside, file), readFileSync(join(ROOT, file)));
-      for (const nested of ["", "packaging", "docs", "docs/screenshots"]) chmodSync(join(inside, nested), 0o755);
+      for (const nested of ["", "packaging", "packaging/monitoring", "docs", "docs/screenshots"])
+        chmodSync(join(inside, nested), 0o755);
       await buildExecutable(name, join(scratch, "build", "mailroom"));
       copyFileSync(join(scratch, "build", "mailroom"), join(inside, "mailroom"));
       rmSync(join(scratch, "build"), { recursive: true });

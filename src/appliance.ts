@@ -29,6 +29,7 @@ import type { Log } from "./base/log.ts";
 import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./base/scheduler.ts";
+import { build, version } from "./base/version.ts";
 import { blobsEnvironment, type Config, type Listen, servesImap } from "./config.ts";
 import { findDemo, requireLoopback } from "./demo/folder.ts";
 import { newestFiledAt } from "./doctor/checks/machine.ts";
@@ -631,7 +632,7 @@ export function createAppliance(
           ...(imapAddress !== undefined && { imap: imapAddress }),
           ...(imapsAddress !== undefined && { imaps: imapsAddress }),
         };
-        log.info("ready", ready);
+        log.info("ready", { version, build, ...ready });
         return ready;
       } catch (error) {
         await stop(0);

@@ -2,6 +2,8 @@
  * Log lines, one JSON object each. No caller logs bodies, Bcc, keys or passwords; as a last resort, this module cuts
  * text that looks like a key or a password.
  */
+import { fstatSync } from "node:fs";
+
 const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogFields = Record<string, unknown>;
@@ -51,11 +53,24 @@ function present(name: string, value: unknown): unknown {
 const presentDeeper = (name: string, value: unknown): unknown =>
   typeof value === "object" ? value : present(name, value);
 
-/** `write` takes one line without its line end. `now` gives epoch milliseconds. */
+/** Priorities of syslog (RFC 5424 §6.2.1). */
+const PRIORITIES: Record<LogLevel, number> = { debug: 7, info: 6, warn: 4, error: 3, silent: 7 };
+
+/**
+ * What systemd's journal reads before a line and removes (sd-daemon(3)); empty where the descriptor `fd` does not lead
+ * there. `stream`: the variable JOURNAL_STREAM (systemd.exec(5)).
+ */
+export function openPriorities(fd: number, stream: string | undefined): (level: LogLevel) => string {
+  if (stream === undefined) return () => "";
+  const { dev, ino } = fstatSync(fd, { bigint: true });
+  return (level) => (stream === `${dev}:${ino}` ? `<${PRIORITIES[level]}>` : "");
+}
+
+/** `write` takes one line without its line end, and its level. `now` gives epoch milliseconds. */
 export function createLog(
   level: LogLevel,
   now: () => number,
-  write: (line: string) => void,
+  write: (line: string, level: LogLevel) => void,
   base: LogFields = {},
 ): Log {
   const threshold = LOG_LEVELS.indexOf(level);
@@ -70,7 +85,7 @@ export function createLog(
       line[name] = shown;
     }
     // The replacer that redacts nested values doubles the cost, so flat lines go without it.
-    write(escapeActing(isFlat ? JSON.stringify(line) : JSON.stringify(line, presentDeeper)));
+    write(escapeActing(isFlat ? JSON.stringify(line) : JSON.stringify(line, presentDeeper)), at);
   };
   return {
     debug: (message, fields) => emit("debug", message, fields),

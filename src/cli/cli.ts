@@ -3,8 +3,8 @@
  * as `mailroom: …`. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or a bad environment,
  * 3 another server has taken over.
  */
-import { version as number } from "../../package.json" with { type: "json" };
 import { AppError, ConfigError, Fenced, isUnavailable, UsageError } from "../base/errors.ts";
+import { build, version as number } from "../base/version.ts";
 import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
 import { blobsMove } from "./blobs.ts";
@@ -38,8 +38,8 @@ import { setup, workspaceCommands } from "./workspace.ts";
 const version = command({
   name: "version",
   summary: "Print the version",
-  text: () => `${number}\n`,
-  run: () => ({ id: "mailroom", version: number }),
+  text: () => `${number}+${build}\n`,
+  run: () => ({ id: "mailroom", version: number, build }),
 });
 
 /** The verbs that help lists first; `remove` comes last. */
@@ -179,7 +179,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await perform(described, invocation, io);
     return 0;
   } catch (error) {
-    io.writeStderr(`mailroom: ${plain(messageOf(error))}\n`);
+    io.writeStderr(`${io.priority("error")}mailroom: ${plain(messageOf(error))}\n`);
     if (reading) io.writeStderr(`usage: ${usageOf(reading)}\n`);
     if (error instanceof Fenced && error.isFinal) return 3;
     return error instanceof UsageError ? 2 : 1;

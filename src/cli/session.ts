@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Appliance, createAppliance, type Following } from "../appliance.ts";
 import { ConfigError, StandbyRefusal, UsageError } from "../base/errors.ts";
-import { createLog, type Log } from "../base/log.ts";
+import { createLog, type Log, type LogLevel, openPriorities } from "../base/log.ts";
 import { type Runtime, systemRuntime } from "../base/runtime.ts";
 import { type Config, processEnvironment, readConfig } from "../config.ts";
 import { demoEnvironment } from "../demo/folder.ts";
@@ -33,6 +33,8 @@ export interface Io {
   readStdin(): Promise<string>;
   writeStdout(text: string): Promise<void>;
   writeStderr(text: string): void;
+  /** What comes before a line on stderr so that its reader knows how grave it is (base/log.ts). */
+  priority(level: LogLevel): string;
   /** `dnsServers` as in MAILROOM_DNS. */
   runtime(dnsServers: readonly string[]): Runtime;
   /** Resolves at the first SIGTERM, SIGINT or SIGQUIT; the second ends the process at once. */
@@ -113,14 +115,16 @@ export function processIo(): Io {
   process.stderr.on("error", () => {});
   // The runtime's timers do not keep the process alive while a command waits on one; this interval does.
   setInterval(() => {}, 60_000);
+  const env = processEnvironment();
   return {
-    env: processEnvironment(),
+    env,
     readStdin: () => Bun.stdin.text(),
     // Resolves once the system has the text, so that exiting cuts nothing off.
     writeStdout: (text) => new Promise((resolve) => process.stdout.write(text, () => resolve())),
     writeStderr: (text) => {
       process.stderr.write(text);
     },
+    priority: openPriorities(2, env.JOURNAL_STREAM),
     runtime: (dnsServers) => {
       const runtime = systemRuntime(dnsServers);
       return { ...runtime, fetch: fetchByName(runtime.fetch, openConfiguredNames(runtime)) };
@@ -215,7 +219,9 @@ export function openSession(
     return environment();
   });
   const runtime = once(() => io.runtime(config().dns));
-  const log = once(() => createLog(config().log, runtime().now, (line) => io.writeStderr(`${line}\n`)));
+  const log = once(() =>
+    createLog(config().log, runtime().now, (line, level) => io.writeStderr(`${io.priority(level)}${line}\n`)),
+  );
   let opened: Appliance | undefined;
   let standIn: string | undefined;
   const appliance = once(() => {

@@ -3,6 +3,7 @@
  * the transaction; reading or changing for somebody takes the Caller, whose reach limits every query. The only writer
  * of threads, messages and their dependent tables.
  */
+import { eq } from "drizzle-orm";
 import { type Caller, notFound, reachOf } from "../access/caller.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -12,7 +13,7 @@ import type { ReadHtml } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
 import { readStoredAfter } from "../search/stored.ts";
-import type { Folder, LabelColour } from "../store/schema.ts";
+import { type Folder, type LabelColour, mailboxes } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { forgetTold } from "./absences.ts";
@@ -122,6 +123,8 @@ import { type Warning, warningsAbout } from "./warnings.ts";
 
 export type Mailbox = ReturnType<typeof createMailbox>;
 
+const ONE_LINE_IN_MS = 60_000;
+
 export function createMailbox({
   store,
   engine,
@@ -148,6 +151,19 @@ export function createMailbox({
   const codes = createCodes({ db, read, reading });
   const uids = createUids({ store, now: runtime.now });
   const octets = createOctets({ store, runtime, log, compose: composeStored, wake });
+
+  /** When mailboxes were last logged as full, epoch ms. */
+  const toldFull = new Map<string, number>();
+
+  /** Logs that a mailbox had no room, once a minute at most: senders come again and again. */
+  function noteFull(mailboxId: string, facts: { size: number; bytes: number; quotaBytes: number }): void {
+    const now = runtime.now();
+    // The absolute difference, since the clock may have been set back.
+    if (Math.abs(now - (toldFull.get(mailboxId) ?? 0)) < ONE_LINE_IN_MS) return;
+    toldFull.set(mailboxId, now);
+    const row = db.select({ address: mailboxes.address }).from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
+    log.warn("the mailbox is full: a message was refused", { mailbox: row?.address, ...facts });
+  }
 
   /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
@@ -205,7 +221,9 @@ export function createMailbox({
      */
     hasRoom({ mailboxId, exempt }: Pick<MailboxRoute, "mailboxId" | "exempt">, size: number): boolean {
       const { bytes, quotaBytes, workspaceRoom = Number.POSITIVE_INFINITY } = usageOf(db, options, mailboxId);
-      return bytes + size <= quotaBytes || (exempt && size <= workspaceRoom && !store.isDiskLow());
+      const hasIt = bytes + size <= quotaBytes || (exempt && size <= workspaceRoom && !store.isDiskLow());
+      if (!hasIt) noteFull(mailboxId, { size, bytes, quotaBytes });
+      return hasIt;
     },
     /** The used bytes and the quota of a mailbox. @throws AppError not_found (mailbox) */
     usageFor: (caller: Caller, mailbox: string): Usage => usageOf(db, options, reachedMailbox(caller, mailbox)),

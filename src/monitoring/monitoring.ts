@@ -4,11 +4,11 @@ import { X509Certificate } from "node:crypto";
 import { readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { version } from "../../package.json" with { type: "json" };
 import { readBackupState } from "../backup/layout.ts";
 import { limitOfOpenFiles } from "../base/descriptors.ts";
 import { createMeters, createMetrics, type Metrics, type Sample } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { build, version } from "../base/version.ts";
 import { listWarmup } from "../outbound/guardrails.ts";
 import { QUEUE_LINES } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -93,7 +93,7 @@ function registerGauges({ metrics, store, options, folder, certificate, domainCe
   const { db } = store;
   const secondsSince = (ms: number): number => Math.max(0, (runtime.now() - ms) / 1_000);
 
-  gauge("mailroom_info", "Version of the program", () => [[{ version }, 1]]);
+  gauge("mailroom_info", "Version of the program, and which build of it", () => [[{ version, build }, 1]]);
 
   gauge("mailroom_queue_recipients", "Recipients of outbound mail that are not settled", () => {
     const counts = new Map([
@@ -219,8 +219,8 @@ function registerGauges({ metrics, store, options, folder, certificate, domainCe
   loop.enable();
   gauge("mailroom_event_loop_delay_seconds", "How late the event loop has been since the last look", () => {
     const { max } = loop;
-    const samples: Sample[] = [50, 99].map((rank) => [{ quantile: String(rank / 100) }, late(loop.percentile(rank))]);
-    samples.push([{ quantile: "1" }, late(max)]);
+    const samples: Sample[] = [50, 99].map((rank) => [{ rank: String(rank / 100) }, late(loop.percentile(rank))]);
+    samples.push([{ rank: "1" }, late(max)]);
     loop.reset();
     return samples;
   });

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { version } from "../../package.json" with { type: "json" };
+import { build, version } from "../../src/base/version.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { openTerminal, type Said, SETUP } from "../harness/terminal.ts";
 
@@ -239,8 +239,8 @@ test("help comes from the table, whatever other arguments are missing or wrong",
 
 test("version needs no data folder", async () => {
   const { say, ask, data } = openTerminal({ env: { MAILROOM_MX: "nonsense" } });
-  expect((await say("version")).stdout).toBe(`${version}\n`);
-  expect(await ask("version")).toMatchObject({ version });
+  expect((await say("version")).stdout).toBe(`${version}+${build}\n`);
+  expect(await ask("version")).toMatchObject({ version, build });
   expect(readdirSync(data)).toEqual([]);
 });
 

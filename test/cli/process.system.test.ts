@@ -3,7 +3,6 @@ import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { version } from "../../package.json" with { type: "json" };
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { FROM_SOURCE, run, runJson, serve } from "../harness/process.ts";
@@ -17,7 +16,8 @@ test("only the result is on stdout, and exit codes reach the shell", async () =>
     run(place, ["frobnicate"]),
     run({ data: temporaryFolder() }, ["settings", "set", "api.cooldownSeconds", "soon"]),
   ]);
-  expect(shown).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: "" });
+  expect(shown).toMatchObject({ exitCode: 0, stderr: "" });
+  expect(shown.stdout).toMatch(/^\d+\.\d+\.\d+\+[0-9a-f]{12}\n$/);
   expect(wrong).toMatchObject({ exitCode: 2, stdout: "" });
   expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
   expect(refused.stderr).toStartWith("mailroom: api.cooldownSeconds cannot be");

@@ -53,6 +53,7 @@ export function openTerminal({
         stderr += text;
         written({ stdout, stderr });
       },
+      priority: () => "",
       runtime: (servers) => ({ ...systemRuntime(servers), ...runtime }),
       interrupted: () => interrupted,
       keepRunning() {},

@@ -150,7 +150,7 @@ test("the machine has disk, memory, certificate, backups, event loop", async () 
   expect(value("mailroom_certificate_expiry_timestamp_seconds")).toBeGreaterThan(now / 1_000);
   expect(value("mailroom_backup_last_success_timestamp_seconds")).toBe(now / 1_000);
   expect(value("mailroom_backup_failing")).toBe(1);
-  expect(value("mailroom_event_loop_delay_seconds", { quantile: "0.99" })).toBeGreaterThanOrEqual(0);
+  expect(value("mailroom_event_loop_delay_seconds", { rank: "0.99" })).toBeGreaterThanOrEqual(0);
 });
 
 test("certificates of domains are counted, and the ends of those that end first are told", async () => {

@@ -26,6 +26,8 @@ import { run, runJson, serve } from "../harness/process.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const TARGET = arch() === "arm64" ? "linux-arm64" : "linux-x64";
+/** What `mailroom version` prints. */
+const BUILD = new RegExp(`^${RegExp.escape(version)}\\+[0-9a-f]{12}$`);
 const NAME = `mailroom-${version}-${TARGET}`;
 
 /** The working tree as somebody has it who cloned it when it is committed, in a folder of its own. */
@@ -150,6 +152,10 @@ describe.skipIf(missing !== "")(`a release${missing}`, () => {
         ["-rw-r--r--", "packaging/compose.yaml"],
         ["-rwxr-xr-x", "packaging/mailroom"],
         ["-rw-r--r--", "packaging/mailroom.service"],
+        ["drwxr-xr-x", "packaging/monitoring/"],
+        ["-rw-r--r--", "packaging/monitoring/fail2ban-filter.conf"],
+        ["-rw-r--r--", "packaging/monitoring/fail2ban-jail.conf"],
+        ["-rw-r--r--", "packaging/monitoring/prometheus-rules.yml"],
         ["-rwxr-xr-x", "packaging/nsupdate-hook"],
         ["-rw-r--r--", "sbom.cdx.json"],
       ].map(([mode, file]) =>
@@ -157,7 +163,7 @@ describe.skipIf(missing !== "")(`a release${missing}`, () => {
       ),
     );
     await outputOf(out, "tar", "--extract", "--gzip", "--file", `${NAME}.tar.gz`);
-    expect(await outputOf(out, join(out, NAME, "mailroom"), "version")).toBe(version);
+    expect(await outputOf(out, join(out, NAME, "mailroom"), "version")).toMatch(BUILD);
 
     // Every package that is not for development alone is named, with its licence.
     const bom = JSON.parse(readFileSync(join(out, `mailroom-${version}.cdx.json`), "utf8"));
@@ -194,7 +200,7 @@ describe.skipIf(missing !== "")(`a release${missing}`, () => {
       cpSync(join(MUSL, "x64"), root, { recursive: true, verbatimSymlinks: true });
       cpSync(join(out, `mailroom-${version}-linux-x64-musl`, "mailroom"), join(root, "mailroom"));
       const place = { data: "/data", cwd: root, program: [...IN_ROOT, root] };
-      expect((await run(place, ["version"])).stdout).toBe(`${version}\n`);
+      expect((await run(place, ["version"])).stdout.trim()).toMatch(BUILD);
       const set = ["--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"];
       const { apiKey } = await runJson<{ apiKey: string }>(place, "setup", ...set);
       await runJson(place, "domain", "verify", "acme.test", "--skip-dns");
@@ -215,7 +221,7 @@ describe.skipIf(missing !== "")(`a release${missing}`, () => {
     `runs on arm64${emulated ? "" : ` (skipped: ${EMULATOR} or libc6-arm64-cross is missing)`}`,
     async () => {
       const executable = join(out, `mailroom-${version}-linux-arm64`, "mailroom");
-      expect(await outputOf(out, EMULATOR, "-L", ARM64_ROOT, executable, "version")).toBe(version);
+      expect(await outputOf(out, EMULATOR, "-L", ARM64_ROOT, executable, "version")).toMatch(BUILD);
     },
   );
 
@@ -223,7 +229,7 @@ describe.skipIf(missing !== "")(`a release${missing}`, () => {
     `runs on arm64 with musl${emulated && MUSL !== "" ? "" : ` (skipped: ${EMULATOR} or MAILROOM_TEST_MUSL is missing)`}`,
     async () => {
       const executable = join(out, `mailroom-${version}-linux-arm64-musl`, "mailroom");
-      expect(await outputOf(out, EMULATOR, "-L", join(MUSL, "arm64"), executable, "version")).toBe(version);
+      expect(await outputOf(out, EMULATOR, "-L", join(MUSL, "arm64"), executable, "version")).toMatch(BUILD);
     },
   );
 });

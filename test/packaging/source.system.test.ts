@@ -28,7 +28,7 @@ test("is built twice, its styles stay as they are, and its checks run", async ()
   expect(before).toContain("--ground");
   for (const _ of ["first", "second"]) {
     await buildExecutable(join(folder, "dist/mailroom"), folder);
-    expect(await outputOf(folder, "dist/mailroom", "version")).toMatch(/^\d+\.\d+\.\d+$/);
+    expect(await outputOf(folder, "dist/mailroom", "version")).toMatch(/^\d+\.\d+\.\d+\+[0-9a-f]{12}$/);
     expect(await styles()).toBe(before);
   }
   expect(existsSync(join(folder, ".gitignore"))).toBe(false);
