@@ -338,6 +338,8 @@ ask_for() {
   printf -v "$variable" '%s' "$answer"
 }
 
+is_host() { [[ $1 =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$ ]]; }
+
 # The questions of a first installation.
 ask_what_is_missing() {
   [ -f "$environment" ] && [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ] && return 0
@@ -349,11 +351,11 @@ ask_what_is_missing() {
   domain=${domain,,}
   ask_for email "Your address at $domain"
   ask_for name "Your name"
-  [[ $domain =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$ ]] || misuse "$domain is no domain"
+  is_host "$domain" || misuse "$domain is no domain"
   local at=${email##*@}
   [ "${at,,}" = "$domain" ] || misuse "$email is not at $domain"
   hostname=${hostname:-mail.$domain}
-  [[ $hostname =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$ ]] || misuse "$hostname is no host name"
+  is_host "$hostname" || misuse "$hostname is no host name"
   [[ ${acme_email:=$email} =~ ^[^[:space:]\"\']+@[^[:space:]\"\']+$ ]] || misuse "$acme_email is no address"
 }
 
@@ -413,7 +415,7 @@ learn_environment() {
   if [ -f "$environment" ]; then return; fi
   if ! grep -q '^MAILROOM_BASE_URL=' <<<"$known"; then
     hostname=${hostname:-$(sed -n 's/^MAILROOM_HOSTNAME=//p' <<<"$known")}
-    [[ $hostname == *.* ]] || misuse "the backup does not say the machine's name in DNS: give --hostname"
+    is_host "$hostname" || misuse "the backup does not say the machine's name in DNS: give --hostname"
     return
   fi
   if [ -n "$hostname" ]; then changed+=("MAILROOM_BASE_URL=https://$hostname" "MAILROOM_HOSTNAME=$hostname"); fi
@@ -443,6 +445,10 @@ bring_all_back() {
       fail "nothing was restored, and $data is as empty as it was"
     fi
   fi
+  # The server goes on with backups where it may write. Whoever made them up may have linked files of others into them.
+  case $restore/ in
+    "$backups"/*) find "$backups" -xdev \( -type d -o -type f -links 1 \) -exec chown --no-dereference "$user:$user" {} + ;;
+  esac
   put_environment
   step "Putting version $version in place"
   put_program
@@ -762,6 +768,9 @@ show_what_is_left() {
   say "Everything in the backup is back. What is left to do:"
   say "- Lead ${host:-${base#*//}} to this machine: its A and AAAA records, the reverse names (PTR) of its addresses at the provider, and SPF"
   say "  where it names addresses. Until then mail goes to the machine before; other servers try again for days."
+  if [ "$(setting MAILROOM_HTTPS)" = off ]; then
+    say "- The web was behind a proxy, and is at $(setting MAILROOM_HTTP) here: set the proxy up on this machine, too."
+  fi
   say "- Mail that waited to be sent is held, since it may have gone out after the backup. Look at it with"
   say "  mailroom queue list; mailroom queue cancel ID gives up what was sent; mailroom queue release sends the rest."
   if grep -q ' was not taken over: ' "$environment"; then

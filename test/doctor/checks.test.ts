@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { createDomains, makeDkimKeys } from "../../src/admin/domains.ts";
 import { createPeople } from "../../src/admin/people.ts";
 import { writeBackupState } from "../../src/backup/layout.ts";
+import { HELD } from "../../src/backup/restore.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
@@ -495,6 +496,25 @@ describe("one problem", () => {
       "warning",
       /Import its final export/,
       (b) => b.sql("UPDATE workspaces SET moving = 'in'"),
+    ],
+    [
+      "mail that a restore held",
+      "restore",
+      "warning",
+      /mailroom queue release/,
+      (b) => {
+        queued(b, START, START);
+        b.sql(`UPDATE queue_entries SET state = 'held', due_at = NULL, reply = '${HELD}'`);
+      },
+    ],
+    [
+      "second factors whose key is lost",
+      "second-factors",
+      "bad",
+      /Put your copy of the key there/,
+      (b) => {
+        b.sql("INSERT INTO second_factors (user_id, secret, last_step, created_at) VALUES ('usr_1', x'00', 0, 0)");
+      },
     ],
     ["no backup", "backup", "warning", /backup\.folder/, (b) => writeBackupState(b.data, {})],
     [

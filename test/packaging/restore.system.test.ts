@@ -304,6 +304,21 @@ describe.skipIf(machineMissing !== undefined)(
       await expectAllBack(renamed);
     });
 
+    test("backups that lie where the server makes them are its own, but no file of others that is linked there", async () => {
+      const machine = await bare();
+      await machine.bash(`
+        install -d /var/backups/mailroom
+        mv ${PLACE}/plain /var/backups/mailroom/daily
+        cp /etc/hostname /etc/others
+        ln /etc/others /var/backups/mailroom/daily/hard
+        ln -s /etc/others /var/backups/mailroom/daily/soft`);
+      const said = await installed(machine, "--restore", "/var/backups/mailroom/daily");
+      expect(said).toContain("The web was behind a proxy, and is at 127.0.0.1:8025 here");
+      expect(await machine.bash("stat -c '%U' /etc/others /var/backups/mailroom")).toBe("root\nmailroom\n");
+      expect(await machine.bash("mailroom backup /var/backups/mailroom/daily --json")).toContain('"lacking":[]');
+      await expectAllBack(machine);
+    });
+
     test("by hand, as root, on an installation: `mailroom restore` makes the folder and gives it to the server", async () => {
       const machine = await boot();
       await installed(machine, ...FIRST, ...OFFLINE);
