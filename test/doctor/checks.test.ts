@@ -513,7 +513,8 @@ describe("one problem", () => {
       "bad",
       /Put your copy of the key there/,
       (b) => {
-        b.sql("INSERT INTO second_factors (user_id, secret, last_step, created_at) VALUES ('usr_1', x'00', 0, 0)");
+        b.sql(`PRAGMA foreign_keys = OFF;
+          INSERT INTO second_factors (user_id, secret, last_step, created_at) VALUES ('usr_1', x'00', 0, 0)`);
       },
     ],
     ["no backup", "backup", "warning", /backup\.folder/, (b) => writeBackupState(b.data, {})],
