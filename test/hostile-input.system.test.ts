@@ -3,6 +3,7 @@
  * thing over and over. Those of HTML and CSS have their own test.
  */
 import { describe, test } from "bun:test";
+import { fencedText } from "../src/api/mcp/fence.ts";
 import { gatherEvidence } from "../src/authentication/evidence.ts";
 import { readStsPolicy, readStsRecord } from "../src/authentication/mta-sts.ts";
 import { readCalendar } from "../src/documents/calendar.ts";
@@ -168,6 +169,17 @@ describe("time grows with the input", () => {
   for (const [name, parse] of Object.entries(parsers)) test(name, () => expectLinearText(parse), 60_000);
 
   test("text that is seen", () => expectLinearText((text) => seenText(`https://${text}`, "<p>Hello</p>")), 60_000);
+
+  test(
+    "the fence of MCP",
+    () =>
+      expectLinearText(
+        fencedText,
+        [8_000, 64_000],
+        [">", "ᐳᐳ ", `>>${" ".repeat(20)}e${"\u0301".repeat(20)}ᐳᐳ`, ">>>end "],
+      ),
+    60_000,
+  );
 
   test(
     "octets in no charset",

@@ -7,6 +7,7 @@ import { testFiles, tierOf } from "./harness/tiers.ts";
 
 const root = join(import.meta.dir, "..");
 const STARTS_PROGRAMS = /\bBun\.(spawn|spawnSync|which)\(|"node:child_process"|"playwright-core"/;
+const MEASURES_GROWTH = /\bcpuTime\(.*=>/;
 
 /** The file and what it imports of test/, directly or not, as paths from the root. Imports of types alone do not count. */
 function closureOf(file: string, seen = new Set<string>()): Set<string> {
@@ -32,6 +33,15 @@ test("the first tier starts no program", () => {
       const culprit = [...closureOf(file)].find((one) => STARTS_PROGRAMS.test(readFileSync(join(root, one), "utf8")));
       return culprit === undefined ? [] : [`${file}: ${culprit}: name it .system.test.ts`];
     });
+  expect(found).toEqual([]);
+});
+
+test("the first tier counts work that grows, and does not time it", () => {
+  const found = testFiles(root, ["fast"]).filter((file) =>
+    [...closureOf(file)].some(
+      (one) => one !== "test/harness/growth.ts" && MEASURES_GROWTH.test(readFileSync(join(root, one), "utf8")),
+    ),
+  );
   expect(found).toEqual([]);
 });
 

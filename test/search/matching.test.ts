@@ -12,7 +12,6 @@ import { messages } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 import { testContract } from "../harness/engine-contract.ts";
-import { cpuTime, expectLinear } from "../harness/growth.ts";
 import { type SeedMessage, seedIndex } from "../harness/search-seed.ts";
 
 /** An engine that evaluates each message on its own. */
@@ -139,15 +138,3 @@ test("any mail and any queries", async () => {
     { numRuns: 150 },
   );
 }, 60_000);
-
-test("the cost grows with the length of the message", () => {
-  // Each phrase is compared at every second place.
-  const q = Array.from({ length: 30 }, (_, n) => `"${`a b `.repeat(6)}c${n}" "${`b a `.repeat(4)}"`).join(" ");
-  const matches = createMatcher([parseQuery(`${q} -a`, NOW).message]);
-  return expectLinear({
-    make: (size) => ({ subject: "", body: "a b ".repeat(size).trim(), sender: "", recipients: "", files: "" }),
-    work: (document) => cpuTime(() => matches({ document, date: 0, size: 0, hasAttachments: false })),
-    sizes: [10_000, 40_000],
-    atMost: 2.6,
-  });
-});

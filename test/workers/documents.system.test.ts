@@ -6,7 +6,7 @@ import { documentMemory, parserMemory } from "../../src/base/memory.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { createParserPool } from "../../src/workers/parser-pool.ts";
-import { docx, mapBomb, onePage, type PdfObject, paragraph, streamBomb } from "../harness/documents.ts";
+import { docx, mapBomb, onePage, type PdfObject, paragraph, pdf, streamBomb } from "../harness/documents.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { childMemory } from "../harness/memory.ts";
 import { until } from "../harness/until.ts";
@@ -48,6 +48,20 @@ test.each([
     expect(await read(docx(paragraph("words")))).toEqual({ text: "words\n", notes: [] });
   },
   120_000,
+);
+
+// The package takes time in proportion to the square of both.
+test.each([
+  ["states of drawing inside of each other", () => pdf([`BT (a) Tj ET ${"q ".repeat(200_000)}`])],
+  ["objects without an end, in a broken file", () => Buffer.from(`%PDF-1.7\n${"1 0 obj\n<<".repeat(100_000)}`)],
+])(
+  "%s end with their parser",
+  async (_, make) => {
+    const found = await read(make());
+    expect((found as { failure: string }).failure).toMatch(/^the document took too (long|much memory)$/);
+    expect(await read(docx(paragraph("words")))).toEqual({ text: "words\n", notes: [] });
+  },
+  240_000,
 );
 
 test("forms that name each other, or themselves, end", async () => {

@@ -5,7 +5,6 @@ import { type Answers, renderError } from "../../../src/api/mcp/render.ts";
 import type { RenderArguments } from "../../../src/api/mcp/result.ts";
 import { type ErrorCode, STATUS_OF_CODE } from "../../../src/base/errors.ts";
 import { LEAST_CHARS } from "../../../src/operations/tool.ts";
-import { cpuTime, expectLinear } from "../../harness/growth.ts";
 import {
   attachment,
   context,
@@ -270,18 +269,6 @@ describe("fences", () => {
     const from = { email: "ᐳᐳend@remote.example" };
     const { text } = await RENDERERS.getMessage({ message: message({ from }) }, {}, context());
     expect(text).toContain("<<<mail 0a1b2c3d4e5f0000 spf=pass");
-  });
-
-  test.each([
-    ["marks without a word", "ᐳᐳ "],
-    ["marks before accents and spaces", `>>${" ".repeat(20)}e${"\u0301".repeat(20)}ᐳᐳ`],
-  ])("take time that grows with their number: %s", async (_, piece) => {
-    await expectLinear({
-      make: (size) => piece.repeat(size),
-      work: (input) => cpuTime(() => fencedText(input)),
-      sizes: [2_000, 16_000],
-      atMost: 2.6,
-    });
   });
 
   test("a value cannot begin a line", async () => {

@@ -1,11 +1,9 @@
 /** The messages of conversations that satisfy a query: the same whether found together or one by one. */
 import { describe, expect, test } from "bun:test";
-import { MOST_OCCURRENCES } from "../../../src/search/fold.ts";
 import { phrasesOf } from "../../../src/search/fts5/fts5.ts";
 import { createHits, createRanking } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { MESSAGES_PER_THREAD } from "../../../src/store/schema.ts";
-import { cpuTime, expectLinear } from "../../harness/growth.ts";
 import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
 
 test("a place in a message is compared with few words, however long the phrase", () => {
@@ -80,20 +78,6 @@ test("hits of long conversations are found latest first, for any number read at 
 });
 
 describe("ranking", () => {
-  test("takes time in proportion to the words of a query, however often a message has them", async () => {
-    const everywhere = { mailboxIds: ["mbx_a1", "mbx_a2", "mbx_b1"] };
-    const make = (size: number) => {
-      const words = Array.from({ length: size }, (_, n) => `w${n}`);
-      const { store } = seedIndex([{ thread: "1", text: `${words.join(" ")} `.repeat(MOST_OCCURRENCES) }]);
-      return { rank: createRanking(store), query: parseQuery(words.join(" "), 0) };
-    };
-    await expectLinear({
-      make,
-      sizes: [20, 80],
-      work: ({ rank, query }) => cpuTime(() => expect(rank(query, everywhere, [1])).toHaveLength(1)),
-    });
-  });
-
   const threadsIn = (ranked: readonly { thread: number }[]): number[] => ranked.map(({ thread }) => thread).sort();
 
   test("scores only the latest of the given conversations", () => {
