@@ -8,7 +8,8 @@
  *
  * Invariants:
  * - A message is blamed only if its parser ran nothing else. A parser that hangs or dies with several messages is
- *   replaced, and the message it was most likely busy with then runs alone.
+ *   replaced, and the message it was most likely busy with then runs alone. So does one whose parser the kernel killed, perhaps
+ *   for the memory of others.
  * - Arriving mail never takes a parser that sending may need. An idle parser of arriving mail may be lent to sending,
  *   but not the reverse.
  * - As many large messages are prepared and filed at a time as the memory allows. One that may be costly lets the others go first.
@@ -74,6 +75,8 @@ const ATTACK_MS = 15_000;
 const STRANGERS = "strangers";
 /** Reason to replace a shared parser that may merely be slow; no message is blamed. */
 const HELD_UP = "held up others";
+/** How a parser ends that the kernel kills for want of memory. */
+const KILLED = /^SIGKILL\b/;
 
 interface Group {
   readonly name: GroupName;
@@ -235,9 +238,9 @@ export function createDispatcher({
   }
 
   /**
-   * Handles a parser that hung or died. A message that was alone is blamed. If there were several, the one that the
-   * parser was most likely busy with becomes suspect and runs alone, and the others wait again; each failure thus
-   * leaves one candidate less.
+   * Handles a parser that hung or died. A message that was alone is blamed, but not the first time that the kernel killed its
+   * parser. If there were several, the one that the parser was most likely busy with becomes suspect and runs alone, and
+   * the others wait again; each failure thus leaves one candidate less.
    */
   function fail(slot: Slot, reason: string, how?: string): void {
     slot.close();
@@ -261,7 +264,8 @@ export function createDispatcher({
     // A parser runs its tasks in order, so the first that does not wait for DNS is the likeliest.
     const likeliest = inHand.find((task) => !waitingForDns.has(task)) ?? inHand[0];
     if (likeliest) slot.charge(likeliest);
-    if (likeliest && inHand.length === 1 && reason !== HELD_UP) {
+    const isExcused = reason === HELD_UP || (KILLED.test(how ?? "") && !likeliest?.suspect);
+    if (likeliest && inHand.length === 1 && !isExcused) {
       noteCost(likeliest);
       finish(likeliest);
       const what = likeliest.group === "documents" ? "document" : "message";

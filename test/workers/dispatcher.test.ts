@@ -39,6 +39,8 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
   /** As many parsers end before their first word. */
   let dieAtStart = 0;
   let unanswered = 0;
+  /** How often the kernel kills the parser of a message, by its subject. */
+  const kernelKills = new Map<string, number>();
   /** What the system tells of each parser; nothing at first. */
   let processorTime: (() => number) | undefined;
 
@@ -60,6 +62,15 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
           cancel = runtime.setTimer(() => ask(number + 1), job.takes);
         };
         ask(1);
+        return;
+      }
+      const kills = kernelKills.get(job.subject) ?? 0;
+      if (kills > 0) {
+        kernelKills.set(job.subject, kills - 1);
+        cancel = runtime.setTimer(() => {
+          running.delete(number);
+          ended("SIGKILL");
+        }, job.takes);
         return;
       }
       cancel = runtime.setTimer(() => {
@@ -157,6 +168,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
     memory,
     slowToEnd,
     failToStart,
+    kernelKills,
     share,
     answered: () => until(() => unanswered === 0),
     started: () => started,
@@ -543,6 +555,18 @@ describe("memory", () => {
     memory.set(started(), parserMemory(5 * MB * TIMES_ITS_SIZE));
     await advance(1_000);
     expect(await large).toBe("large");
+  });
+
+  test("that the kernel takes from a parser once is no fault of its message; twice in a row it is", async () => {
+    const { give, advance, kernelKills, workerOf, running } = openPool();
+    kernelKills.set("unlucky", 1).set("greedy", 2);
+    const unlucky = give("arriving", "a", "unlucky", 100, 5 * MB);
+    const greedy = give("arriving", "b", "greedy", 100);
+    const other = give("arriving", "c", "other", 100);
+    await advance(1_000);
+    expect(await Promise.all([unlucky, greedy, other])).toEqual(["unlucky", "blamed", "other"]);
+    expect(workerOf("unlucky")).not.toBe(workerOf("other"));
+    expect(running.size).toBeLessThanOrEqual(2);
   });
 
   test("is free before the next job begins: a parser that was killed has no successor before it is gone", async () => {
