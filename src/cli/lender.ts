@@ -5,6 +5,8 @@
 import { resolve } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { encodeMessage, hearParent, tellParent } from "../base/messages.ts";
+import { systemRuntime } from "../base/runtime.ts";
+import { tokenFrom } from "../base/token-command.ts";
 import { type NewFile, type OpenFile, OWN_FILES } from "../store/named-files.ts";
 import type { Answer, Call, Calls, Named } from "./lending.ts";
 
@@ -12,8 +14,10 @@ type Asynchronous<C> = {
   [N in keyof C]: C[N] extends (...given: infer G) => infer R ? (...given: G) => Promise<R> : never;
 };
 
+const runtime = systemRuntime();
+
 /** Answers the other process until it ends. */
-export function lend({ read = [], create }: Named): void {
+export function lend({ read = [], create, token }: Named): void {
   const files = new Map<number, OpenFile | NewFile>();
   let opened = 0;
 
@@ -55,6 +59,10 @@ export function lend({ read = [], create }: Named): void {
     write: async (number, bytes) => (files.get(number) as NewFile).write(bytes),
     keep: async (number) => (take(number) as NewFile).keep(),
     drop: async (number) => (take(number) as NewFile).drop(),
+    async token() {
+      if (token === undefined) throw new Error("no command was named");
+      return tokenFrom(token, runtime);
+    },
   };
 
   async function answer({ id, name, given }: Call): Promise<Answer> {

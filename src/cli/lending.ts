@@ -1,16 +1,31 @@
 /**
  * Lends a command the files that root named on its command line. The command itself gives root's rights up (Io.actAsOwnerOf); a
- * child that keeps them (lender.ts) opens these files alone.
+ * child that keeps them (lender.ts) opens these files alone, and runs the command that root named for tokens.
  */
 import { ownCommand, startMessagingChild } from "../base/child-process.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
-import type { Entry, Kind, NamedFiles } from "../store/named-files.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { tokenFrom } from "../base/token-command.ts";
+import { type Entry, type Kind, type NamedFiles, OWN_FILES } from "../store/named-files.ts";
 
 /** Absolute paths: what may be read, with all that is below it, and the file that may be made. */
 export interface Named {
   read?: readonly string[];
   create?: string;
+  /** A command that prints an access token. */
+  token?: string | undefined;
 }
+
+export interface Lent extends NamedFiles {
+  /** Runs the command. @throws Error */
+  token(): Promise<string>;
+}
+
+/** Lends what this process may open. */
+export const lendOwn = ({ token = "" }: Named, runtime: Pick<Runtime, "setTimer">): Lent => ({
+  ...OWN_FILES,
+  token: () => tokenFrom(token, runtime),
+});
 
 /** The first argument of a lender; the second is Named, as JSON. No command has such a name. */
 const ARGUMENT = "lender:";
@@ -30,6 +45,7 @@ export interface Calls {
   write(file: number, bytes: Uint8Array): void;
   keep(file: number): void;
   drop(file: number): void;
+  token(): string;
 }
 
 export interface Call {
@@ -41,7 +57,7 @@ export interface Call {
 export type Answer = { id: number } & ({ value: unknown } | { error: string; code?: string; refusal?: ErrorCode });
 
 /** Starts the child, which has root's rights even if this process gives them up at once. */
-export function startLender(named: Named): NamedFiles {
+export function startLender(named: Named): Lent {
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let calls = 0;
   let over: Error | undefined;
@@ -69,6 +85,7 @@ export function startLender(named: Named): NamedFiles {
   }
 
   return {
+    token: () => call("token"),
     kindOf: (path) => call("kindOf", path),
     list: (path) => call("list", path),
     async open(path) {

@@ -21,10 +21,10 @@ import {
   schemaOf,
 } from "../replica/standby.ts";
 import { isClaimed } from "../store/claim.ts";
-import { makeFolderFor, type NamedFiles, OWN_FILES } from "../store/named-files.ts";
+import { makeFolderFor } from "../store/named-files.ts";
 import { openReadOnlyStore } from "../store/read-only.ts";
 import { openS3Blobs } from "../store/s3.ts";
-import { type Named, startLender } from "./lending.ts";
+import { type Lent, lendOwn, type Named, startLender } from "./lending.ts";
 
 /** The process around the program; tests hand in a fake. */
 export interface Io {
@@ -52,7 +52,7 @@ export interface Io {
   /** Before `actAsOwnerOf`: root makes a folder that is missing, and gives it to that owner. */
   prepareFolder(folder: string, path: string): Promise<void>;
   /** Opens what the command line named. Before `actAsOwnerOf`: with root's rights, also after that, where root named it. */
-  lendFiles(folder: string, named: Named): NamedFiles;
+  lendFiles(folder: string, named: Named): Lent;
 }
 
 function interrupted(): Promise<void> {
@@ -136,7 +136,7 @@ export function processIo(): Io {
       const owner = ownerOf(folder);
       if (owner) await makeFolderFor(owner, path);
     },
-    lendFiles: (folder, named) => (ownerOf(folder) ? startLender(named) : OWN_FILES),
+    lendFiles: (folder, named) => (ownerOf(folder) ? startLender(named) : lendOwn(named, systemRuntime())),
   };
 }
 
@@ -151,7 +151,7 @@ export interface Session {
   /** Lets the command write into the folder that the command line named. To be called as `lendFiles`. */
   prepareFolder(path: string): Promise<void>;
   /** The files that the command line named. To be called before anything else here is used: see Io.lendFiles. */
-  lendFiles(named: Named): NamedFiles;
+  lendFiles(named: Named): Lent;
   /** The first line of standard input, in place of an argument. */
   readSecret(): Promise<string>;
   /** The user that root has become (Io.actAsOwnerOf). */

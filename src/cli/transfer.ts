@@ -23,7 +23,17 @@ import { WORKSPACE } from "./workspace.ts";
 async function* findRemote(
   { io, appliance: { mailbox }, readSecret, runtime, log }: Session,
   url: string,
-  { mailboxId, folders, stdin }: { mailboxId: string; folders: readonly string[] | undefined; stdin: boolean },
+  {
+    mailboxId,
+    folders,
+    stdin,
+    token,
+  }: {
+    mailboxId: string;
+    folders: readonly string[] | undefined;
+    stdin: boolean;
+    token: (() => Promise<string>) | undefined;
+  },
 ): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
   // Loaded only when needed: few imports use it.
   const { findInAccount, readAccount } = await import("../transfer/imap.ts");
@@ -32,10 +42,14 @@ async function* findRemote(
     // The URL is not quoted: a password in it would end up in logs.
     throw new UsageError("--imap takes imaps://USER@HOST, with %40 for an @ in the user, and no password");
   }
-  if (!stdin) throw new UsageError("give the account's password on standard input, with --password-stdin");
+  if (stdin === (token !== undefined)) {
+    throw new UsageError(
+      "give the account's password on standard input, with --password-stdin, or a command that prints a token, with --token-command",
+    );
+  }
   io.writeStderr(`reading from ${account.host}\n`);
   yield* findInAccount({
-    account: { ...account, password: await readSecret() },
+    account: { ...account, ...(token ? { token } : { password: await readSecret() }) },
     ...(folders && { folders }),
     mostBytes: LARGEST_MESSAGE,
     isKnown: (messageId, size) => mailbox.isKnown(mailboxId, messageId, size),
@@ -92,6 +106,10 @@ export const importCommand = command({
     read: { summary: "Count all of it as read" },
     imap: { value: "imaps://USER@HOST", summary: "Import from this account instead of files" },
     "password-stdin": { summary: "Read the account's password from standard input" },
+    "token-command": {
+      value: "CMD",
+      summary: "Sign in with the access token that this command prints (OAUTHBEARER, XOAUTH2), in place of a password",
+    },
     folders: { value: "NAME,…", summary: "Of the account, only these folders" },
     ...WORKSPACE,
   },
@@ -101,7 +119,7 @@ export const importCommand = command({
       throw new UsageError("name what to import: paths, or an account with --imap");
     }
     const paths = rest.map((path) => resolve(path));
-    const files = session.lendFiles({ read: paths });
+    const files = session.lendFiles({ read: paths, token: options["token-command"] });
     const { appliance, config, runtime, log } = session;
     const { store, mailbox, people } = appliance;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
@@ -114,6 +132,7 @@ export const importCommand = command({
             mailboxId: entry.id,
             folders: options.folders?.split(","),
             stdin: options["password-stdin"],
+            token: options["token-command"] === undefined ? undefined : files.token,
           });
     const parser = openParser({ folder: config.data, store, runtime, log });
     const { isInterrupted, tell } = watchProgress(session);

@@ -29,7 +29,9 @@ export interface ImapAccount {
   host: string;
   port: number;
   user: string;
-  password: string;
+  password?: string;
+  /** Asked for anew at each connection, in place of a password: tokens expire while mail is read. */
+  token?(): Promise<string>;
   /** TLS from the first byte; otherwise STARTTLS, which is required. */
   implicitTls: boolean;
 }
@@ -49,7 +51,7 @@ export interface ImapRequest {
 const PORTS = { "imaps:": 993, "imap:": 143 } as const;
 
 /** `imaps://user@host[:port]`; undefined for anything else. TLS names the host without a final dot (RFC 6066 §3). */
-export function readAccount(text: string): Omit<ImapAccount, "password"> | undefined {
+export function readAccount(text: string): ImapAccount | undefined {
   const url = URL.parse(text);
   if (!url || (url.protocol !== "imaps:" && url.protocol !== "imap:")) return undefined;
   if (url.hostname === "" || url.username === "" || url.password !== "") return undefined;
@@ -79,6 +81,8 @@ const MOST_OCTETS = 512 * 1024;
 const MOST_OF_LIST = 4 * 1024 * 1024;
 /** Errors of the library about what is too large: another connection would bring the same. */
 const TOO_LARGE = new Set(["LineTooLarge", "LiteralTooLarge", "ResponseTooLarge", "TooManyTokens"]);
+/** What the library says of a server without mechanisms for tokens. */
+const NO_TOKENS = "Unsupported authentication mechanism";
 /** A command has this time, and as much more as its answers take at the least rate of an octet a millisecond. */
 const PATIENCE_MS = 120_000;
 const LOOK_MS = 1_000;
@@ -110,7 +114,7 @@ interface FolderProgress {
   lastUid: number;
 }
 
-/** @throws AppError unauthorized for a refused password, not_found for a folder that is not there, upstream_failed */
+/** @throws AppError unauthorized for a refused password or token, not_found for a folder that is not there, upstream_failed */
 export async function* findInAccount(request: ImapRequest): AsyncGenerator<FoundMessage | NotFound | KnownMessage> {
   const { account, runtime, log } = request;
   let remaining: FolderProgress[] | undefined;
@@ -131,10 +135,19 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
       await within(client, request, MOST_OCTETS, client.logout());
     } catch (error) {
       if (error instanceof AppError) throw error;
-      if ((error as { authenticationFailed?: boolean }).authenticationFailed) {
-        throw new AppError("unauthorized", `${account.host} refuses the user ${account.user} or the password`);
+      // A token that was taken before is asked for again.
+      const isRefused = (error as { authenticationFailed?: boolean }).authenticationFailed === true;
+      if (isRefused && !(account.token && remaining)) {
+        const what = account.token ? "token" : "password";
+        throw new AppError("unauthorized", `${account.host} refuses the user ${account.user} or the ${what}`);
       }
       const reason = error instanceof Error ? error.message : String(error);
+      if (account.token && reason === NO_TOKENS) {
+        throw new AppError(
+          "unauthorized",
+          `${account.host} takes no tokens: it offers neither OAUTHBEARER nor XOAUTH2`,
+        );
+      }
       if (TOO_LARGE.has(codeOf(error) ?? "")) throw tooMuch(account, reason);
       const at = `${remaining?.length} ${remaining?.[0]?.lastUid}`;
       if (at !== lostAt) failures = 0;
@@ -154,8 +167,9 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
 /** Connects to the first of the server's addresses that takes the connection. */
 async function connect(request: ImapRequest): Promise<ImapFlow> {
   const addresses = await openConfiguredNames(request.runtime)(request.account.host);
+  const token = await request.account.token?.();
   for (let turn = 0; ; turn++) {
-    const client = clientFor(request, addresses[turn] ?? "");
+    const client = clientFor(request, addresses[turn] ?? "", token);
     // The pending call rejects with the same error.
     client.on("error", () => {});
     try {
@@ -168,13 +182,17 @@ async function connect(request: ImapRequest): Promise<ImapFlow> {
   }
 }
 
-function clientFor({ account, runtime, mostBytes }: ImapRequest, address: string): ImapFlow {
+function clientFor(
+  { account, runtime, mostBytes }: ImapRequest,
+  address: string,
+  accessToken: string | undefined,
+): ImapFlow {
   const { host, port, user, password: pass, implicitTls } = account;
   return new ImapFlow({
     host: address,
     ...(isIP(host) === 0 && { servername: host }),
     port,
-    auth: { user, pass },
+    auth: { user, ...(accessToken === undefined ? { pass } : { accessToken }) },
     secure: implicitTls,
     ...(!implicitTls && { doSTARTTLS: true }),
     tls: {

@@ -126,6 +126,15 @@ describe.skipIf(!isRoot)(`what root names${isRoot ? "" : " (only as root)"}`, ()
     });
   }, 120_000);
 
+  test("is run, where it is a command for tokens", async () => {
+    const ran = join(temporaryFolder(), "ran");
+    const account = ["--imap", "imaps://ada@127.0.0.1:9", "--token-command", `id -u >${ran}; exit 7`];
+    const said = await run(place, ["import", ...INTO, ...account]);
+    expect(said.exitCode).toBe(1);
+    expect(said.stderr).toContain("--token-command failed (exit 7)");
+    expect(readFileSync(ran, "utf8")).toBe("0\n");
+  }, 120_000);
+
   test("is a folder for a workspace: made for the server's user, or it is said that this user cannot go there", async () => {
     const open = temporaryFolder();
     chmodSync(open, 0o755);

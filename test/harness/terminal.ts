@@ -2,7 +2,7 @@
 import { cpSync } from "node:fs";
 import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
 import { run } from "../../src/cli/cli.ts";
-import { OWN_FILES } from "../../src/store/named-files.ts";
+import { lendOwn } from "../../src/cli/lending.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 
@@ -60,7 +60,7 @@ export function openTerminal({
       // The process of the tests stays who it is.
       actAsOwnerOf: () => undefined,
       prepareFolder: async () => {},
-      lendFiles: () => OWN_FILES,
+      lendFiles: (_, named) => lendOwn(named, systemRuntime()),
     });
     return { exitCode, stdout, stderr };
   }

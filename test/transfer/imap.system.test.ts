@@ -1,6 +1,7 @@
 /** Importing mail from an account on a real IMAP server. */
 import { beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { ImapFlow } from "imapflow";
+import { IMAP_FLAGS } from "../../src/mailbox/uids.ts";
 import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
@@ -25,7 +26,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
   beforeAll(async () => {
     dovecot = await startDovecot();
     dovecot.put("INBOX", {
-      "1:2,S": letter({ subject: "Read", messageId: "<read@x>" }),
+      "1:2,RS": letter({ subject: "Read", messageId: "<read@x>" }),
       "2:2,F": letter({ subject: "Starred, unread" }),
       "3:2,ST": letter({ subject: "Deleted" }),
     });
@@ -88,6 +89,12 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
       await booted.api.get<{ threads: { labels: string[] }[] }>("/threads?label=Work%2FClients&folder=all")
     ).body;
     expect(threads).toMatchObject([{ labels: ["Work/Clients"] }]);
+    const answered = booted.appliance.store.db.$client
+      .query<{ subject: string }, [flag: number]>(
+        "SELECT subject FROM imap_messages JOIN messages ON seq = message_seq WHERE flags & ?",
+      )
+      .all(IMAP_FLAGS.answered);
+    expect(answered).toEqual([{ subject: "Read" }]);
     const { threads: starred } = (await booted.api.get<{ threads: { subject: string }[] }>("/threads?folder=starred"))
       .body;
     expect(starred.map(({ subject }) => subject)).toEqual(["Starred, unread"]);
