@@ -196,8 +196,35 @@ export async function readBytes(request: Request, mostBytes: number, count: Coun
   return Buffer.concat(parts);
 }
 
+/** More than any request has. Parsed, an empty list of three bytes takes some eighty. */
+const MOST_PARTS = 50_000;
+const [QUOTE, BACKSLASH, COLON, BRACKET, BRACE] = [0x22, 0x5c, 0x3a, 0x5b, 0x7b];
+
+/** The position of the quote that ends the string which begins at `at`; the end of the bytes without one. */
+function endOfString(bytes: Uint8Array, at: number): number {
+  for (let end = bytes.indexOf(QUOTE, at); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
+    let escapes = 0;
+    while (bytes[end - 1 - escapes] === BACKSLASH) escapes++;
+    if (escapes % 2 === 0) return end;
+  }
+  return bytes.byteLength;
+}
+
+/** @throws AppError bad_request for JSON that takes much more memory than its bytes */
+function requireFewParts(bytes: Uint8Array): void {
+  let parts = 0;
+  for (let i = 0; i < bytes.byteLength; i++) {
+    const byte = bytes[i];
+    if (byte === QUOTE) i = endOfString(bytes, i + 1);
+    else if ((byte === COLON || byte === BRACKET || byte === BRACE) && ++parts > MOST_PARTS) {
+      throw new AppError("bad_request", `The JSON has more than ${MOST_PARTS} fields, objects and lists`);
+    }
+  }
+}
+
 /** @throws AppError bad_request */
 export function parseJson(bytes: Uint8Array): unknown {
+  if (bytes.byteLength > SMALL_BYTES) requireFewParts(bytes);
   let text: string;
   try {
     text = UTF_8.decode(bytes);

@@ -319,6 +319,15 @@ describe("attachments", () => {
     const fields = Array.from({ length: 10_001 }, (_, n) => `"k${n}":0`).join();
     expect((await post("/send", `{${fields}}`, json)).body.error).toMatch(/too many fields/);
     expect((await post("/send", `{"x":[${"1,".repeat(4_000_000)}1]}`, json)).status).toBe(400);
+    for (const path of ["/send", "/threads/thr_none/draft"]) {
+      for (const part of ["{},", "[],", '{"":0},']) {
+        const many = await post(path, `{"x":[${part.repeat(1_000_000)}{}]}`, json);
+        expect(many.body.error).toMatch(/^The JSON has (?:more than 50000 fields, objects and lists|too many fields)$/);
+      }
+    }
+    const quoted = `${'\\"{[:'.repeat(200_000)}\\\\`;
+    const shown = `{"from":"${ALICE}","to":"b@remote.example","text":"x","x":"${quoted}"}`;
+    expect((await post("/send", shown, json)).status).toBe(202);
     expect(performance.now() - begun).toBeLessThan(5_000);
   });
 
