@@ -4,19 +4,40 @@
  *
  * For any other user than root these functions do nothing: the system refuses what that user may not do.
  */
-import { fchownSync, lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { fchownSync, lstatSync, readlinkSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 
 const isRoot = (): boolean => process.getuid?.() === 0;
 
+/** Links on the way to a path, as many as Linux follows. */
+const MOST_LINKS = 40;
+
+/**
+ * Where a path leads by links of root alone. What is missing is no link.
+ * @throws Error if a link of another user is on the way, or is it; errors of the file system
+ */
+function placeOf(path: string): string {
+  const ahead = resolve(path).split("/");
+  let place = "/";
+  for (let links = 0; ahead.length > 0; ) {
+    const at = join(place, ahead.shift() ?? "");
+    const found = lstatSync(at, { throwIfNoEntry: false });
+    if (!found?.isSymbolicLink()) {
+      place = at;
+      continue;
+    }
+    if (found.uid !== 0) throw new Error(`${at} is a link of another user, which root does not follow: remove it`);
+    if (++links > MOST_LINKS) throw new Error(`${path} leads through too many links`);
+    const target = readlinkSync(at);
+    if (target.startsWith("/")) place = "/";
+    ahead.unshift(...target.split("/"));
+  }
+  return place;
+}
+
 /** @throws Error if a link of another user is on the way to `path`, or is it. What is missing is no link. */
 export function refuseLinks(path: string): void {
-  if (!isRoot()) return;
-  for (let at = resolve(path); at !== dirname(at); at = dirname(at)) {
-    const found = lstatSync(at, { throwIfNoEntry: false });
-    if (!found?.isSymbolicLink() || found.uid === 0) continue;
-    throw new Error(`${at} is a link of another user, which root does not follow: remove it`);
-  }
+  if (isRoot()) placeOf(path);
 }
 
 /**
@@ -24,9 +45,8 @@ export function refuseLinks(path: string): void {
  * @throws Error; errors of the file system
  */
 export function requirePlace(fd: number, path: string): void {
-  if (!isRoot()) return;
-  refuseLinks(path);
-  if (readlinkSync(`/proc/self/fd/${fd}`) === realpathSync(path)) return;
+  // Asked of the path once: between two questions, others may put a link there and take it away.
+  if (!isRoot() || placeOf(path) === readlinkSync(`/proc/self/fd/${fd}`)) return;
   throw new Error(`${path} was replaced while it was opened`);
 }
 

@@ -97,6 +97,13 @@ describe.skipIf(!isRoot)(`what root names${isRoot ? "" : " (only as root)"}`, ()
       expect(said.stdout).toContain("is a link of another user, which root does not follow");
     }
     expect(await ask("import", ...INTO, inside)).toMatchObject({ imported: 0, failed: 0 });
+    const throughRoots = join(temporaryFolder(), "roots");
+    symlinkSync(links.folder, throughRoots);
+    const behind = await run(place, ["import", ...INTO, join(throughRoots, "secret.mbox"), "--json"]);
+    expect([behind.exitCode, behind.stdout]).toEqual([
+      1,
+      expect.stringContaining(`${links.folder} is a link of another user`),
+    ]);
     plant(elsewhere, join(place.data, "out"));
     for (const args of [
       ["export", ...INTO, "--to", join(place.data, "out/ada.mbox")],
