@@ -9,7 +9,7 @@
  * draft is still due and is sent at the next start; after a crash behind it, no draft is left to be sent again.
  */
 import { eq, sql } from "drizzle-orm";
-import { type Caller, findPerson, isLocked } from "../access/caller.ts";
+import { type Caller, findPerson } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -81,10 +81,6 @@ export function createDraftSending({
   async function sendDue({ id, at, userId, keyId }: Due & { id: string }): Promise<void> {
     const person = findPerson(store.db, userId);
     if (!person) throw new AppError("forbidden", "The person who pressed Send has left");
-    // What a key was to send waits for approval, since the lock revoked the key.
-    if (keyId === undefined && isLocked(store.db, userId)) {
-      throw new AppError("forbidden", "The person who pressed Send is locked");
-    }
     // What the key may do by now is judged with the message, which waits for a person if that is less than before.
     const origin = { face: "schedule", operation: "sendDraft", isCounted: true } as const;
     const caller = { ...person, ...(keyId !== undefined && { keyId, origin }) };

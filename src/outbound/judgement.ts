@@ -3,7 +3,7 @@
  * Policies, Held for approval). The accepting code asks before it composes, to refuse early, and again in the
  * transaction that accepts the message, by the policy of that moment.
  */
-import type { Caller } from "../access/caller.ts";
+import { type Caller, isLocked } from "../access/caller.ts";
 import { requireLiveKey, restrictionsOf } from "../access/credentials.ts";
 import {
   comparableAddress,
@@ -13,6 +13,7 @@ import {
   PolicyRefusal,
   type RecipientWord,
 } from "../access/policy.ts";
+import { AppError } from "../base/errors.ts";
 import { requireLeft } from "../journal/limits.ts";
 import { isOwnAddress, ownAddresses } from "../mailbox/addresses.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
@@ -59,9 +60,9 @@ const statements = prepared(({ $client: sqlite }) => ({
 }));
 
 /**
- * Judges a message of a caller; undefined when it may be sent. A caller without a key may send anything. `isDue`: it was
+ * Judges a message of a caller; undefined when it may be sent. A caller without a key may send anything, unless they are locked. `isDue`: it was
  * judged when it was scheduled, so whatever its key may not do any more makes it wait. `now`: epoch ms.
- * @throws PolicyRefusal forbidden, with the recipients that the policy refuses, or rate_limited; as requireLiveKey
+ * @throws PolicyRefusal forbidden, with the recipients that the policy refuses, or rate_limited; AppError unauthorized, and as requireLiveKey
  */
 export function judge(
   db: Db,
@@ -70,7 +71,11 @@ export function judge(
   { now, isDue = false }: { now: number; isDue?: boolean | undefined },
 ): HoldReason | undefined {
   const { keyId } = caller;
-  if (keyId === undefined) return undefined;
+  if (keyId === undefined) {
+    // What is composed, or was scheduled, may come after the lock. A key of theirs is revoked.
+    if (isLocked(db, caller.userId)) throw new AppError("unauthorized", "The person who pressed Send is locked");
+    return undefined;
+  }
   let policy: Policy;
   if (isDue) {
     const restricted = restrictionsOf(db, keyId);
