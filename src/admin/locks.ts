@@ -11,7 +11,7 @@ import { endSessions, listSessions } from "../access/sessions.ts";
 import { forgetForwardsOf } from "../mailbox/automatic.ts";
 import { forwardsIn, putRules, rulesOf } from "../mailbox/rules.ts";
 import { cancelForwardsOf } from "../outbound/queue.ts";
-import { mailboxes, users } from "../store/schema.ts";
+import { mailboxes, type Rule, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { type By, refuseChanging, refuseLastOwner, requireUser } from "./authority.ts";
 
@@ -66,11 +66,13 @@ function stopForwarding(tx: Tx, userId: string, now: number): Locked["forwarding
   return owned.flatMap(({ id, address }) => {
     const rules = rulesOf(tx, id);
     const stopped = rules.filter((rule) => rule.enabled && forwardsIn([rule]).length > 0);
-    putRules(
-      tx,
-      id,
-      rules.map((rule) => (stopped.includes(rule) ? { ...rule, enabled: false } : rule)),
-    );
+    const enabled = (rule: Rule) => rule.enabled && !stopped.includes(rule);
+    if (stopped.length > 0)
+      putRules(
+        tx,
+        id,
+        rules.map((rule) => ({ ...rule, enabled: enabled(rule) })),
+      );
     forgetForwardsOf(tx, id);
     cancelForwardsOf(tx, id, now);
     return stopped.map((rule) => ({ mailboxId: id, mailbox: address, match: rule.match, to: forwardsIn([rule]) }));

@@ -1,5 +1,6 @@
 /** Links to choose a password, and locks, from the command line beside a running server: what is open there ends, too. */
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { apiClient } from "../harness/api.ts";
 import { page, signInOnly } from "../harness/browser-session.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { imapAccount } from "../harness/imap-client.ts";
@@ -46,6 +47,35 @@ test("an invitation and a lock beside a running server", async () => {
     return (await page({ http }).send("POST", "/password-link", given)).status;
   };
   expect([await choose(former.link), await choose(made.link), await choose(link)]).toEqual([403, 403, 204]);
+
+  // Over the API it is mailed, at once.
+  await runJson(place, "domain", "verify", "acme.test", "--skip-dns");
+  const admin = await runJson<{ key: string }>(
+    place,
+    "key",
+    "create",
+    "--user",
+    "ada@acme.test",
+    "--name",
+    "A",
+    "--scopes",
+    "admin,read",
+  );
+  const api = apiClient(http, admin.key);
+  const asked = await fetch(`${http}/api/admin/v1/people/${bob.id}/invite`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${admin.key}`, "content-type": "application/json" },
+    body: JSON.stringify({ inviteTo: "ada@acme.test" }),
+  });
+  expect(asked.status).toBe(200);
+  const { messages } = (
+    await api.get<{ messages: { id: string }[] }>(
+      `/messages?from=postmaster@acme.test&waitSeconds=30&after=${new Date(Date.now() - 3_600_000).toISOString()}`,
+    )
+  ).body;
+  const [{ id } = { id: "none" }] = messages;
+  const { text } = (await api.get<{ message: { text: string } }>(`/messages/${id}`)).body.message;
+  expect(text).toMatch(/^https:\/\/mail\.acme\.test\/password#\w{43}$/m);
 
   const session = await signInOnly({ http } as never, BOB);
   const live = ((await session.fetch("/live")).body as ReadableStream<Uint8Array>).getReader();

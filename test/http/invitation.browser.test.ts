@@ -28,7 +28,7 @@ async function newPage(): Promise<Page> {
   return opened;
 }
 const press = (name: string) => alice.getByRole("button", { name, exact: true }).click();
-const openBobsPart = () => alice.getByText("Password and lock of Bob", { exact: true }).click();
+const openBobsPart = () => alice.getByText("Password and access of Bob", { exact: true }).click();
 /** The path and token of the link that the page shows. */
 async function shownLink(): Promise<string> {
   const link = await alice.getByLabel("Link for Bob", { exact: true }).inputValue();

@@ -57,8 +57,8 @@ function MadeLink({ link, expiresAt, name }: { link: string; expiresAt: string; 
     <div className="space-y-2 rounded-lg bg-notice p-4">
       <p className="font-medium">Copy this link for {name} now: it is not shown again.</p>
       <p className="text-sm">
-        {name} chooses a password with it, once, until {dayAndTime(expiresAt)}. Whoever opens it first does, so give it
-        to {name} alone.
+        {name} chooses a password with it, once, until {dayAndTime(expiresAt)}. Whoever has it can, so give it to {name}{" "}
+        alone.
       </p>
       <CopyValue label={`Link for ${name}`} value={link} />
     </div>
@@ -238,7 +238,7 @@ function SigningIn({ person, say }: { person: PersonView; say(said: Said): void 
   const unlock = useChange(workspaceApi.unlockPerson, { key: WORKSPACE, success: "Unlocked" });
   return (
     <details className="mt-2 pl-11 text-sm">
-      <summary className="inline-block text-accent">Password and lock of {name}</summary>
+      <summary className="inline-block text-accent">Password and access of {name}</summary>
       {locked ? (
         <div className="mt-2 space-y-2">
           <p className="text-soft">
