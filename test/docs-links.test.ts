@@ -65,7 +65,7 @@ const REASONS: Record<string, RegExp> = {
   project:
     /^(npm (start|test|run (build|bench|test:system|test:long))|bun test|BENCH_MESSAGES=\d+ npm run bench|export MAILROOM_DATA|dist\/mailroom)\b/,
   machine:
-    /^(sha256sum|curl --connect-to|\.\/install\.sh|systemctl|journalctl|(mv|cp --archive --no-clobber) \/var\/lib\/mailroom|sed -i|MAILROOM_DATA=\/var|mailroom (doctor|certificates renew|import|restore|queue (list|release)|settings set search\.engine))\b/,
+    /^(sha256sum|curl --connect-to|\.\/install\.sh|systemctl|journalctl|(mv|cp --archive --no-clobber) \/var\/lib\/mailroom|sed -i|find \/var\/lib\/mailroom|MAILROOM_DATA=\/var|mailroom (doctor|certificates renew|import|restore|queue (list|release)|settings set search\.engine))\b/,
   // packaging/container.system.test.ts runs these.
   container: /^docker (build|compose) /,
   replica: /^mailroom standby (invite|join)\b/,

@@ -17,7 +17,7 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { isMissing } from "./files.ts";
 import type { Log } from "./log.ts";
 import { createMessageReader, encodeMessage } from "./messages.ts";
@@ -375,7 +375,8 @@ const PATIENCE_MS = 10_000;
 const LONGEST_QUOTE = 200;
 
 /**
- * The path of the executable: only the configured one; for `auto`, the one in the data folder, else the one in PATH.
+ * The path of the executable: only the configured one; for `auto`, the one in the data folder, else the one beside this program,
+ * where install.sh puts it, else the one in PATH.
  * @throws Error that names the searched paths if there is none
  */
 function locateExecutable({ name, title, setting }: Program, value: string, data: string): string {
@@ -384,7 +385,7 @@ function locateExecutable({ name, title, setting }: Program, value: string, data
     throw new Error(`${setting} names ${value}, which is not there`);
   }
   const own = resolve(data, "bin", name);
-  const found = existsSync(own) ? own : Bun.which(name);
+  const found = existsSync(own) ? own : (Bun.which(name, { PATH: dirname(process.execPath) }) ?? Bun.which(name));
   if (found) return found;
   throw new Error(`there is no ${title}: ${setting} names none, there is no ${own}, and none in PATH`);
 }

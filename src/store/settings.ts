@@ -519,7 +519,10 @@ export const SETTINGS = {
   ),
   "replica.litestreamPath": orWord(
     "auto",
-    path("an executable", "Executable of Litestream; auto: bin/litestream in the data folder, else the one in PATH"),
+    path(
+      "an executable",
+      "Executable of Litestream; auto: bin/litestream in the data folder, beside the server, or in PATH",
+    ),
     "auto",
   ),
   "search.engine": choice(
@@ -529,7 +532,10 @@ export const SETTINGS = {
   ),
   "search.meilisearchPath": orWord(
     "auto",
-    path("an executable", "Executable of Meilisearch; auto: bin/meilisearch in the data folder, else the one in PATH"),
+    path(
+      "an executable",
+      "Executable of Meilisearch; auto: bin/meilisearch in the data folder, beside the server, or in PATH",
+    ),
     "auto",
   ),
   "search.meilisearchUrl": orWord("none", serverUrl("Meilisearch server to use; none: one of our own is run"), "none"),

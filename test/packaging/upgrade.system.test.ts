@@ -73,7 +73,10 @@ describe.skipIf(machineMissing !== undefined)(
         1,
         expect.stringContaining("the version before runs, on its data"),
       ]);
-      expect([await versionOf(machine), await subjects(machine, key)]).toEqual(["0.1.0", ["Sealed"]]);
+      expect([await versionOf(machine), await subjects(machine, key)]).toEqual([
+        expect.stringMatching(/^0\.1\.0/),
+        ["Sealed"],
+      ]);
       const { exitCode, stdout } = await upgrade(machine, "next");
       expect([exitCode, await versionOf(machine)]).toEqual([0, "0.2.0"]);
       const [, id] = /The data as it was is backup (\S+) in \/var\/backups\/mailroom\/upgrades$/m.exec(stdout) ?? [];
