@@ -11,7 +11,7 @@ import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
 import { type Arrival, evidenceOfHeader, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
-import { collected, collectSoon, LARGE_BYTES } from "../base/memory.ts";
+import { collected, LARGE_BYTES } from "../base/memory.ts";
 import { encodeMessage, hearParent, tellParent } from "../base/messages.ts";
 import { type RecordType, systemRuntime } from "../base/runtime.ts";
 import { composeOctets, described } from "../mailbox/composers.ts";
@@ -80,23 +80,29 @@ let readLarge = false;
 const say = (message: FromParser): void => tellParent(encodeMessage(message));
 
 async function run(job: Job & { id: number; reply: string }): Promise<void> {
-  const { id, reply } = job;
+  const told = await perform(job);
+  if (readLarge) {
+    readLarge = false;
+    // First, since the server takes memory for a large result.
+    await collected();
+  }
+  tellParent(told);
+}
+
+/** The message that ends a job; a large result is in the file for it. */
+async function perform({ id, reply, ...job }: Job & { id: number; reply: string }): Promise<Uint8Array> {
   try {
     const done = encodeMessage({ id, result: await prepare(id, job) } satisfies FromParser);
-    if (done.byteLength > LARGEST_MESSAGE) {
-      // A server that starts beside a command empties the folder.
-      await mkdir(dirname(reply), { recursive: true, mode: 0o700 });
-      await writeFile(reply, done, { mode: 0o600 });
-      say({ id });
-    } else tellParent(done);
+    if (done.byteLength <= LARGEST_MESSAGE) return done;
+    // A server that starts beside a command empties the folder.
+    await mkdir(dirname(reply), { recursive: true, mode: 0o700 });
+    await writeFile(reply, done, { mode: 0o600 });
+    return encodeMessage({ id } satisfies FromParser);
   } catch (error) {
     const { name, message, stack, code } = error as NodeJS.ErrnoException;
     // What is no error of the system may quote the message.
-    say({ id, failure: { message: code === undefined ? name : message, stack, code } });
-  }
-  if (readLarge) {
-    readLarge = false;
-    collectSoon();
+    const failure = { message: code === undefined ? name : message, stack, code };
+    return encodeMessage({ id, failure } satisfies FromParser);
   }
 }
 

@@ -99,8 +99,11 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await row.getByText(/last used/).waitFor();
     expect(await row.textContent()).not.toContain("write");
     expect(await page.content()).not.toContain(key);
+    const { $client } = booted.appliance.store.db;
+    $client.run("UPDATE api_keys SET made_by = (SELECT id FROM api_keys WHERE name = 'Agent') WHERE name = 'Another'");
     await row.getByRole("button", { name: "Revoke Agent…" }).click();
     await agree("Revoke key");
+    await page.getByText("What it made goes on: the key Another. End what you do not know.").waitFor();
     await row.getByText("revoked", { exact: true }).waitFor();
     expect(await used()).toBe(401);
   }, 120_000);
