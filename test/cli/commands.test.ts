@@ -144,6 +144,8 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
     role: "member",
     workspace: "acme.test",
     canSignIn: true,
+    locked: false,
+    invitedUntil: null,
     secondFactor: false,
     createdAt: expect.any(String),
     mailboxId: expect.stringMatching(/^mbx_/),

@@ -337,6 +337,8 @@ describe("failures", () => {
           return createParserPool({ blobFolder, names: createDnsCache(runtime), runtime, log, workers: 1, start });
         },
       });
+    /** Between two looks of the pool at a busy parser. */
+    const LOOK_MS = 50;
     const last = ({ store }: MailboxRig) => store.db.query.messages.findMany().sync().at(-1);
 
     test("is filed with its original attached, and authenticated", async () => {
@@ -344,12 +346,13 @@ describe("failures", () => {
       expect((await rig.client.deliver({ to: "alice@example.test" }, mail("fine"))).code).toBe(250);
       for (const [before, poison] of ["hang", "exit"].entries()) {
         const message = mail(poison, "evil", `X-Poison: ${poison}`);
+        // The last look at the message before.
+        rig.runtime.advanceTo(rig.runtime.now() + LOOK_MS);
         const reply = rig.client.deliver({ from: "evil@remote.example", to: "bob@example.test" }, message);
         if (poison === "hang") {
-          // Alone, it has ten seconds, of which the first two let others pass.
-          const inHand = rig.runtime.now() + 1_900;
-          await until(() => rig.runtime.timers().includes(inHand));
-          rig.runtime.advanceTo(rig.runtime.now() + 10_000);
+          // Alone, it has ten seconds, and two looks at the parser to end.
+          await until(() => rig.runtime.timers().includes(rig.runtime.now() + LOOK_MS));
+          rig.runtime.advanceTo(rig.runtime.now() + 10_000 + 2 * LOOK_MS);
         }
         expect((await reply).code).toBe(250);
         const filed = rig.filed().at(-1);
