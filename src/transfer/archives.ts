@@ -13,7 +13,8 @@ import type { Entry as Listed } from "../store/named-files.ts";
 import { isMbox } from "./mbox.ts";
 import { beginningOf, type MailFile, type Tree, unpacked } from "./tree.ts";
 
-const MOST_FILES = 1_000_000;
+/** The list of a zip's files takes 1 kB for each. */
+const MOST_FILES = 500_000;
 
 /** A file on a disk: an archive is read in several places. */
 export type RandomFile = MailFile & Required<Pick<MailFile, "read">>;
@@ -65,6 +66,8 @@ const ZIP_BEGINNINGS = ["PK\u0003\u0004", "PK\u0005\u0006"];
 export const isZip = (beginning: Uint8Array): boolean =>
   ZIP_BEGINNINGS.includes(Buffer.from(beginning.subarray(0, 4)).toString("latin1"));
 
+const NONE = Buffer.alloc(0);
+
 class FileReader extends RandomAccessReader {
   readonly #file: RandomFile;
 
@@ -94,20 +97,23 @@ export async function openZip(file: RandomFile, root: string): Promise<Tree> {
       throw new Error(`the archive is cut off or damaged: fetch it again (${error.message})`, { cause: error });
     },
   );
-  const listing = createListing<Entry>(root);
+  const listing = createListing<{ entry: Entry; modifiedAt: number }>(root);
   let packed = 0;
   for await (const entry of zip.eachEntry()) {
     packed += entry.compressedSize;
     if (packed > file.size) throw new Error("parts of the archive overlap");
-    if (!entry.fileName.endsWith("/")) listing.add(entry.fileName, entry);
+    const modifiedAt = entry.getLastModDate().getTime();
+    // What is not needed to read a file takes more memory than the rest.
+    Object.assign(entry, { fileNameRaw: NONE, extraFieldRaw: NONE, extraFields: [], fileCommentRaw: NONE });
+    if (!entry.fileName.endsWith("/")) listing.add(entry.fileName, { entry, modifiedAt });
   }
 
   async function open(path: string): Promise<MailFile> {
-    const entry = listing.file(path);
+    const { entry, modifiedAt } = listing.file(path);
     if (entry.isEncrypted()) throw new Error("it is encrypted: unpack the archive, and import the folder");
     return {
       size: entry.uncompressedSize,
-      modifiedAt: entry.getLastModDate().getTime(),
+      modifiedAt,
       async *pieces() {
         const stream = await zip.openReadStreamPromise(entry);
         try {

@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { zip } from "../harness/documents.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail.ts";
 import { type Place, PROGRAM, run, runJson } from "../harness/process.ts";
@@ -64,6 +65,10 @@ describe.skipIf(!isRoot)(`what root names${isRoot ? "" : " (only as root)"}`, ()
       writeFileSync(join(maildir, name), letter({ subject }), { mode: 0o600 });
     }
     expect(await ask("import", ...INTO, mbox, maildir)).toMatchObject({ imported: 4, failed: 0 });
+    const packed = join(temporaryFolder(), "same.zip");
+    const mail = { name: "Mail/old.mbox", content: readFileSync(mbox) };
+    writeFileSync(packed, zip([mail]), { mode: 0o600 });
+    expect(await ask("import", ...INTO, packed)).toMatchObject({ imported: 0, skipped: 1, failed: 0 });
     const paths = readdirSync(place.data, { recursive: true, encoding: "utf8" });
     expect(paths.filter((path) => statSync(join(place.data, path)).uid !== OWNER)).toEqual([]);
   }, 120_000);
