@@ -102,17 +102,20 @@ const LIST_FIELDS = ["list-unsubscribe", "list-unsubscribe-post"];
 
 /** Checks all identifiers. Never rejects. `ask` rejects with the codes of dns-cache.ts. */
 export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
-  const [checked, rest] = await Promise.all([checkSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
+  const [checked, rest] = await Promise.all([evaluateSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
   return { spf: checked, ...rest };
 }
 
 /** The evidence that envelope and header give of a message whose signatures cannot be checked. Never rejects. */
 export async function evidenceOfHeader(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
-  return { spf: await checkSpf(arrival, ask), ...uncheckable(message, "message cannot be checked") };
+  return { spf: await evaluateSpf(arrival, ask), ...uncheckable(message, "message cannot be checked") };
 }
 
-/** Checks SPF of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). */
-async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSResolver): Promise<Check> {
+/** Checks SPF of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). Never rejects. `ask` as for gatherEvidence. */
+export async function evaluateSpf(
+  { ip, helo, reversePath, hostname }: Pick<Arrival, "ip" | "helo" | "reversePath" | "hostname">,
+  ask: DNSResolver,
+): Promise<Check> {
   let isUnknown = false;
   const noted: DNSResolver = async (name, type) => {
     try {

@@ -27,7 +27,7 @@ export interface World {
   store: Store;
   options: Pick<Options, "get">;
   domains: Pick<Domains, "listDomains" | "seeRecords">;
-  runtime: Pick<Runtime, "now" | "dns" | "setTimer" | "fetch">;
+  runtime: Pick<Runtime, "now" | "dns" | "setTimer" | "fetch" | "randomBytes" | "authorities">;
   system: System;
   /** A server runs on the data folder. */
   serving: boolean;

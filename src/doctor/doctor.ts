@@ -13,7 +13,7 @@ import type { Check, Finding, World } from "./check.ts";
 import { checkBlobBytes } from "./checks/blob-bytes.ts";
 import { checkBlobs } from "./checks/blobs.ts";
 import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
-import { checkDomains, checkMailApps, checkOutbound, checkQueue, checkWorkspaces } from "./checks/mail.ts";
+import { checkDomains, checkMailApps, checkOutbound, checkQueue, checkQuotas, checkWorkspaces } from "./checks/mail.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
 import { checkReplica } from "./checks/replica.ts";
 import { checkRestored } from "./checks/restored.ts";
@@ -118,6 +118,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   "reverse-dns": checkReverseDns,
   domains: checkDomains,
   queue: checkQueue,
+  quotas: checkQuotas,
   restore: checkRestored,
   "mail-apps": checkMailApps,
   workspaces: checkWorkspaces,

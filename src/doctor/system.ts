@@ -1,11 +1,13 @@
 /** The operating system and the network, as checks see them; tests hand in a fake. */
 import { X509Certificate } from "node:crypto";
+import { createSocket } from "node:dgram";
 import { existsSync } from "node:fs";
 import { readdir, readFile, stat, statfs } from "node:fs/promises";
 import { connect as connectTcp } from "node:net";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 import { limitOfOpenFiles } from "../base/descriptors.ts";
+import { isOfThisMachine } from "../net/ip.ts";
 
 export interface Space {
   /** Bytes. */
@@ -42,11 +44,17 @@ export interface System {
    * Limit of open files of the server on a data folder; undefined without a server, or when the system does not tell.
    */
   openFilesOfServer(folder: string): Promise<number | undefined>;
+  /** True for an address, as canonicalAddress gives it, that this machine has. */
+  owns(address: string): boolean;
+  /** The address of this machine for connections to the internet in a family; undefined without a route. */
+  leavesFrom(family: 4 | 6): Promise<string | undefined>;
   /** Connects, waits for `expect` and hangs up. @throws errors of the network; Error after a timeout */
   greet(host: string, port: number, expect: "line" | "certificate" | "connection"): Promise<Greeting>;
 }
 
 const PATIENCE_MS = 8_000;
+/** Addresses that only a default route leads to; nothing is sent there. */
+const FAR_AWAY = { 4: "192.88.99.1", 6: "2001:4860:4860::8888" } as const;
 
 export const operatingSystem: System = {
   async space(path) {
@@ -91,6 +99,24 @@ export const operatingSystem: System = {
       return undefined;
     }
   },
+
+  owns: isOfThisMachine,
+
+  leavesFrom: (family) =>
+    new Promise((resolve) => {
+      // A UDP socket that is connected sends nothing, and has the address that the system chooses.
+      const socket = createSocket(`udp${family}`);
+      const end = (address?: string) => {
+        socket.close();
+        resolve(address);
+      };
+      socket.once("error", () => end());
+      try {
+        socket.connect(53, FAR_AWAY[family], () => end(socket.address().address));
+      } catch {
+        end();
+      }
+    }),
 
   greet: (host, port, expect) =>
     new Promise((resolve, reject) => {

@@ -292,6 +292,28 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
   };
 }
 
+/**
+ * Tries the smarthost as a delivery does: connection, TLS with the name in its certificate, and sign-in. Resolves with its
+ * refusal, or the reason why there is none; undefined when it would take mail.
+ */
+export async function trySmarthost(
+  parts: Omit<TransportParts, "tlsPolicies" | "log">,
+  log: Log,
+): Promise<string | undefined> {
+  // A smarthost has no policies of a domain.
+  const tlsPolicies = { of: () => Promise.reject(new Error("no domain is asked for")), close() {} };
+  const transport = createTransport({ ...parts, tlsPolicies, log });
+  try {
+    const connection = await transport.connect("");
+    connection.close();
+    return undefined;
+  } catch (error) {
+    return resultThrown(error).reply;
+  } finally {
+    transport.close();
+  }
+}
+
 /** Resolves as `opening` does, but rejects as deferred as soon as the signal is aborted. */
 async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promise<T> {
   const aborted = Promise.withResolvers<never>();

@@ -1,11 +1,11 @@
 /** Each check of a healthy server, and of servers with one problem. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createDomains, makeDkimKeys } from "../../src/admin/domains.ts";
 import { createPeople } from "../../src/admin/people.ts";
-import { writeBackupState } from "../../src/backup/layout.ts";
+import { generationId, markOf, readBackupState, writeBackupState } from "../../src/backup/layout.ts";
 import { HELD } from "../../src/backup/restore.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ChallengeMode, readConfig } from "../../src/config.ts";
@@ -16,9 +16,11 @@ import { NOT_LISTED } from "../../src/outbound/transport.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { savePair, selfSign } from "../../src/tls/pair.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { type Records, type Zone, zone } from "../harness/dns-server.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { takePort } from "../harness/port.ts";
+import { makePair, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const HOUR_MS = 3_600_000;
@@ -44,6 +46,17 @@ interface Bench {
   set(name: string, value: string): void;
   /** Removes the records at a name from DNS. */
   unpublish(name: string): void;
+}
+
+/** Makes a backup as one is seen from outside, and records it. */
+async function backedUp(data: string, folder: string, at: number): Promise<void> {
+  const generation = generationId(at);
+  const path = join(folder, "generations", generation);
+  mkdirSync(path, { recursive: true });
+  writeFileSync(join(folder, "mailroom-backup.json"), markOf(1));
+  const manifest = { format: 1, version: "0.1.0", schema: 1, createdAt: "", hostname: HOST, databaseBytes: 1 };
+  writeFileSync(join(path, "manifest.json"), JSON.stringify({ ...manifest, blobs: 0, lacking: [] }));
+  await writeBackupState(data, { lastGood: { at, folder, generation } });
 }
 
 /** A healthy server. */
@@ -75,13 +88,15 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
     records[name] =
       type === "MX" ? { ...published, mx: [[10, HOST]] } : { ...published, txt: [...(published?.txt ?? []), value] };
   }
-  await writeBackupState(data, { lastGood: { at: START - HOUR_MS, folder: "/backup", generation: "g" } });
+  await backedUp(data, temporaryFolder(), START - HOUR_MS);
   const cert = await certificate(HOST, 60);
   const system: System = {
     space: async () => ({ free: 50 * GB, total: 100 * GB, freeInodes: 900, inodes: 1_000 }),
     entries: operatingSystem.entries,
     clockFollows: async () => true,
     openFilesOfServer: async () => 65_536,
+    owns: (address) => address === ADDRESS,
+    leavesFrom: async (family) => (family === 4 ? ADDRESS : undefined),
     greet: async (_host, _port, expect) => (expect === "certificate" ? { certificate: cert } : { line: "220 ready" }),
   };
   return {
@@ -123,6 +138,7 @@ test("a healthy server has no bad finding", async () => {
     "dkim:example.test",
     "dmarc:example.test",
     "queue",
+    "quotas",
     "backup",
   ]);
 });
@@ -523,7 +539,7 @@ describe("one problem", () => {
       "backup",
       "bad",
       /backup\.folder/,
-      (b) => writeBackupState(b.data, { lastGood: { at: START - 3 * DAY_MS, folder: "/b", generation: "g" } }),
+      (b) => backedUp(b.data, temporaryFolder(), START - 3 * DAY_MS),
     ],
     [
       "a backup that failed",
@@ -591,17 +607,186 @@ describe("one problem", () => {
     expect(many.at(-1)).toMatchObject({ id: "certificate:others", detail: expect.stringContaining("13 more") });
   });
 
-  test("a smarthost that does not answer is bad; one that answers is ok", async () => {
-    const b = await bench();
-    b.set("smtp.relay", "smtp://user:secret@198.51.100.9:587");
-    expect(await found(b, "outbound")).toMatchObject({
-      state: "ok",
-      detail: "the smarthost 198.51.100.9 answers on port 587",
+  describe("a smarthost is tried as deliveries do", () => {
+    async function trying(script: RemoteScript, name = "relay.test", password = "secret") {
+      const b = await bench();
+      const pair = await makePair("relay.test");
+      const remote = await startRemoteMx({ pair, starttls: true, auth: { user: "user", pass: "secret" }, ...script });
+      b.zone[name] = { a: ["127.0.0.1"] };
+      Object.assign(b.world.runtime, { authorities: [pair.cert] });
+      b.set("smtp.relay", `smtp://user:${password}@${name}:${remote.port}`);
+      const finding = await found(b, "outbound");
+      await remote.close();
+      expect(JSON.stringify(finding)).not.toContain(`${password}@`);
+      return { ...finding, port: remote.port };
+    }
+
+    test("one that would take mail is ok", async () => {
+      const { state, detail, port } = await trying({});
+      const steps = "with TLS for the name relay.test and sign-in";
+      expect([state, detail]).toEqual(["ok", `the smarthost relay.test takes mail on port ${port}, ${steps}`]);
     });
-    b.world.system.greet = refuse;
-    const finding = await found(b, "outbound");
-    expect(finding?.state).toBe("bad");
-    expect(JSON.stringify(finding)).not.toContain("secret");
+
+    test.each([
+      ["without STARTTLS", { starttls: false }, "relay.test", "secret", /TLS/],
+      ["with a certificate for another name", {}, "other.test", "secret", /certificate|altnames/i],
+      ["that refuses the password", {}, "relay.test", "wrong", /535 5\.7\.8 credentials are invalid/],
+      ["that is busy", { greeting: "421 4.3.2 not now" }, "relay.test", "secret", /421 4\.3\.2 not now/],
+    ] as const)("one %s is bad, and the step is told", async (_, script, name, password, reason) => {
+      const { state, detail, todo } = await trying(script, name, password);
+      expect(state).toBe("bad");
+      expect(detail).toMatch(reason);
+      expect(todo).toContain("smtp.relay");
+    });
+
+    test("one that does not answer is bad", async () => {
+      const b = await bench();
+      b.set("smtp.relay", `smtp://127.0.0.1:${await takePort()}`);
+      expect(await found(b, "outbound")).toMatchObject({ state: "bad" });
+    });
+  });
+
+  describe("SPF", () => {
+    const spf = (b: Bench, text: string) => {
+      b.zone["example.test"] = { ...(b.zone["example.test"] as Records), txt: [text] };
+    };
+
+    test("is shown as published, with the addresses that it allows", async () => {
+      const b = await bench();
+      expect(await found(b, "spf:example.test")).toMatchObject({
+        state: "ok",
+        detail: `what is published is "v=spf1 mx ~all", which allows ${ADDRESS} (this machine)`,
+      });
+    });
+
+    test.each([
+      ["v=spf1 -all", "bad", /which does not allow 203\.0\.113\.7 \(this machine\): fail/, /ip4:203\.0\.113\.7/],
+      ["v=spf1 ip4:198.51.100.0/24 ~all", "bad", /: softfail/, /ip4:203\.0\.113\.7/],
+      ["v=spf1 a:broken.test ~all", "unknown", /DNS does not answer for a name in it/, undefined],
+      ["v=spf1 frob -all", "bad", /: permerror/, /ip4:/],
+    ] as const)("%s", async (text, state, detail, todo) => {
+      const b = await bench();
+      b.zone["broken.test"] = "SERVFAIL";
+      spf(b, text);
+      const finding = await found(b, "spf:example.test");
+      expect(finding?.state).toBe(state);
+      expect(finding?.detail).toMatch(detail);
+      if (todo) expect(finding?.todo).toMatch(todo);
+    });
+
+    test("has to allow each address from which mail leaves, of both families", async () => {
+      const b = await bench();
+      b.world.system.leavesFrom = async (family) => (family === 4 ? ADDRESS : "2001:db8::7");
+      const finding = await found(b, "spf:example.test");
+      expect(finding).toMatchObject({ state: "bad" });
+      expect(finding?.detail).toContain("does not allow 2001:db8:0:0:0:0:0:7 (this machine)");
+      expect(finding?.detail).not.toContain(ADDRESS);
+    });
+
+    test("behind a router has to allow the router's address, as far as the name tells it", async () => {
+      const b = await bench();
+      b.world.system.leavesFrom = async (family) => (family === 4 ? "10.0.0.5" : undefined);
+      expect(await found(b, "spf:example.test")).toMatchObject({
+        state: "ok",
+        detail: expect.stringContaining(`allows ${ADDRESS} (the router, if it is ${HOST})`),
+      });
+    });
+
+    test("with a smarthost has to allow the smarthost", async () => {
+      const b = await bench();
+      b.zone["relay.test"] = { a: ["198.51.100.9"] };
+      b.set("smtp.relay", "smtp://relay.test");
+      expect(await found(b, "spf:example.test")).toMatchObject({
+        state: "warning",
+        detail: expect.stringContaining("does not allow 198.51.100.9 (the smarthost relay.test): softfail"),
+        todo: expect.stringContaining("include:"),
+      });
+      spf(b, "v=spf1 a:relay.test -all");
+      expect(await found(b, "spf:example.test")).toMatchObject({ state: "ok" });
+    });
+  });
+
+  describe("the server's name", () => {
+    test("at an address of this machine is ok", async () => {
+      const detail = `${HOST} is at ${ADDRESS}, which this machine has`;
+      expect(await found(await bench(), "hostname")).toMatchObject({ state: "ok", detail });
+    });
+
+    test("at the address of another machine is bad", async () => {
+      const b = await bench();
+      b.world.system.owns = () => false;
+      b.world.system.leavesFrom = async () => "198.51.100.77";
+      const detail = `${HOST} is at ${ADDRESS}, and this machine has 198.51.100.77`;
+      expect(await found(b, "hostname")).toMatchObject({ state: "bad", detail, todo: expect.stringContaining(HOST) });
+    });
+
+    test("behind a router is said not to be known", async () => {
+      const b = await bench();
+      b.world.system.owns = () => false;
+      b.world.system.leavesFrom = async () => "10.0.0.5";
+      const finding = await found(b, "hostname");
+      expect(finding).toMatchObject({ state: "unknown", detail: expect.stringContaining("(10.0.0.5)") });
+    });
+  });
+
+  test("mailboxes that are nearly full are named, five at most, the fullest first", async () => {
+    const b = await bench();
+    const people = createPeople({
+      store: b.world.store,
+      runtime: b.world.runtime,
+      baseUrl: "http://mail.example.test",
+    });
+    const [domain] = b.world.domains.listDomains();
+    for (let i = 1; i <= 8; i++) {
+      b.world.store.transact((tx) => {
+        const workspaceId = domain?.workspaceId ?? "";
+        people.addMailbox(tx, { workspaceId, address: `m${i}@example.test`, name: `M${i}` });
+      });
+      const id = `(SELECT id FROM mailboxes WHERE address = 'm${i}@example.test')`;
+      b.sql(`UPDATE mailboxes SET quota_bytes = 100 WHERE id = ${id}`);
+      b.sql(`INSERT OR REPLACE INTO mailbox_usage (mailbox_id, bytes) VALUES (${id}, ${82 + i * 3})`);
+    }
+    const { state, detail, todo } = (await found(b, "quotas")) ?? {};
+    expect([state, detail]).toEqual([
+      "warning",
+      "nearly all of the quota is used in m8@example.test (106 %), m7@example.test (103 %), m6@example.test (100 %), m5@example.test (97 %), m4@example.test (94 %) and 1 more",
+    ]);
+    expect(todo).toContain("mailroom mailbox quota m8@example.test");
+  });
+
+  describe("backups", () => {
+    test("that are no longer in their folder are bad, and an unreal one does not count", async () => {
+      const b = await bench();
+      const { lastGood } = await readBackupState(b.data);
+      const folder = lastGood?.folder ?? "";
+      rmSync(join(folder, "generations"), { recursive: true });
+      mkdirSync(join(folder, "generations", generationId(START)), { recursive: true });
+      expect(await found(b, "backup")).toMatchObject({ state: "bad", detail: `there is none in ${folder}` });
+      rmSync(folder, { recursive: true });
+      expect(await found(b, "backup")).toMatchObject({
+        state: "bad",
+        detail: expect.stringContaining("cannot be seen"),
+      });
+    });
+
+    test("of an upgrade are none, and do not make up for those of the folder that is set", async () => {
+      const b = await bench();
+      const place = temporaryFolder();
+      const upgrades = join(place, "upgrades");
+      await backedUp(b.data, upgrades, START - HOUR_MS);
+      expect(await found(b, "backup")).toMatchObject({
+        state: "warning",
+        detail: `there is none but that of the last upgrade, in ${upgrades}`,
+        todo: expect.stringContaining("backup.folder"),
+      });
+      await backedUp(b.data, join(place, "daily"), START - 5 * DAY_MS);
+      await backedUp(b.data, upgrades, START - HOUR_MS);
+      b.set("backup.folder", join(place, "daily"));
+      expect(await found(b, "backup")).toMatchObject({
+        state: "bad",
+        detail: `the newest in ${join(place, "daily")} is 120 hours old`,
+      });
+    });
   });
 
   test("a certificate for the address that is the server's name is ok", async () => {

@@ -1,7 +1,7 @@
 /** Checks of the machine and the data folder: room, open files, clock, permissions, schema, backups. */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { desc } from "drizzle-orm";
-import { readBackupState } from "../../backup/layout.ts";
+import { generationTime, listGenerations, readBackupState, readManifest } from "../../backup/layout.ts";
 import { shareDescriptors } from "../../base/descriptors.ts";
 import { servesImap } from "../../config.ts";
 import { MIGRATIONS } from "../../store/migrate.ts";
@@ -161,27 +161,68 @@ export const checkSchema: Check = ({ store }) => {
   ];
 };
 
-/* The age of the last good backup, and a failure since. */
+/* The age of the newest backup that is in its folder, and a failure since. */
 
 const HOUR_MS = 3_600_000;
 /** The allowed age without a schedule, when people or a timer of theirs make backups. */
 const BY_HAND_HOURS = 48;
 
+/** What an upgrade keeps of the version before (install.sh), which nobody has chosen and nothing repeats. */
+const OF_UPGRADES = ["upgrades", "undo"];
+
+/** When the newest backup in a folder was made, epoch ms, as the folder itself has it; undefined without one. */
+async function newestIn(folder: string): Promise<number | undefined> {
+  for (const { id, path } of (await listGenerations(folder)).reverse()) {
+    const at = generationTime(id);
+    const isReal = await readManifest(path, id).then(
+      () => true,
+      () => false,
+    );
+    if (at !== undefined && isReal) return at;
+  }
+  return undefined;
+}
+
+/** The user of the service may be kept out of folders that root backs up to. */
+const isHidden = (error: unknown): boolean => ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "");
+
 export const checkBackup: Check = async ({ config, options, runtime }) => {
   const base = { id: "backup", name: "Backup" } as const;
   const { lastGood, lastFailure } = await readBackupState(config.data);
-  const folder = options.get("backup.folder");
+  const scheduled = options.get("backup.folder");
   const begin =
     "Have backups made by themselves: mailroom settings set backup.folder DIR, on another disk than the data.";
-  const repeat = `Try it by hand: mailroom backup ${folder === "off" ? (lastFailure?.folder ?? "DIR") : folder}`;
+  const repeat = `Try it by hand: mailroom backup ${scheduled === "off" ? (lastFailure?.folder ?? "DIR") : scheduled}`;
   if (lastFailure) {
     return [{ ...base, state: "bad", detail: `the last one failed: ${lastFailure.error}`, todo: repeat }];
   }
-  if (!lastGood)
-    return [{ ...base, state: "warning", detail: "there is none", todo: folder === "off" ? begin : repeat }];
-  const hours = Math.floor((runtime.now() - lastGood.at) / HOUR_MS);
-  const allowed = folder === "off" ? BY_HAND_HOURS : 2 * options.get("backup.everyHours") + 1;
-  const detail = `the last good one is ${hours} hours old, in ${lastGood.folder}`;
+  const isOfUpgrade = lastGood !== undefined && OF_UPGRADES.includes(basename(lastGood.folder));
+  const folder = scheduled !== "off" ? scheduled : isOfUpgrade ? undefined : lastGood?.folder;
+  if (folder === undefined) {
+    const detail = isOfUpgrade ? `there is none but that of the last upgrade, in ${lastGood.folder}` : "there is none";
+    return [{ ...base, state: "warning", detail, todo: begin }];
+  }
+  const noted = lastGood?.folder === folder ? lastGood.at : undefined;
+  let at: number | undefined;
+  let where = `in ${folder}`;
+  try {
+    at = await newestIn(folder);
+  } catch (error) {
+    if (noted !== undefined && scheduled === "off" && isHidden(error)) {
+      at = noted;
+      where += ", where this user may not look,";
+    } else if (noted !== undefined) {
+      const reason = error instanceof Error ? error.message : String(error);
+      return [{ ...base, state: "bad", detail: `those in ${folder} cannot be seen: ${reason}`, todo: repeat }];
+    }
+  }
+  if (at === undefined) {
+    const state = noted === undefined ? "warning" : "bad";
+    return [{ ...base, state, detail: `there is none in ${folder}`, todo: repeat }];
+  }
+  const hours = Math.floor((runtime.now() - at) / HOUR_MS);
+  const allowed = scheduled === "off" ? BY_HAND_HOURS : 2 * options.get("backup.everyHours") + 1;
+  const detail = `the newest ${where} is ${hours} hours old`;
   if (hours <= allowed) return [{ ...base, state: "ok", detail }];
-  return [{ ...base, state: "bad", detail, todo: folder === "off" ? begin : repeat }];
+  return [{ ...base, state: "bad", detail, todo: scheduled === "off" ? begin : repeat }];
 };

@@ -1,10 +1,12 @@
 /** Checks of the mail service: DNS records of the domains, the way out, the outbound queue. */
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import type { DomainEntry } from "../../admin/domains.ts";
-import { findMailHosts, mailHost } from "../../outbound/next-hop.ts";
-import { NOT_LISTED, readSmarthost } from "../../outbound/transport.ts";
+import type { Log } from "../../base/log.ts";
+import { findMailHosts } from "../../outbound/next-hop.ts";
+import { NOT_LISTED, readSmarthost, trySmarthost } from "../../outbound/transport.ts";
 import { isServed } from "../../store/moving.ts";
 import type { Check, Finding, World } from "../check.ts";
+import { describeSpf } from "./origin.ts";
 
 /* The DNS records of each domain: for mail to it, and for the authentication of mail from it. */
 
@@ -38,8 +40,8 @@ export const checkDomains: Check = async (world) => {
   return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();
 };
 
-async function look({ domains }: World, { id, name, verifiedAt, takesMail }: DomainEntry) {
-  const records = await domains.seeRecords(id);
+async function look(world: World, { id, name, verifiedAt, takesMail }: DomainEntry) {
+  const records = await world.domains.seeRecords(id);
   // A missing optional record is its owner's choice. Those for mail apps are worth a word.
   const asked = records.filter(
     ({ optional, state, purpose }) => !optional || state === "found" || purpose === "mail-apps",
@@ -47,7 +49,14 @@ async function look({ domains }: World, { id, name, verifiedAt, takesMail }: Dom
   const byPurpose = Map.groupBy(asked, ({ purpose }) => purpose);
   // A verified domain no longer needs its ownership record.
   if (verifiedAt !== null) byPurpose.delete("ownership");
-  const findings = [...byPurpose].map(([purpose, of]) => findingOf(purpose, name, of));
+  const findings = await Promise.all(
+    [...byPurpose].map(async ([purpose, of]) => {
+      const finding = findingOf(purpose, name, of);
+      return purpose === "spf" && finding.state === "ok"
+        ? { ...finding, ...(await describeSpf(world, name)) }
+        : finding;
+    }),
+  );
   return verifiedAt === null ? [unverified(name, takesMail), ...findings] : findings;
 }
 
@@ -94,12 +103,11 @@ async function checkPort({ options, runtime, system, config }: World): Promise<F
   const base = { id: "outbound", name: NAME } as const;
   const port = options.get("smtp.outboundPort");
   const hostname = config.hostname;
-  const randomBytes = (size: number) => new Uint8Array(size);
   const reasons: string[] = [];
   let isResolved = false;
   for (const domain of WELL_KNOWN) {
     try {
-      const [host] = await findMailHosts(domain, { runtime: { ...runtime, randomBytes }, hostname });
+      const [host] = await findMailHosts(domain, { runtime, hostname });
       const [address] = (await host?.addresses()) ?? [];
       if (!host || address === undefined) continue;
       isResolved = true;
@@ -119,23 +127,58 @@ async function checkPort({ options, runtime, system, config }: World): Promise<F
   return { ...base, state: "bad", detail, todo };
 }
 
-async function checkRelay({ system, runtime }: World, setting: string): Promise<Finding> {
+async function checkRelay({ options, runtime, config }: World, setting: string): Promise<Finding> {
   const base = { id: "outbound", name: NAME } as const;
-  const { host, port, tls } = readSmarthost(setting);
-  try {
-    const [address = host] = await mailHost(host, runtime.dns).addresses();
-    await system.greet(address, port, tls.mode === "implicit" ? "certificate" : "line");
-    return { ...base, state: "ok", detail: `the smarthost ${host} answers on port ${port}` };
-  } catch (error) {
-    const detail = `the smarthost ${host} does not answer on port ${port}: ${error instanceof Error ? error.message : error}`;
-    return {
-      ...base,
-      state: "bad",
-      detail,
-      todo: "See that the setting smtp.relay names the right host and port, and that a firewall lets it through.",
-    };
+  const { host, port, tls, credentials } = readSmarthost(setting);
+  const steps = [
+    tls.mode === "opportunistic" ? undefined : tls.verify ? `TLS for the name ${host}` : "TLS",
+    credentials && "sign-in",
+  ].filter((step) => step !== undefined);
+  const refusal = await trySmarthost({ options, runtime, hostname: config.hostname }, SILENT);
+  if (refusal === undefined) {
+    const more = steps.length > 0 ? `, with ${steps.join(" and ")}` : "";
+    return { ...base, state: "ok", detail: `the smarthost ${host} takes mail on port ${port}${more}` };
   }
+  return {
+    ...base,
+    state: "bad",
+    detail: `the smarthost ${host} takes no mail on port ${port}: ${refusal}`,
+    todo: "Mail to others waits meanwhile. See that the setting smtp.relay names the right host, port, user and password, that its certificate is for that name, and that a firewall lets it through.",
+  };
 }
+
+const SILENT: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => SILENT };
+
+/* Mailboxes that have nearly all that they may have. */
+
+/** Mailboxes named in a finding, at most: people choose how many are full. */
+const MOST_MAILBOXES = 5;
+const NEARLY_FULL = 0.9;
+
+export const checkQuotas: Check = ({ store, options }) => {
+  const base = { id: "quotas", name: "Room in mailboxes" } as const;
+  const preset = options.get("storage.mailboxBytes");
+  const full = store.db.$client
+    .query<{ address: string; share: number }, [number, number]>(
+      `SELECT address, share FROM (
+         SELECT address, CAST(bytes AS REAL) / max(coalesce(quota_bytes, ?), 1) AS share
+         FROM mailbox_usage JOIN mailboxes ON mailboxes.id = mailbox_usage.mailbox_id)
+       WHERE share >= ? ORDER BY share DESC, address`,
+    )
+    .all(preset, NEARLY_FULL);
+  if (full.length === 0)
+    return [{ ...base, state: "ok", detail: "no mailbox has less than a tenth of its quota left" }];
+  const more = full.length > MOST_MAILBOXES ? ` and ${full.length - MOST_MAILBOXES} more` : "";
+  const named = full.slice(0, MOST_MAILBOXES).map(({ address, share }) => `${address} (${Math.floor(share * 100)} %)`);
+  return [
+    {
+      ...base,
+      state: "warning",
+      detail: `nearly all of the quota is used in ${named.join(", ")}${more}`,
+      todo: `A full mailbox refuses mail. Have its people delete some and empty the trash, or give it more: mailroom mailbox quota ${full[0]?.address} BYTES`,
+    },
+  ];
+};
 
 /* The outbound queue: it should move, and mail should not wait long. */
 

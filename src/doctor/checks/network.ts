@@ -9,6 +9,7 @@ import { adviceOn, needOf } from "../../tls/advice.ts";
 import { isForHost } from "../../tls/pair.ts";
 import type { Trouble } from "../../tls/source.ts";
 import type { Check, Finding, World } from "../check.ts";
+import { describeName } from "./origin.ts";
 
 /* The server's own listeners, contacted from this machine. */
 
@@ -202,7 +203,7 @@ export const checkReverseDns: Check = async (world) => {
   const found = await Promise.all(
     addresses.map(async (address) => [await pointsBack(world, address), await isListed(world, address)]),
   );
-  return [{ ...base, state: "ok", detail: `${hostname} is at ${addresses.join(" and ")}` }, ...found.flat()];
+  return [{ ...base, ...(await describeName(world, addresses)) }, ...found.flat()];
 };
 
 async function pointsBack({ runtime: { dns }, config: { hostname } }: World, address: string): Promise<Finding> {
