@@ -6,6 +6,7 @@ import { constants } from "node:fs";
 import { type FileHandle, link, mkdir, open, readdir, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { isMissing } from "../base/files.ts";
 import { folderOf, requirePlace } from "./ownership.ts";
 
 export type Kind = "file" | "folder" | "other";
@@ -83,9 +84,13 @@ async function readFully(file: FileHandle, position: number, length: number): Pr
 
 const taken = (path: string) => new AppError("conflict", `${path} exists: name another file`);
 
-/** For root: makes a folder that is missing, for another user who could not. The folder above it has to be there. */
+/** For root: makes a folder that is missing, for another user who could not. Without a folder above it, it makes none. */
 export async function makeFolderFor({ uid, gid }: { uid: number; gid: number }, path: string): Promise<void> {
-  const parent = await openFolder(dirname(path));
+  const parent = await openFolder(dirname(path)).catch((error) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
+  if (!parent) return;
   try {
     // What is in a folder of that user may be replaced between two steps.
     if ((await parent.stat()).uid === uid) return;

@@ -152,6 +152,10 @@ describe.skipIf(!isRoot)(`what root names${isRoot ? "" : " (only as root)"}`, ()
     chmodSync(open, 0o755);
     expect(await ask("workspace", "export", workspace, "--to", join(open, "acme"))).toMatchObject({ name: workspace });
     expect(statSync(join(open, "acme"))).toMatchObject({ uid: OWNER, mode: 0o040700 });
+    const nowhere = join(temporaryFolder(), "no/acme");
+    expect((await run(place, ["workspace", "export", workspace, "--to", nowhere])).stderr).toContain(
+      "is closed to nobody",
+    );
     const closed = join(temporaryFolder(), "acme");
     const said = await run(place, ["workspace", "export", workspace, "--to", closed]);
     expect(said).toMatchObject({ exitCode: 1, stdout: "" });
