@@ -133,7 +133,7 @@ export function generationTime(id: string): number | undefined {
 export async function isFolderOf({ marker }: FolderKind, folder: string): Promise<boolean> {
   let text: string;
   try {
-    text = await readFile(join(folder, marker), "utf8");
+    text = await readSmall(join(folder, marker));
   } catch (error) {
     if (isMissing(error)) return false;
     throw error;

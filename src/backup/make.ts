@@ -7,7 +7,7 @@
  * only one backup at a time reads a data folder or writes a backup folder; the sweeper removes no blob meanwhile.
  */
 import { realpathSync } from "node:fs";
-import { readFile, rename, rm, statfs, unlink } from "node:fs/promises";
+import { rename, rm, statfs, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
@@ -29,6 +29,7 @@ import {
   makeFolder,
   makeFolders,
   namesIn,
+  readSmall,
   sideBySide,
   stateOf,
   syncFile,
@@ -185,7 +186,7 @@ export async function prepareFolder(data: string, folder: string, kind = BACKUP)
 /** Marks the folder as one that programs of an older format do not know. */
 async function raiseFormat(folder: string, format: number): Promise<void> {
   const marker = join(folder, MARKER);
-  if ((await readFile(marker, "utf8")) < markOf(format)) await writeText(marker, markOf(format));
+  if ((await readSmall(marker)) < markOf(format)) await writeText(marker, markOf(format));
 }
 
 /** Removes what an interrupted backup left first, and its own files when it fails, to free room. */
@@ -413,7 +414,7 @@ export async function sweepPool(folder: string, kind = BACKUP): Promise<number> 
 
 async function hasItsList({ path }: Generation): Promise<boolean> {
   try {
-    const sums = readSums(await readFile(join(path, SUMS), "utf8"));
+    const sums = readSums(await readSmall(join(path, SUMS)));
     return (await hashFile(join(path, BLOB_LIST))).sha256 === sums.get(BLOB_LIST);
   } catch {
     return false;

@@ -73,6 +73,13 @@ test.each<[string, (generation: string, folder: string) => void]>([
     },
   ],
   [
+    "a device in place of the mark of the folder",
+    (_, folder) => {
+      rmSync(join(folder, "mailroom-backup.json"));
+      symlinkSync("/dev/zero", join(folder, "mailroom-backup.json"));
+    },
+  ],
+  [
     "a device in place of the checksums",
     (generation) => {
       rmSync(join(generation, "SHA256SUMS"));
