@@ -264,8 +264,9 @@ export function createDispatcher({
     // A parser runs its tasks in order, so the first that does not wait for DNS is the likeliest.
     const likeliest = inHand.find((task) => !waitingForDns.has(task)) ?? inHand[0];
     if (likeliest) slot.charge(likeliest);
-    const isExcused = reason === HELD_UP || (KILLED.test(how ?? "") && !likeliest?.suspect);
-    if (likeliest && inHand.length === 1 && !isExcused) {
+    const isSpared = KILLED.test(how ?? "") && likeliest?.spared === false;
+    if (likeliest && isSpared) likeliest.spared = true;
+    if (likeliest && inHand.length === 1 && reason !== HELD_UP && !isSpared) {
       noteCost(likeliest);
       finish(likeliest);
       const what = likeliest.group === "documents" ? "document" : "message";
@@ -423,6 +424,7 @@ export function createDispatcher({
           released,
           since: runtime.now(),
           suspect: false,
+          spared: false,
           took: 0,
           questions: 0,
           asked: 0,

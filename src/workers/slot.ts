@@ -38,6 +38,8 @@ export interface Task {
   readonly since: number;
   /** A parser fell silent or died during it, perhaps because of it; it runs alone. */
   suspect: boolean;
+  /** The kernel killed its parser once, for which it is not blamed. */
+  spared: boolean;
   /** Time that parsers have worked on it, ms. */
   took: number;
   resolve(result: Prepared | undefined): void;

@@ -560,10 +560,11 @@ describe("memory", () => {
   test("that the kernel takes from a parser once is no fault of its message; twice in a row it is", async () => {
     const { give, advance, kernelKills, workerOf, running } = openPool();
     kernelKills.set("unlucky", 1).set("greedy", 2);
-    const unlucky = give("arriving", "a", "unlucky", 100, 5 * MB);
+    // It held up others by then.
+    const unlucky = give("arriving", "a", "unlucky", 3_000, 5 * MB);
     const greedy = give("arriving", "b", "greedy", 100);
     const other = give("arriving", "c", "other", 100);
-    await advance(1_000);
+    await advance(15_000);
     expect(await Promise.all([unlucky, greedy, other])).toEqual(["unlucky", "blamed", "other"]);
     expect(workerOf("unlucky")).not.toBe(workerOf("other"));
     expect(running.size).toBeLessThanOrEqual(2);
