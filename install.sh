@@ -400,6 +400,7 @@ of_backup() {
 
 # Refuses what stands in the way, before anything is changed.
 check_bare() {
+  [ -z "$hostname" ] || is_host "$hostname" || misuse "$hostname is no host name"
   restore=$(realpath -e -- "$restore" 2>/dev/null) || fail "the folder of --restore is not there"
   [ -z "$identity" ] || [ -r "$identity" ] || fail "$identity cannot be read"
   if [ -e "$progress/restore" ] || ! [ -e "$data/mailroom.db" ] || [ -e "$data/restoring" ]; then return; fi
@@ -425,7 +426,7 @@ learn_environment() {
   if [ -n "$behind_proxy" ]; then
     changed+=(MAILROOM_HTTP=127.0.0.1:8025 MAILROOM_HTTPS=off "MAILROOM_TRUSTED_PROXIES=$loopback")
   fi
-  for line in "${changed[@]}"; do known=$(grep -v "^${line%%=*}=" <<<"$known" || true); done
+  for line in "${changed[@]}"; do known=$(grep -v -e "^${line%%=*}=" -e "^# ${line%%=*}=" <<<"$known" || true); done
   restored_environment=$(
     echo "# Mailroom's environment, from a backup. Upgrades keep it; after a change: systemctl restart mailroom"
     echo "MAILROOM_DATA=$data"

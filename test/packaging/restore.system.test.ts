@@ -296,11 +296,13 @@ describe.skipIf(machineMissing !== undefined)(
       expect(machine.read(ENVIRONMENT)).toMatch(/^MAILROOM_HOSTNAME=mail\.example\.test$/m);
       await expectAllBack(machine);
       const renamed = await bare();
-      await installed(renamed, ...RESTORE, "--hostname", "post.example.test");
+      const said = await installed(renamed, ...RESTORE, "--hostname", "post.example.test", "--acme-challenge", "http");
+      expect(said).not.toContain("could not be taken over");
       expect(renamed.read(ENVIRONMENT).match(/^MAILROOM_(BASE_URL|HOSTNAME)=.*$/gm)).toEqual([
         "MAILROOM_BASE_URL=https://post.example.test",
         "MAILROOM_HOSTNAME=post.example.test",
       ]);
+      expect(renamed.read(ENVIRONMENT).match(/MAILROOM_ACME_CHALLENGE.*/g)).toEqual(["MAILROOM_ACME_CHALLENGE=http"]);
       await expectAllBack(renamed);
     });
 
@@ -335,6 +337,7 @@ describe.skipIf(machineMissing !== undefined)(
 
     test.each([
       ["a first installation's options", [...RESTORE, ...FIRST], "leave out --domain"],
+      ["a name that is none", [...RESTORE, "--hostname", "post example"], "is no host name"],
       ["a private key alone", ["--identity", `${PLACE}/key.txt`], "go with --restore"],
     ])("misuse: %s", async (_, options, words) => {
       const machine = await bare();
