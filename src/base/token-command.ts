@@ -11,20 +11,17 @@ export async function tokenFrom(
   { setTimer }: { setTimer(wake: () => void, ms: number): () => void },
 ): Promise<string> {
   const child = Bun.spawn(["/bin/sh", "-c", command], { stdio: ["ignore", "pipe", "inherit"] });
-  let isLate = false;
-  const cancel = setTimer(() => {
-    isLate = true;
-    child.kill("SIGKILL");
-  }, PATIENCE_MS);
+  // What the command started may have its output, also when the command itself is gone.
+  const late = new AbortController();
+  const cancel = setTimer(() => late.abort(new Error("--token-command did not end within a minute")), PATIENCE_MS);
   let output = "";
   try {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream(), { signal: late.signal })) {
       output += chunk;
       if (output.length > LONGEST) break;
     }
     if (output.length > LONGEST) throw new Error("--token-command printed too much: it is to print a token alone");
     const code = await child.exited;
-    if (isLate) throw new Error("--token-command did not end within a minute");
     if (code !== 0) throw new Error(`--token-command failed (${child.signalCode ?? `exit ${code}`})`);
   } finally {
     cancel();
