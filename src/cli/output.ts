@@ -43,12 +43,21 @@ export function table(rows: readonly object[], columns: readonly string[]): stri
     .join("");
 }
 
-/** A line `name: value` for each defined field. */
-export function record(document: Document): string {
+/** A line `name: value` for each defined field; those of an object in it below its name, and of a list one line each. */
+export function record(document: Document, margin = ""): string {
   return Object.entries(document)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${name}: ${cell(value)}\n`)
+    .map(([name, value]) => `${margin}${name}:${fieldOf(value, `${margin}  `)}\n`)
     .join("");
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+function fieldOf(value: unknown, margin: string): string {
+  if (Array.isArray(value) && value.some(isObject)) return value.map((one) => `\n${margin}${cell(one)}`).join("");
+  if (isObject(value) && !Array.isArray(value) && Object.keys(value).length > 0)
+    return `\n${record(value, margin).trimEnd()}`;
+  return ` ${cell(value)}`;
 }
 
 /** DNS records as a table. */

@@ -118,6 +118,21 @@ test("a password is replaced: read or generated; sessions and app passwords end,
   expect(await openTerminal({ data }).say(...replace, "--password-stdin")).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
+test("what a lock ended is listed for people, one thing a line", async () => {
+  const { say, ask } = openTerminal();
+  await ask(...SETUP);
+  await ask("user", "add", "bob@acme.test", "--name", "Bob", "--role", "member");
+  const ids: string[] = [];
+  for (const name of ["One", "Two"]) {
+    const made = await ask("key", "create", "--user", "bob@acme.test", "--name", name, "--scopes", "read");
+    ids.push((made as unknown as { id: string }).id);
+  }
+  const { stdout } = await say("user", "lock", "bob@acme.test");
+  const listed =
+    /^ended:\n {2}sessions: -\n {2}appPasswords: -\n {2}keys:\n((?: {4}.*\n)+) {2}grants: -\n {2}forwarding: -\n$/m;
+  expect(listed.exec(stdout)?.[1]?.trim().split(/\n */).sort()).toEqual([`${ids[0]} One`, `${ids[1]} Two`].sort());
+});
+
 test("an empty password is refused, and no workspace is made", async () => {
   const { say, ask } = openTerminal();
   const said = await say(...SETUP, "--password-stdin");
