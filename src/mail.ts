@@ -28,6 +28,7 @@ import { createRelay } from "./outbound/relay.ts";
 import { createRefusalLimit, createTraceUpkeep } from "./outbound/trace-log.ts";
 import { createTransport } from "./outbound/transport.ts";
 import { openSpool } from "./smtp/spool.ts";
+import { isReserveSpent } from "./store/reserve.ts";
 import type { Options } from "./store/settings.ts";
 import type { Store } from "./store/store.ts";
 import { createParserPool } from "./workers/parser-pool.ts";
@@ -115,7 +116,7 @@ export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }:
       blocklists,
       greylist,
       runtime,
-      resolve: (...recipient) => resolveRecipient(parts, ...recipient),
+      resolve: (...recipient) => resolveRecipient({ ...parts, isFull: () => isReserveSpent(folder) }, ...recipient),
       accept: (...message) => acceptMessage({ ...parts, parser, spool, known, isTraced }, ...message),
       isKnown: known.isKnown,
     }),

@@ -100,7 +100,7 @@ export async function readManifest(path: string, what: string): Promise<Manifest
  * `standby`, and files beside them): a restored folder is another one; sockets; the database of a server that was taken over from.
  */
 const NOT_A_FILE = new RegExp(
-  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*)?|.*\\.sock|before-standby-.*|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
+  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*)?|.*\\.sock|before-standby-.*|replica|replica\\.json.*|bin|restoring|reserve(\\.new)?|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
 /** The key of sealed secrets (access/seal.ts). Whoever steals a backup that is not encrypted shall open none of them. */

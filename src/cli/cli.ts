@@ -5,6 +5,8 @@
  */
 import { AppError, ConfigError, Fenced, isUnavailable, UsageError } from "../base/errors.ts";
 import { build, version as number } from "../base/version.ts";
+import { giveUpReserve } from "../store/reserve.ts";
+import { asUnavailable } from "../store/store.ts";
 import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
 import { blobsMove } from "./blobs.ts";
@@ -208,10 +210,17 @@ async function perform(described: Command, invocation: Invocation, io: Io): Prom
   try {
     const document = await described.run(session, invocation as Parameters<Command["run"]>[1]);
     if (document !== undefined) await print(document);
+    return;
   } catch (error) {
     if (error instanceof FailedCheck) await print(error.document);
-    throw session.user === undefined ? error : explained(error, session.user);
+    const makesRoom = ![serve, standby, importCommand].includes(described);
+    const given = makesRoom && isUnavailable(asUnavailable(error)) ? giveUpReserve(session.config.data) : undefined;
+    if (given === undefined) throw session.user === undefined ? error : explained(error, session.user);
+    io.writeStderr(
+      `mailroom: the disk is full: ${Math.ceil(given / 1_000_000)} MB that were kept for this are given up\n`,
+    );
   } finally {
     session.close();
   }
+  await perform(described, invocation, io);
 }

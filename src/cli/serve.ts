@@ -3,8 +3,10 @@
 import type { Appliance, Ready } from "../appliance.ts";
 import { keepEnvironment } from "../backup/environment.ts";
 import { atMost } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Demo } from "../demo/demo.ts";
 import { requireLoopback } from "../demo/folder.ts";
+import { takeReserve } from "../store/reserve.ts";
 import { command } from "./command.ts";
 import { refuseEnvironment, type Session } from "./session.ts";
 
@@ -42,6 +44,19 @@ export const serve = command({
     return undefined;
   },
 });
+
+const RESERVE_MS = 60_000;
+
+/** Takes the reserve of space now and whenever it was given up. Returns what ends this. */
+function keepReserve(data: string, runtime: Pick<Runtime, "setTimer" | "randomBytes">): () => void {
+  takeReserve(data, runtime);
+  let cancel = runtime.setTimer(again, RESERVE_MS);
+  function again(): void {
+    takeReserve(data, runtime);
+    cancel = runtime.setTimer(again, RESERVE_MS);
+  }
+  return () => cancel();
+}
 
 /** Has SIGHUP call `reload`, and logs other signals that change nothing. */
 export function heedSignals({ io, log }: Session, reload: () => void): void {
@@ -88,9 +103,11 @@ export async function runServer(
     const link = `${config.baseUrl}/setup#${token}`;
     log.warn("Mailroom is not set up yet: open the link once in a browser, or run mailroom setup", { link });
   }
+  const endReserve = keepReserve(config.data, appliance.runtime);
   await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
   // A server that was fenced finishes nothing.
   await Promise.race([ended, appliance.fenced]);
+  endReserve();
   const stopped = appliance.stop().then(() => true);
   if (!(await atMost(appliance.runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
 }

@@ -116,9 +116,14 @@ export function processIo(): Io {
   // The runtime's timers do not keep the process alive while a command waits on one; this interval does.
   setInterval(() => {}, 60_000);
   const env = processEnvironment();
+  let stdin: Promise<string> | undefined;
   return {
     env,
-    readStdin: () => Bun.stdin.text(),
+    // A command on a full disk may be run a second time.
+    readStdin: () => {
+      stdin ??= Bun.stdin.text();
+      return stdin;
+    },
     // Resolves once the system has the text, so that exiting cuts nothing off.
     writeStdout: (text) => new Promise((resolve) => process.stdout.write(text, () => resolve())),
     writeStderr: (text) => {

@@ -25,18 +25,21 @@ interface ResolveParts {
   mailbox: Pick<Mailbox, "route" | "hasRoom">;
   /** Verifies a domain (A-labels) if its records are published. Limits how often it queries DNS, and how long it takes. */
   verifyOnArrival(domain: string): Promise<void>;
+  /** The disk is full but for what was kept for whoever makes room (store/reserve.ts). */
+  isFull(): boolean;
 }
 
 /**
  * Finds the route of mail to a recipient. `declaredSize` is that of MAIL, 0 when none was given. At an unverified domain this
  * takes a while, because it looks up the domain's records.
- * @throws Refusal unknownRecipient, notOurs, notVerified, moving, mailboxFull
+ * @throws Refusal storeUnavailable, unknownRecipient, notOurs, notVerified, moving, mailboxFull
  */
 export async function resolveRecipient(
-  { store, mailbox, verifyOnArrival }: ResolveParts,
+  { store, mailbox, verifyOnArrival, isFull }: ResolveParts,
   address: string,
   declaredSize: number,
 ): Promise<Admitted> {
+  if (isFull()) throw new Refusal("storeUnavailable");
   // A report on mail that we sent is read even when the mailbox is gone or full.
   const sent = sentWith(store.db, address);
   if (sent !== undefined) {

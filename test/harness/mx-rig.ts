@@ -223,7 +223,8 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const isTraced = createRefusalLimit(runtime);
   const parts = { store, mailbox, parser, spool, known, isTraced, options: settings, runtime, hostname, log };
   const role = openMxRole(settings, runtime, log, {
-    resolve: (...recipient) => resolveRecipient({ ...parts, verifyOnArrival: async () => {} }, ...recipient),
+    resolve: (...recipient) =>
+      resolveRecipient({ ...parts, verifyOnArrival: async () => {}, isFull: () => false }, ...recipient),
     accept: (...message) => acceptMessage(parts, ...message),
     isKnown: known.isKnown,
   });

@@ -164,7 +164,13 @@ function createReceiver(authentication = UNCHECKED) {
     try {
       const recipients: Admitted[] = [];
       for (const recipient of to) {
-        recipients.push(await resolveRecipient({ store, mailbox, verifyOnArrival }, recipient, content.byteLength));
+        recipients.push(
+          await resolveRecipient(
+            { store, mailbox, verifyOnArrival, isFull: () => false },
+            recipient,
+            content.byteLength,
+          ),
+        );
       }
       const { emailIds } = await acceptMessage(
         parts,
