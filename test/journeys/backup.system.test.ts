@@ -151,7 +151,7 @@ async function fill({ data }: Place): Promise<void> {
   const insert = store.db.$client.prepare(
     `INSERT INTO outbound_messages (id, workspace_id, mailbox_id, mailbox, thread_id, message_id, subject, domain,
        return_path, accepted_at, recipients, outside_recipients, mailbox_total, workspace_total)
-     VALUES (?1, 'w', 'm', 'a@b', 't', ?1, '', 'b', ?1, 0, 1, 1, 1, 1) RETURNING seq`,
+     VALUES (?1, 'w', 'm', 'a@b', 't', ?1, '', 'b', 'bounce+' || ?1 || '@b', 0, 1, 1, 1, 1) RETURNING seq`,
   );
   for (let i = 0; i < FILES; i++) {
     const blob = await store.blobs.write(createHash("sha512").update(String(i)).digest());
