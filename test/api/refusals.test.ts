@@ -302,7 +302,7 @@ describe("bad_request for bodies:", () => {
       ["{'read':true}", { "content-type": json }, /not valid JSON/],
       ['{"read":true}}', { "content-type": json }, /not valid JSON/],
       ['{"read":NaN}', { "content-type": json }, /not valid JSON/],
-      ["[".repeat(500_000), { "content-type": json }, /not valid JSON|JSON object/],
+      ["[".repeat(500_000), { "content-type": json }, /more than 50000 fields, objects and lists/],
       [new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), { "content-type": json }, /UTF-8/],
       ['{"read":true}', { "content-type": "text/plain" }, /Content-Type: application\/json/],
       ["read=true", { "content-type": "application/x-www-form-urlencoded" }, /Content-Type: application\/json/],
