@@ -5,13 +5,13 @@
  */
 import { letOthersRun } from "../base/pause.ts";
 import type { DatesRow, EnvelopeRow } from "../mailbox/folder-search.ts";
-import type { Numbered } from "../mailbox/uids.ts";
+import { BIT_OF, type Numbered } from "../mailbox/uids.ts";
 import { isAscii } from "../message/characters.ts";
 import { decodeWords, readHeaders } from "../message/headers.ts";
 import { isKept } from "../message/parse.ts";
 import { isIn, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
 import type { Keywords } from "./keywords.ts";
-import { BIT_OF, type ImapParts, type Session } from "./session.ts";
+import type { ImapParts, Session } from "./session.ts";
 import { presentRows, type View } from "./view.ts";
 
 const DAY_MS = 86_400_000;

@@ -14,7 +14,7 @@ import type { Runtime } from "../base/runtime.ts";
 import type { ReadJournal } from "../journal/reads.ts";
 import { wantsLabelFolders } from "../mailbox/label-folders.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
+import { FLAG_BITS, type ImapState } from "../mailbox/uids.ts";
 import type { Options } from "../store/settings.ts";
 import { asUnavailable, type Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
@@ -258,23 +258,13 @@ export function requireLabel(label: string): string {
   return label;
 }
 
-const BITS = [
-  [IMAP_FLAGS.deleted, "\\Deleted"],
-  [IMAP_FLAGS.answered, "\\Answered"],
-  [IMAP_FLAGS.forwarded, "$Forwarded"],
-  [IMAP_FLAGS.mdnSent, "$MDNSent"],
-] as const;
-
-/** The bits of flags that only IMAP has, by lower-case name. */
-export const BIT_OF: ReadonlyMap<string, number> = new Map(BITS.map(([bit, flag]) => [flag.toLowerCase(), bit]));
-
 /** The flags of a message, each once. */
 function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState, keywords: Keywords): string[] {
   return [
     ...(read ? ["\\Seen"] : []),
     ...(flagged ? ["\\Flagged"] : []),
     ...(kind === "draft" ? ["\\Draft"] : []),
-    ...BITS.flatMap(([bit, flag]) => (flags & bit ? [flag] : [])),
+    ...(flags === 0 ? [] : FLAG_BITS.flatMap(([name, bit]) => (flags & bit ? [name] : []))),
     ...labels.map((label) => keywords.of(label)),
   ];
 }

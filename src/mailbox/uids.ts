@@ -16,8 +16,20 @@ import type { Db, Store, Tx } from "../store/store.ts";
 import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "./label-folders.ts";
 import { labelsOf } from "./labels.ts";
 
-/** The flags that only IMAP has, as bits of imap_messages.flags. */
+/** The flags that only IMAP has, as bits of imap_messages.flags: those that the server itself asks for. */
 export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;
+/**
+ * All of them, in the order of their bits: system flags (RFC 9051 §2.3.2), and keywords that mail apps have for a message alone
+ * (RFC 5788 §3.1; the tags of Thunderbird and the coloured flags of Apple Mail). New ones go to the end.
+ */
+const NAMES = `\\Deleted \\Answered $Forwarded $MDNSent $label1 $label2 $label3 $label4 $label5 $Important $Phishing
+  $MailFlagBit0 $MailFlagBit1 $MailFlagBit2 $Junk $NotJunk Junk NonJunk`;
+export const FLAG_BITS: readonly (readonly [name: string, bit: number])[] = NAMES.split(/\s+/).map((name, place) => [
+  name,
+  1 << place,
+]);
+/** By lower-case name. */
+export const BIT_OF: ReadonlyMap<string, number> = new Map(FLAG_BITS.map(([name, bit]) => [name.toLowerCase(), bit]));
 
 const STATE = `messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, messages.folder, read, flagged,
   filed_at AS filedAt, size`;

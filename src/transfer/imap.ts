@@ -17,7 +17,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { IMAP_FLAGS } from "../mailbox/uids.ts";
+import { BIT_OF, IMAP_FLAGS } from "../mailbox/uids.ts";
 import { firstMessageId } from "../message/identity.ts";
 import { openConfiguredNames } from "../net/configured-names.ts";
 import { codeOf, NO_CONNECTION } from "../net/http-client.ts";
@@ -415,8 +415,10 @@ function marksOf({ flags = new Set(), labels = new Set() }: FetchMessageObject, 
     addKeywords(marks, flags);
     return marks;
   }
-  if (flags.has("\\Answered")) addFlag(marks, IMAP_FLAGS.answered);
-  if (flags.has("$Forwarded")) addFlag(marks, IMAP_FLAGS.forwarded);
+  for (const flag of flags) {
+    const bit = BIT_OF.get(flag.toLowerCase()) ?? 0;
+    if (bit !== IMAP_FLAGS.deleted) addFlag(marks, bit);
+  }
   const folders = new Set<Folder>();
   for (const label of labels) readGmailLabel(marks, folders, label.replace(/^\\/, ""));
   settleGmailLabels(marks, folders);

@@ -8,7 +8,7 @@
  * X-Mailroom-Export is the last of our marks: fields below it belong to the message.
  */
 
-import { IMAP_FLAGS } from "../mailbox/uids.ts";
+import { BIT_OF, FLAG_BITS, IMAP_FLAGS } from "../mailbox/uids.ts";
 import { decodeWords } from "../message/headers.ts";
 import { type AuthVerdicts, FOLDERS, type Folder } from "../store/schema.ts";
 
@@ -92,13 +92,6 @@ export function addFlag(marks: Pick<Marks, "imapFlags">, flag: number): void {
   marks.imapFlags = (marks.imapFlags ?? 0) | flag;
 }
 
-/** Flags that are kept as such (RFC 9051 §2.3.2, RFC 5788, RFC 3503), in lower case. */
-const FLAGS: Readonly<Record<string, number>> = {
-  "\\answered": IMAP_FLAGS.answered,
-  $forwarded: IMAP_FLAGS.forwarded,
-  forwarded: IMAP_FLAGS.forwarded,
-  $mdnsent: IMAP_FLAGS.mdnSent,
-};
 /** What Thunderbird calls the tags that it has from the beginning. */
 const THUNDERBIRD: Readonly<Record<string, string>> = {
   $label1: "Important",
@@ -108,17 +101,19 @@ const THUNDERBIRD: Readonly<Record<string, string>> = {
   $label5: "Later",
 };
 
-/** Adds IMAP flags and keywords: as flags, or as labels, except those that begin with `$` and some that programs set. */
+/**
+ * Adds IMAP flags and keywords: those that IMAP has here as flags, Thunderbird's tags as labels, too, others as labels, except
+ * more of those that begin with `$` and some that programs set.
+ */
 export function addKeywords(marks: Marks, keywords: Iterable<string>): void {
   for (const keyword of keywords) {
     const lower = keyword.toLowerCase();
-    const [flag, tag] = [FLAGS[lower], THUNDERBIRD[lower]];
-    if (flag !== undefined) addFlag(marks, flag);
-    else if (tag !== undefined) marks.labels.push(tag);
-    else if (/^\$?junk$/.test(lower)) marks.folder ??= "spam";
-    else if (lower !== "" && !/^(?:\$.*|\\.*|nonjunk|notjunk|junkrecorded|receiptchecked)$/.test(lower)) {
-      marks.labels.push(labelNamed(keyword));
-    }
+    const [flag, tag] = [lower === "forwarded" ? IMAP_FLAGS.forwarded : BIT_OF.get(lower), THUNDERBIRD[lower]];
+    if (flag !== undefined && flag !== IMAP_FLAGS.deleted) addFlag(marks, flag);
+    if (tag !== undefined) marks.labels.push(tag);
+    if (/^\$?junk$/.test(lower)) marks.folder ??= "spam";
+    if (flag !== undefined || lower === "") continue;
+    if (!/^(?:\$.*|\\.*|notjunk|junkrecorded|receiptchecked)$/.test(lower)) marks.labels.push(labelNamed(keyword));
   }
 }
 
@@ -237,8 +232,11 @@ export interface ExportMark {
 export const writeExportMark = (mark: ExportMark): string =>
   JSON.stringify(mark).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-/** Every number of IMAP_FLAGS without \Deleted. */
-const IMPORTED_FLAGS = Array.from({ length: 8 }, (_, bits) => bits * 2);
+const isImportable = (flags: unknown): boolean =>
+  Number.isInteger(flags) &&
+  ((flags as number) & IMAP_FLAGS.deleted) === 0 &&
+  (flags as number) >= 0 &&
+  (flags as number) < 1 << FLAG_BITS.length;
 
 const KINDS = ["received", "sent", "draft", "notice"] as const;
 
@@ -265,7 +263,7 @@ export function readExportMark(text: string): ExportMark | undefined {
     [starred, read, flagged ?? true].every((flag) => typeof flag === "boolean") &&
     [filedAt, size].every(Number.isSafeInteger) &&
     [value.snoozedUntil, value.deliveredAt].every((time) => time === undefined || Number.isSafeInteger(time)) &&
-    (value.imapFlags === undefined || IMPORTED_FLAGS.includes(value.imapFlags as number)) &&
+    (value.imapFlags === undefined || isImportable(value.imapFlags)) &&
     [value.receivedOn, value.sentBy, value.results].every((text) => text === undefined || typeof text === "string") &&
     (value.auth === undefined || isVerdicts(value.auth));
   return isWhole && (size as number) >= 0 ? (value as unknown as ExportMark) : undefined;

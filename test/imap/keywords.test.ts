@@ -23,9 +23,9 @@ test("labels are told when a mailbox is selected, and never taken for keywords o
   expect(await flagsOf()).toEqual([...keywords].sort());
 
   // A program's keyword is a flag of the message or nothing, and no label.
-  await mail.say("STORE 1 +FLAGS ($Forwarded NonJunk)");
-  expect(await flagsOf()).toEqual([...keywords, "$Forwarded"].sort());
-  await mail.say("STORE 1 -FLAGS ($Forwarded &ACQ-Forwarded &AEo-unk)");
+  await mail.say("STORE 1 +FLAGS ($Forwarded NonJunk ReceiptChecked)");
+  expect(await flagsOf()).toEqual([...keywords, "$Forwarded", "NonJunk"].sort());
+  await mail.say("STORE 1 -FLAGS ($Forwarded NonJunk &ACQ-Forwarded &AEo-unk)");
   expect(await flagsOf()).toEqual(["Invoices", "To&ACA-do"]);
   const { body } = await world.app.api.get<{ thread: { labels: string[] } }>(`/threads/${threadId}`);
   expect(body.thread.labels.sort()).toEqual(["Invoices", "To do"]);
@@ -33,7 +33,38 @@ test("labels are told when a mailbox is selected, and never taken for keywords o
   const text = "Subject: Appended\r\n\r\nHello\r\n";
   await mail.say(`APPEND Archive (Junk $Label1 Later) {${text.length}+}\r\n${text}`);
   await mail.say("SELECT Archive");
-  expect(await flagsOf()).toEqual(["Later"]);
+  expect(await flagsOf()).toEqual(["$label1", "Junk", "Later"]);
+  mail.end();
+});
+
+test("keywords of mail apps are kept, a message each, and found", async () => {
+  const world = await imapWorld();
+  const { threadId } = await world.arrive({ subject: "Tagged" });
+  await world.arrive({ subject: "Another" });
+  const mail = await world.client();
+  const flags = listed((await mail.say("SELECT INBOX")).untagged, "* OK [PERMANENTFLAGS");
+  const own = flags.filter((flag) => /^(?:\$|Junk$|NonJunk$)/.test(flag));
+  expect(own.sort()).toEqual([
+    ...["$Forwarded", "$Important", "$Junk", "$MDNSent", "$MailFlagBit0", "$MailFlagBit1", "$MailFlagBit2", "$NotJunk"],
+    ...["$Phishing", "$label1", "$label2", "$label3", "$label4", "$label5", "Junk", "NonJunk"],
+  ]);
+  await mail.say(`STORE 1 +FLAGS (${own.join(" ").toUpperCase()})`);
+  const flagsOf = async (number: number): Promise<string[]> =>
+    (/FLAGS \(([^)]*)\)/.exec((await mail.say(`FETCH ${number} (FLAGS)`)).untagged.join("\n"))?.[1] ?? "").split(" ");
+  expect((await flagsOf(1)).sort()).toEqual(own.sort());
+  expect(await flagsOf(2)).toEqual([""]);
+  for (const keyword of own) {
+    expect((await mail.say(`SEARCH KEYWORD ${keyword}`)).untagged).toEqual(["* SEARCH 1"]);
+    expect((await mail.say(`SEARCH UNKEYWORD ${keyword}`)).untagged).toEqual(["* SEARCH 2"]);
+  }
+  expect(
+    (await world.app.api.get<{ thread: { labels: string[] } }>(`/threads/${threadId}`)).body.thread.labels,
+  ).toEqual([]);
+  await mail.say("MOVE 1 Archive");
+  await mail.say("SELECT Archive");
+  expect((await flagsOf(1)).sort()).toEqual(own.sort());
+  await mail.say("STORE 1 FLAGS ($label2)");
+  expect(await flagsOf(1)).toEqual(["$label2"]);
   mail.end();
 });
 

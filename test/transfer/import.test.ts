@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, symlinkSync, utimesSync } from "node:fs";
 import { join, relative } from "node:path";
 import { unavailable } from "../../src/base/errors.ts";
-import { IMAP_FLAGS } from "../../src/mailbox/uids.ts";
+import { BIT_OF, IMAP_FLAGS } from "../../src/mailbox/uids.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
 import { findMessages, unwrap } from "../../src/transfer/sources.ts";
@@ -225,6 +225,7 @@ describe("what mail apps say of a message", () => {
         .map(({ subject, flags }) => [subject, flags]),
     );
   const { answered, forwarded, mdnSent } = IMAP_FLAGS;
+  const bit = (keyword: string): number => BIT_OF.get(keyword) as number;
 
   const MAILDIR = {
     "Maildir/dovecot-keywords": "0 Clients\n1 $label2\n2 $Forwarded\n3 NonJunk\n",
@@ -239,8 +240,8 @@ describe("what mail apps say of a message", () => {
     expect(await importInto(booted, files(MAILDIR))).toMatchObject({ imported: 4, failed: 0 });
     const flags = {
       answered,
-      "both, with keywords": answered | forwarded,
-      "forwarded by keyword": forwarded,
+      "both, with keywords": answered | forwarded | bit("$label2"),
+      "forwarded by keyword": forwarded | bit("nonjunk"),
       "an unknown keyword": 0,
     };
     expect(flagsOf(booted)).toEqual(flags);
@@ -264,11 +265,15 @@ describe("what mail apps say of a message", () => {
     const marked = (subject: string, ...headers: string[]) => mboxEntry(letter({ subject, headers }));
     const content = [
       marked("uw", "Status: RO", "X-Status: A"),
-      marked("keyword", "X-Keywords: $Forwarded $MDNSent"),
+      marked("keyword", "X-Keywords: $Forwarded $MDNSent $MailFlagBit1 $Important $Other"),
       marked("thunderbird", "X-Mozilla-Status: 1003", "X-Mozilla-Keys: $label1 mine"),
     ];
     await importInto(booted, files({ "m.mbox": content.join("") }));
-    expect(flagsOf(booted)).toEqual({ uw: answered, keyword: forwarded | mdnSent, thunderbird: answered | forwarded });
+    expect(flagsOf(booted)).toEqual({
+      uw: answered,
+      keyword: forwarded | mdnSent | bit("$mailflagbit1") | bit("$important"),
+      thunderbird: answered | forwarded | bit("$label1"),
+    });
     const last = (await messagesOf(booted)).find(({ subject }) => subject === "thunderbird") as Summary;
     expect((await threadOf(booted, last)).labels.toSorted()).toEqual(["Important", "m", "mine"]);
   });

@@ -7,11 +7,11 @@ import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import { idIn } from "../../mailbox/octets.ts";
 import type { FilingKind } from "../../mailbox/threading.ts";
-import { IMAP_FLAGS } from "../../mailbox/uids.ts";
+import { BIT_OF, IMAP_FLAGS } from "../../mailbox/uids.ts";
 import { piecesOf } from "../../message/imap.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import { named } from "../names.ts";
-import { BIT_OF, labelIn, Refused, type Session } from "../session.ts";
+import { labelIn, Refused, type Session } from "../session.ts";
 
 export async function append(session: Session, parser: Parser): Promise<string> {
   parser.space();

@@ -1,4 +1,5 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
+import { FLAG_BITS } from "../../mailbox/uids.ts";
 import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { hasBelow, mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
@@ -9,7 +10,7 @@ import { listed } from "./list.ts";
 /** How long a client waits for its mail to be ready for it, the first time. */
 const MOST_WAIT_MS = 20_000;
 
-const FLAGS = "\\Answered \\Deleted \\Draft \\Flagged \\Seen $Forwarded $MDNSent".split(" ");
+const FLAGS = ["\\Seen", "\\Flagged", "\\Draft", ...FLAG_BITS.map(([name]) => name)];
 /** Labels of a mailbox that are told at once; others are told with the messages that have them. */
 const MOST_KEYWORDS = 200;
 

@@ -1,7 +1,8 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
+import { BIT_OF } from "../../mailbox/uids.ts";
 import { Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { BIT_OF, flagsOf, labelIn, Refused, type Session } from "../session.ts";
+import { flagsOf, labelIn, Refused, type Session } from "../session.ts";
 import { isBeyond, rowsIn, sequenceOf, statesOf } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
