@@ -56,7 +56,11 @@ describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
       { q: `"${wordOf(one, "any")}"`, filter: SCOPE },
       { q: `"${wordOf(one, "subject")}"`, filter: SCOPE },
     ]);
-    const found = await client.search(index, queries);
+    const found: number[][] = [];
+    // An answer has a bound of objects, far above what a search of ours asks.
+    for (let at = 0; at < queries.length; at += 500) {
+      found.push(...(await client.search(index, queries.slice(at, at + 500))));
+    }
     const wrong = queries.flatMap(({ q }, i) =>
       `${found[i]}` === `${Math.floor(i / 2) + 1}` ? [] : [[q, all[i >> 1], found[i]]],
     );
