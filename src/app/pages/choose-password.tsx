@@ -1,58 +1,27 @@
-/**
- * Choosing a password with a link. The token is in the URL's fragment, which the page removes at once, so that no history and
- * no log keeps it. With the password the page signs in at once, and asks for the code of a second factor.
- */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+/** Choosing a password with a link. With the password the page signs in at once, and asks for the code of a second factor. */
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { api } from "../lib/api.ts";
-import { Refusal } from "../lib/call.ts";
 import { sessionReplaced } from "../lib/session.ts";
 import { type InvitedView, passwordLinkApi } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
 import { Form } from "../parts/form.tsx";
-import { SignedOutPage, SignInForm, type SignInGiven } from "./sign-in.tsx";
-
-const readToken = (): string => window.location.hash.slice(1);
+import { LinkPage, useToken } from "./link.tsx";
+import { SignInForm, type SignInGiven } from "./sign-in.tsx";
 
 export function ChoosePassword() {
-  const [token] = useState(readToken);
-  useEffect(() => history.replaceState(history.state, "", window.location.pathname), []);
-  const invited = useQuery({
-    queryKey: ["password-link", token],
-    queryFn: () => passwordLinkApi.check(token),
-    retry: false,
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-
-  if (invited.isError) {
-    return (
-      <SignedOutPage title="Choose a password">
-        <p role="alert" className="text-sm text-soft">
-          {token === "" ? "Open the whole link that you were given." : invited.error.message}
-        </p>
-        {invited.error instanceof Refusal && invited.error.status === 0 && (
-          <Button onClick={() => void invited.refetch()} className="mt-3">
-            Try again
-          </Button>
-        )}
-        <p className="mt-3 text-sm">
-          <a href="/sign-in" className="text-accent underline">
-            Sign in
-          </a>
-        </p>
-      </SignedOutPage>
-    );
-  }
+  const token = useToken();
   return (
-    <SignedOutPage title={invited.data?.isReset === false ? `Welcome, ${invited.data.name}` : "Choose a password"}>
-      {invited.data ? (
-        <Chosen token={token} invited={invited.data} />
-      ) : (
-        <p className="text-sm text-muted">One moment…</p>
-      )}
-    </SignedOutPage>
+    <LinkPage
+      token={token}
+      check={passwordLinkApi.check}
+      giver="you were given"
+      title={(invited) => (invited?.isReset === false ? `Welcome, ${invited.name}` : "Choose a password")}
+    >
+      {(invited) => <Chosen token={token} invited={invited} />}
+    </LinkPage>
   );
 }
 

@@ -1,11 +1,7 @@
-/**
- * The first run: does what `mailroom setup` does, for the person who opened the link that the server printed. The token
- * is in the URL's fragment, which the page removes at once, so that no history and no log keeps it.
- */
-import { useMutation, useQuery } from "@tanstack/react-query";
+/** The first run: does what `mailroom setup` does, for the person who opened the link that the server printed. */
+import { useMutation } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
-import { Refusal } from "../lib/call.ts";
+import { useState } from "react";
 import { sessionReplaced } from "../lib/session.ts";
 import { type SetupView, setupApi } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
@@ -13,45 +9,22 @@ import { DnsRecords } from "../parts/dns-records.tsx";
 import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
 import { Form } from "../parts/form.tsx";
 import { CopyValue } from "../parts/settings.tsx";
+import { LinkPage, useToken } from "./link.tsx";
 import { SignedOutPage } from "./sign-in.tsx";
 
-const readToken = (): string => window.location.hash.slice(1);
-
 export function FirstRun() {
-  const [token] = useState(readToken);
+  const token = useToken();
   const [made, setMade] = useState<SetupView>();
-  useEffect(() => history.replaceState(history.state, "", window.location.pathname), []);
-  const admitted = useQuery({
-    queryKey: ["setup", "token", token],
-    queryFn: async () => (await setupApi.check(token)) ?? true,
-    retry: false,
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-
   if (made) return <Done made={made} />;
-  if (admitted.isError) {
-    return (
-      <SignedOutPage title="Set up Mailroom">
-        <p role="alert" className="text-sm text-soft">
-          {token === "" ? "Open the whole link that the server printed when it started." : admitted.error.message}
-        </p>
-        {admitted.error instanceof Refusal && admitted.error.status === 0 && (
-          <Button onClick={() => void admitted.refetch()} className="mt-3">
-            Try again
-          </Button>
-        )}
-        <p className="mt-3 text-sm">
-          <a href="/sign-in" className="text-accent underline">
-            Sign in
-          </a>
-        </p>
-      </SignedOutPage>
-    );
-  }
   return (
-    <SignedOutPage title="Set up Mailroom">
-      {admitted.data ? <SetupForm token={token} done={setMade} /> : <p className="text-sm text-muted">One moment…</p>}
-    </SignedOutPage>
+    <LinkPage
+      token={token}
+      check={setupApi.check}
+      giver="the server printed when it started"
+      title={() => "Set up Mailroom"}
+    >
+      {() => <SetupForm token={token} done={setMade} />}
+    </LinkPage>
   );
 }
 
