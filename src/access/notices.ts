@@ -5,6 +5,7 @@
  */
 import { asc, eq } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
+import { workOnEach } from "../base/scheduler.ts";
 import { accessNotices, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 
@@ -43,19 +44,12 @@ export function createAccessNotices({
   return {
     name: "access-notices",
     async runDue(now: number): Promise<number> {
-      let failure: unknown;
-      for (const { notice, email, name, workspaceId } of due()) {
+      await workOnEach(due(), async ({ notice, email, name, workspaceId }) => {
         const { id, userId, deed, doneBy, appPasswords, keys } = notice;
         const record = (tx: Tx) => void tx.delete(accessNotices).where(eq(accessNotices.id, id)).run();
-        try {
-          await notify({ workspaceId, to: { email, name }, ...mailOf(notice) }, record);
-          log.info("access changed", { userId, deed, doneBy, appPasswords, keys });
-        } catch (error) {
-          // A failure for one person does not delay the others, and is retried.
-          failure ??= error;
-        }
-      }
-      if (failure !== undefined) throw failure;
+        await notify({ workspaceId, to: { email, name }, ...mailOf(notice) }, record);
+        log.info("access changed", { userId, deed, doneBy, appPasswords, keys });
+      });
       return now + CHECK_MS;
     },
   };

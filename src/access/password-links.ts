@@ -8,7 +8,7 @@
  */
 import { and, asc, eq, gt, isNotNull, isNull, sql } from "drizzle-orm";
 import { type Runtime, randomToken } from "../base/runtime.ts";
-import type { Job } from "../base/scheduler.ts";
+import { type Job, workOnEach } from "../base/scheduler.ts";
 import { UNSERVED } from "../store/moving.ts";
 import { apiKeys, passwordLinks, users, workspaces } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -137,8 +137,7 @@ export function createPasswordLinkMails({
   return {
     name,
     async runDue(now) {
-      let failure: unknown;
-      for (const { userId, workspaceId, mailTo, expiresAt, ...person } of due()) {
+      await workOnEach(due(), ({ userId, workspaceId, mailTo, expiresAt, ...person }) => {
         const token = randomToken(runtime, TOKEN_LENGTH);
         // A link that replaced it since has another time, or is shown to somebody.
         const isIts = and(
@@ -153,14 +152,8 @@ export function createPasswordLinkMails({
             .where(isIts)
             .run();
         const mail = mailOf(person, passwordLink(baseUrl, token), expiresAt);
-        try {
-          await notify({ workspaceId, to: { email: mailTo, name: person.name }, ...mail }, record);
-        } catch (error) {
-          // A failure for one person does not delay the others, and is retried.
-          failure ??= error;
-        }
-      }
-      if (failure !== undefined) throw failure;
+        return notify({ workspaceId, to: { email: mailTo, name: person.name }, ...mail }, record);
+      });
       return now + CHECK_MS;
     },
   };

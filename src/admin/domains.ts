@@ -15,6 +15,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
+import { workOnEach } from "../base/scheduler.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
 import { unpark } from "../outbound/queue.ts";
 import { isServed } from "../store/moving.ts";
@@ -406,23 +407,15 @@ export function createLossNotices({
   return {
     name: "domain-notices",
     async runDue(): Promise<number> {
-      let failure: unknown;
-      for (const { id, workspaceId, name, lostAt } of db
-        .select()
-        .from(schema.domains)
-        .where(isNotNull(schema.domains.lostAt))
-        .all()) {
+      const lost = db.select().from(schema.domains).where(isNotNull(schema.domains.lostAt)).all();
+      await workOnEach(lost, ({ id, workspaceId, name, lostAt }) => {
         const subject = `${name} was verified by another workspace`;
         const text = textOf({ name, lostAt: lostAt ?? 0, addresses: addressesAt(id), hostname });
         const told = and(eq(schema.domains.id, id), isNotNull(schema.domains.lostAt));
-        // A failure in one workspace does not hold up the notices of the others; the job tries it again.
-        await notifyAdmins({ workspaceId, subject, text }, (tx) => {
+        return notifyAdmins({ workspaceId, subject, text }, (tx) => {
           tx.update(schema.domains).set({ lostAt: null }).where(told).run();
-        }).catch((error) => {
-          failure ??= error;
         });
-      }
-      if (failure !== undefined) throw failure;
+      });
       return runtime.now() + LOOK_MS;
     },
   };

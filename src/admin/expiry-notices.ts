@@ -3,7 +3,7 @@
  * (rules: Mailbox expiry). That they are told, and the record of it, commit together.
  */
 import { and, asc, eq, isNotNull, isNull, lte, sql } from "drizzle-orm";
-import type { Job } from "../base/scheduler.ts";
+import { type Job, workOnEach } from "../base/scheduler.ts";
 import { UNSERVED } from "../store/moving.ts";
 import { apiKeys, mailboxes, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -50,21 +50,14 @@ export function createExpiryNotices({
   return {
     name: "expiry-notices",
     async runDue(now) {
-      let failure: unknown;
-      for (const { id, workspaceId, address, expiresAt, key, owner } of due(now)) {
+      await workOnEach(due(now), ({ id, workspaceId, address, expiresAt, key, owner }) => {
         const hasEnded = expiresAt <= now;
         // Mail to a mailbox that has ended would reach nobody.
         const to = owner !== null && !(hasEnded && owner.email === address) ? { to: owner } : {};
-        try {
-          await notify({ workspaceId, ...to, ...mailOf(address, expiresAt, key, hasEnded) }, (tx) =>
-            tx.update(mailboxes).set({ endToldAt: now }).where(eq(mailboxes.id, id)).run(),
-          );
-        } catch (error) {
-          // A failure for one mailbox does not delay the others, and is retried.
-          failure ??= error;
-        }
-      }
-      if (failure !== undefined) throw failure;
+        return notify({ workspaceId, ...to, ...mailOf(address, expiresAt, key, hasEnded) }, (tx) =>
+          tx.update(mailboxes).set({ endToldAt: now }).where(eq(mailboxes.id, id)).run(),
+        );
+      });
       return now + CHECK_MS;
     },
   };

@@ -21,6 +21,22 @@ export interface Job {
   runDue(now: number, wasAhead?: boolean): number | null | Promise<number | null>;
 }
 
+/**
+ * Does `work` for one item after the other. One that fails delays none of the others. @throws the first failure in the end, so
+ * that the scheduler logs it and tries again
+ */
+export async function workOnEach<T>(items: Iterable<T>, work: (item: T) => Promise<unknown>): Promise<void> {
+  let failure: unknown;
+  for (const item of items) {
+    try {
+      await work(item);
+    } catch (error) {
+      failure ??= error;
+    }
+  }
+  if (failure !== undefined) throw failure;
+}
+
 export type Scheduler = ReturnType<typeof createScheduler>;
 
 const FIRST_RETRY_MS = 1_000;

@@ -11,7 +11,7 @@
  */
 import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import type { Job } from "../base/scheduler.ts";
+import { type Job, workOnEach } from "../base/scheduler.ts";
 import { type Health, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { EventName } from "./outbox.ts";
@@ -189,17 +189,12 @@ export function createDisabledNotices({ store, notifyAdmins, baseUrl }: Disabled
   return {
     name: "webhook-notices",
     async runDue() {
-      let failure: unknown;
-      for (const endpoint of endpointsToTell(store.db)) {
+      await workOnEach(endpointsToTell(store.db), (endpoint) => {
         const { workspaceId, url } = endpoint;
         const subject = `Webhook switched off: ${new URL(url).host}`;
         const notice = { workspaceId, subject, text: textOf(endpoint, baseUrl) };
-        // A failure in one workspace does not hold up the notices of the others. The job tries it again.
-        await notifyAdmins(notice, (tx) => setTold(tx, endpoint)).catch((error) => {
-          failure ??= error;
-        });
-      }
-      if (failure !== undefined) throw failure;
+        return notifyAdmins(notice, (tx) => setTold(tx, endpoint));
+      });
       return null;
     },
   };

@@ -3,7 +3,7 @@
  * hour and mailbox (rules: Held for approval). That they are told, and the record of it, commit together.
  */
 import { and, asc, eq, inArray, isNull, or, sql } from "drizzle-orm";
-import type { Job } from "../base/scheduler.ts";
+import { type Job, workOnEach } from "../base/scheduler.ts";
 import { mailboxesWithWaiting, setTold, untoldIn } from "../mailbox/holds.ts";
 import { grants, mailboxes, users } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
@@ -26,24 +26,17 @@ export function createHoldNotices({
     name: "hold-notices",
     async runDue(now) {
       const { db } = store;
-      let failure: unknown;
-      for (const mailboxId of mailboxesWithWaiting(db)) {
+      await workOnEach(mailboxesWithWaiting(db), async (mailboxId) => {
         const { toldAt, count, newest } = untoldIn(db, mailboxId, now);
-        if (count === 0 || (toldAt !== undefined && now - toldAt < HOUR_MS)) continue;
+        if (count === 0 || (toldAt !== undefined && now - toldAt < HOUR_MS)) return;
         const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
-        if (!mailbox) continue;
+        if (!mailbox) return;
         const { workspaceId, address } = mailbox;
         const to = peopleOf(db, mailboxId);
-        try {
-          await notify({ workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, count, page) }, (tx) =>
-            setTold(tx, newest, now),
-          );
-        } catch (error) {
-          // A failure for one mailbox does not delay the others, and is retried.
-          failure ??= error;
-        }
-      }
-      if (failure !== undefined) throw failure;
+        await notify({ workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, count, page) }, (tx) =>
+          setTold(tx, newest, now),
+        );
+      });
       return now + CHECK_MS;
     },
   };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
-import { createScheduler, type Job } from "../../src/base/scheduler.ts";
+import { createScheduler, type Job, workOnEach } from "../../src/base/scheduler.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const MINUTE = 60_000;
@@ -254,4 +254,16 @@ describe("the scheduler", () => {
     await advance(1);
     expect(ran).toEqual(["deletes 60"]);
   });
+});
+
+test("work on each of several is done for all, and the first failure is thrown in the end", async () => {
+  const done: number[] = [];
+  const work = async (item: number) => {
+    if (item % 2 === 0) throw new Error(`${item} failed`);
+    done.push(item);
+  };
+  await expect(workOnEach([1, 2, 3, 4, 5], work)).rejects.toThrow("2 failed");
+  expect(done).toEqual([1, 3, 5]);
+  await workOnEach([7], work);
+  expect(done).toEqual([1, 3, 5, 7]);
 });

@@ -1,5 +1,5 @@
 /** Where mail of this server comes from, as others see it: what the doctor compares records in DNS with. */
-import { evaluateSpf, type Verdict } from "../../authentication/evidence.ts";
+import { evaluateSpf } from "../../authentication/evidence.ts";
 import { createDnsCache } from "../../net/dns-cache.ts";
 import { lookUpAddresses } from "../../net/host-addresses.ts";
 import { canonicalAddress, networkList } from "../../net/ip.ts";
@@ -78,9 +78,6 @@ async function originsOf(world: World): Promise<Origin[]> {
   return origins.flat();
 }
 
-const GOOD: readonly Verdict[] = ["pass"];
-const UNKNOWN: readonly Verdict[] = ["temperror"];
-
 /** Whether the published SPF record of a domain allows all addresses from which its mail leaves. */
 export async function describeSpf(world: World, domain: string): Promise<Omit<Finding, "id" | "name">> {
   const { runtime, config, options } = world;
@@ -107,7 +104,7 @@ export async function describeSpf(world: World, domain: string): Promise<Omit<Fi
     }),
   );
   const list = (some: typeof judged) => some.map(({ address, of }) => `${address} (${of})`).join(" and ");
-  const wrong = judged.filter(({ verdict }) => !GOOD.includes(verdict) && !UNKNOWN.includes(verdict));
+  const wrong = judged.filter(({ verdict }) => verdict !== "pass" && verdict !== "temperror");
   if (wrong.length > 0) {
     const verdicts = [...new Set(wrong.map(({ verdict }) => verdict))].join(", ");
     const relayed = options.get("smtp.relay") !== "none";
@@ -120,7 +117,7 @@ export async function describeSpf(world: World, domain: string): Promise<Omit<Fi
         : `Mail from the domain is taken for spam. Add ${wrong.map(({ address }) => `ip${familyOf(address)}:${address}`).join(" ")} before the record's last word, or have mx lead to this machine's addresses.`,
     };
   }
-  if (judged.some(({ verdict }) => UNKNOWN.includes(verdict))) {
+  if (judged.some(({ verdict }) => verdict === "temperror")) {
     return { state: "unknown", detail: `${is}; DNS does not answer for a name in it` };
   }
   return { state: "ok", detail: `${is}, which allows ${list(judged)}` };
