@@ -7,13 +7,15 @@
  * the only type of a body. The plugin reads an Elysia application that serves nothing, since the routes of rest.ts have
  * no schemas: perform.ts checks requests.
  */
+
 import { toOpenAPISchema } from "@elysiajs/openapi";
 import { Elysia } from "elysia";
 import { type ErrorCode, STATUS_OF_CODE } from "../base/errors.ts";
+import { dateTime, email, nullable, type Schema, t } from "../base/json-schema.ts";
 import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
-import { type Schema, t } from "../operations/json-schema.ts";
+import { EmailAddress } from "../message/schemas.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
-import { dateTime, EmailAddress, email, Failure, IdempotencyKey, nullable } from "../operations/schemas.ts";
+import { Failure, IdempotencyKey } from "../operations/schemas.ts";
 import type { Surface } from "./surfaces.ts";
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

@@ -11,12 +11,9 @@ import { domainToASCII, domainToUnicode } from "node:url";
 import { shownLine } from "./characters.ts";
 import { cleanText } from "./charset.ts";
 import { decodeWords } from "./headers.ts";
+import type { EmailAddress } from "./schemas.ts";
 
-/** An address with the display name it came with (rules: Address fields). */
-export interface EmailAddress {
-  email: string;
-  name?: string;
-}
+export type { EmailAddress };
 
 /** The two sides of the last `@`. */
 export interface AddressParts {

@@ -15,6 +15,7 @@ import type { MailAppPorts } from "../admin/mail-apps.ts";
 import type { Outbound } from "../admin/outbound.ts";
 import type { People } from "../admin/people.ts";
 import type { FirstRun } from "../admin/setup.ts";
+import { type ObjectSchema, type Schema, type Static, t } from "../base/json-schema.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { OutgoingFile } from "../compose/files.ts";
@@ -30,7 +31,6 @@ import type { Options } from "../store/settings.ts";
 import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
 import type { OperationCommand, RowOf } from "./command.ts";
 import type { RecordAnswer } from "./idempotency.ts";
-import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts";
 import type { ToolDescription } from "./tool.ts";
 
 /**

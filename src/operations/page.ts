@@ -1,9 +1,10 @@
 /**
  * Pages of the lists of administration: `cursor` and `limit` in the query, `nextCursor` in the answer (rules: Pages).
  */
+
+import { nullable, t } from "../base/json-schema.ts";
 import { decodeRowCursor, encodeRowCursor, type RowPosition } from "../store/cursor.ts";
-import { t } from "./json-schema.ts";
-import { DEFAULT_LIMIT, nullable, parameter } from "./schemas.ts";
+import { DEFAULT_LIMIT, parameter } from "./schemas.ts";
 
 /** Query parameters of every list. */
 export const PAGE_QUERY = { cursor: parameter.cursor, limit: parameter.limit };

@@ -3,19 +3,15 @@
  * schema with `$id` is a component of the document, under that name.
  */
 import { AppError } from "../base/errors.ts";
+import { dateTime, email, filled, filledList, nullable, oneOf, t } from "../base/json-schema.ts";
 import { MOST_ATTACHMENTS } from "../compose/files.ts";
 import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
 import { LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
+import { EmailAddress } from "../message/schemas.ts";
 import { DELIVERY_STATES } from "../outbound/progress.ts";
 import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
-import { filled, filledList, oneOf, type Schema, t } from "./json-schema.ts";
-
-export const email = (options: { description?: string } = {}) => t.String({ format: "email", ...options });
-export const dateTime = (options: { description?: string } = {}) => t.String({ format: "date-time", ...options });
-export const nullable = <T extends Schema>(schema: T, options: { description: string }) =>
-  t.Union([schema, t.Null()], options);
 
 /** The schema of a body whose unknown fields are refused, since nothing would come of them (rules: Parameters). */
 export const strictBody = <P extends Parameters<typeof t.Object>[0]>(
@@ -62,8 +58,6 @@ export const Failure = t.Object(
   },
   { $id: "Error" },
 );
-
-export const EmailAddress = t.Object({ email: email(), name: t.Optional(t.String()) }, { $id: "EmailAddress" });
 
 export const Mailbox = t.Object(
   {

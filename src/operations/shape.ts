@@ -7,7 +7,7 @@
  * scope.
  */
 import { AppError } from "../base/errors.ts";
-import { compile, type Fault, type ObjectSchema, type Schema } from "./json-schema.ts";
+import { compile, type Fault, type ObjectSchema, type Schema } from "../base/json-schema.ts";
 import { type AppOperation, isMediaType, type Operation } from "./operation.ts";
 
 /** Writes " of …" with the bounds of a length, if there are any. */

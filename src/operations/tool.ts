@@ -5,7 +5,7 @@
  * which test/api/mcp/tools.test.ts counts. An argument whose name says enough has no description, and a result is
  * described by its top-level fields alone.
  */
-import { type ObjectSchema, type Schema, t } from "./json-schema.ts";
+import { type ObjectSchema, type Schema, t } from "../base/json-schema.ts";
 
 export interface ToolDescription {
   description: string;

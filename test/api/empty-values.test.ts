@@ -1,7 +1,7 @@
 /** A request may hold an empty text where its schema says so, and nowhere else: `minLength` (rules: OpenAPI document). */
 import { beforeAll, expect, test } from "bun:test";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
-import type { Schema } from "../../src/operations/json-schema.ts";
+import type { Schema } from "../../src/base/json-schema.ts";
 import { bootExamples, type ExampleWorld } from "../harness/examples.ts";
 
 /** Whether a schema allows an empty text; undefined if it is for no text, or for a word or a format. */

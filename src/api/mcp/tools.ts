@@ -7,7 +7,7 @@
  */
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { type ObjectSchema, type Schema, t } from "../../operations/json-schema.ts";
+import { type ObjectSchema, type Schema, t } from "../../base/json-schema.ts";
 import { createDraft } from "../../operations/mail/drafts.ts";
 import { updateThreads } from "../../operations/mail/threads.ts";
 import type { Operation } from "../../operations/operation.ts";

@@ -1,26 +1,16 @@
 /** Messages of API keys that wait for a person (rules: Held for approval). */
+
 import { requireAdmin } from "../../access/caller.ts";
 import { reasonOf } from "../../admin/names.ts";
+import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { heldHeader as readHeldHeader } from "../../mailbox/held-content.ts";
+import { EmailAddress } from "../../message/schemas.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
-import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import {
-  BY_ID,
-  DONE,
-  Done,
-  dateTime,
-  EmailAddress,
-  email,
-  heldHeader,
-  isoOf,
-  maybeIsoOf,
-  nullable,
-  strictBody,
-} from "../schemas.ts";
+import { BY_ID, DONE, Done, heldHeader, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** States of messages that were not sent. */

@@ -1,11 +1,11 @@
 /** What API keys did, and taking it back (rules: Journal, Undo). */
 import type { JournalEntry, LeftReason, UndoReport } from "../../admin/journal.ts";
+import { dateTime, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { decodeRowCursor, encodeRowCursor } from "../../store/cursor.ts";
 import { CHANGED_FIELDS, FACES, JOURNAL_KINDS, SETTLERS } from "../../store/schema.ts";
-import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY } from "../page.ts";
-import { BY_ID, DEFAULT_LIMIT, dateTime, isoOf, nullable, readDateTime, strictBody } from "../schemas.ts";
+import { BY_ID, DEFAULT_LIMIT, isoOf, readDateTime, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const Entry = t.Object(

@@ -3,24 +3,13 @@ import type { Caller } from "../../access/caller.ts";
 import { mayBeMadeBy } from "../../access/credentials.ts";
 import type { Developers, KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
+import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { asCommand, type Shown } from "../command.ts";
-import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import {
-  BY_ID,
-  DONE,
-  Done,
-  dateTime,
-  email,
-  isoOf,
-  maybeIsoOf,
-  nullable,
-  readDateTime,
-  strictBody,
-} from "../schemas.ts";
+import { BY_ID, DONE, Done, isoOf, maybeIsoOf, readDateTime, strictBody } from "../schemas.ts";
 import { checkOf } from "../shape.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 

@@ -4,15 +4,15 @@ import { leavesMailbox } from "../../access/policy.ts";
 import { quoted, timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
+import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { readSize, SIZE_FORM } from "../../base/sizes.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
-import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const EXPIRY =

@@ -3,6 +3,7 @@ import { requireScope, requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
+import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import {
   type Absence,
   absenceOf,
@@ -14,9 +15,8 @@ import { forwardsIn, MOST_RULES, notesOn } from "../../mailbox/rules.ts";
 import { RULE_ACTIONS } from "../../store/schema.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand } from "../command.ts";
-import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
-import { BY_ID, dateTime, isoOf, nullable, readDateTime, strictBody } from "../schemas.ts";
+import { BY_ID, isoOf, readDateTime, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const LONGEST_NAME = 100;

@@ -1,6 +1,7 @@
 /** The signature and templates of a mailbox (rules: Signatures and templates). */
+
+import { t } from "../../base/json-schema.ts";
 import { setSignature, setTemplates, textsOf } from "../../mailbox/texts.ts";
-import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { BY_ID, Signature, strictBody, Template } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";

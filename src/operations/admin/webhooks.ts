@@ -11,11 +11,11 @@ import {
 } from "../../admin/developers.ts";
 import { parseDateTime } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
+import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { asCommand, numberOf, type Shown } from "../command.ts";
-import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { BY_ID, DONE, Done, dateTime, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const eventNames = t.Array(oneOf(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });

@@ -1,6 +1,6 @@
 /** The caller's workspace, for its admins. All workspaces are for the operator (operator/workspaces.ts). */
 import type { People, Workspace } from "../../admin/people.ts";
-import { t } from "../json-schema.ts";
+import { t } from "../../base/json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { isoOf, strictBody } from "../schemas.ts";
 

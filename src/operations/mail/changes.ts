@@ -1,8 +1,9 @@
 /** What changed in the mail of the caller's reach (rules: Changes). */
+
+import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
 import { CHANGE_KINDS } from "../../store/schema.ts";
-import { filled, oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
-import { dateTime, parameter } from "../schemas.ts";
+import { parameter } from "../schemas.ts";
 import { LONGEST_WAIT_SECONDS } from "../tool.ts";
 
 export const listChanges = operation({

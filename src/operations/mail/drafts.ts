@@ -1,5 +1,5 @@
 /** Drafts of programs: new messages for a person, or the program itself, to send later (rules: Drafts over the API). */
-import { t } from "../json-schema.ts";
+import { t } from "../../base/json-schema.ts";
 import { operation } from "../operation.ts";
 import { DONE, Done, Draft, DraftPatch, DraftSendRequest, NewDraft, parameter, SendResponse } from "../schemas.ts";
 import { checkFields, LARGEST_BODY, laterOf, REFUSALS, refuseElsewhere } from "./sending.ts";

@@ -1,6 +1,7 @@
 /** Labels, in all mailboxes that the caller reaches (rules: Labels over the API). */
+
+import { filled, t } from "../../base/json-schema.ts";
 import type { LabelInReach } from "../../mailbox/labels.ts";
-import { filled, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
 import { label } from "../schemas.ts";

@@ -1,9 +1,10 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
+
+import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
 import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
-import { filled, oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, dateTime, Message, MessageSummary, parameter, readDateTime } from "../schemas.ts";
+import { DEFAULT_LIMIT, Message, MessageSummary, parameter, readDateTime } from "../schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMessages = operation({

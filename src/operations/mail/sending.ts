@@ -1,9 +1,9 @@
 /** Sending and drafting (rules: Reply request, Drafts, Send request). */
 import { AppError } from "../../base/errors.ts";
+import { type Static, t } from "../../base/json-schema.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { type AttachmentRequest, requireWellFormed } from "../../compose/files.ts";
 import { ADDED_FIELD } from "../../compose/outgoing.ts";
-import { type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import {
   DraftArguments,

@@ -3,13 +3,11 @@
  * conversation, Changing a conversation). Reading marks nothing read.
  */
 import { AppError } from "../../base/errors.ts";
-import { t } from "../json-schema.ts";
+import { dateTime, nullable, t } from "../../base/json-schema.ts";
 import { operation } from "../operation.ts";
 import {
   DEFAULT_LIMIT,
-  dateTime,
   Mailbox,
-  nullable,
   parameter,
   readUntil,
   Thread,

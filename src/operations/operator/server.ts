@@ -1,9 +1,9 @@
 /** The settings of the server with their defaults and meanings (rules: Settings), and what its doctor finds. */
 import { AppError, ConfigError } from "../../base/errors.ts";
+import { t } from "../../base/json-schema.ts";
 import type { Known } from "../../doctor/doctor.ts";
 import type { SettingRow } from "../../store/settings.ts";
 import type { Tx } from "../../store/store.ts";
-import { t } from "../json-schema.ts";
 import { appOperation, type OperatorContext } from "../operation.ts";
 import { isoOf, strictBody } from "../schemas.ts";
 

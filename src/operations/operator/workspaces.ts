@@ -1,9 +1,9 @@
 /** All workspaces of the server: their use, their pauses, and adding one with its owner. */
 import { makeDkimKeys } from "../../admin/domains.ts";
 import { hashPassword, type Workspace } from "../../admin/people.ts";
-import { t } from "../json-schema.ts";
+import { nullable, t } from "../../base/json-schema.ts";
 import { type Administration, appOperation } from "../operation.ts";
-import { BY_ID, isoOf, nullable, strictBody } from "../schemas.ts";
+import { BY_ID, isoOf, strictBody } from "../schemas.ts";
 
 function shown(
   { people, domains }: Administration,

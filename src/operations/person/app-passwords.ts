@@ -2,9 +2,9 @@
 import * as passwords from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
+import { oneOf, t } from "../../base/json-schema.ts";
 import { wantsLabelFolders } from "../../mailbox/label-folders.ts";
 import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
-import { oneOf, t } from "../json-schema.ts";
 import { appOperation, hasProfile } from "../operation.ts";
 import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
 

@@ -1,6 +1,6 @@
 /** The first run, for browsers with the token that the server printed, while there is no workspace. */
 import { startSession } from "../../access/sessions.ts";
-import { t } from "../json-schema.ts";
+import { t } from "../../base/json-schema.ts";
 import { appOperation } from "../operation.ts";
 
 const LARGEST_BODY = 16_384;

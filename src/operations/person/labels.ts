@@ -1,8 +1,9 @@
 /** The labels of one mailbox in the app: listing them, their names and their colours. */
+
+import { nullable, oneOf, t } from "../../base/json-schema.ts";
 import { LABEL_COLOURS } from "../../store/schema.ts";
-import { oneOf, t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
-import { label, nullable } from "../schemas.ts";
+import { label } from "../schemas.ts";
 
 const MOST_LABELS = 500;
 

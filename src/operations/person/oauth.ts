@@ -3,11 +3,11 @@ import { type Caller, findPerson, reachOf } from "../../access/caller.ts";
 import { listKeys, revokeKey } from "../../access/credentials.ts";
 import { readPolicy } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
+import { oneOf, t } from "../../base/json-schema.ts";
 import { mailboxIdOf } from "../../mailbox/mailboxes.ts";
 import { SCOPES } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { KeyPolicy, readKeyPolicy } from "../admin/keys.ts";
-import { oneOf, t } from "../json-schema.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
 import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
 

@@ -2,7 +2,7 @@
 import { createSlots } from "../../access/slowdown.ts";
 import { hashPassword } from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
-import { t } from "../json-schema.ts";
+import { t } from "../../base/json-schema.ts";
 import { appOperation, type VisitorContext } from "../operation.ts";
 
 const LARGEST_BODY = 16_384;

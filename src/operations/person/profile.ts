@@ -1,6 +1,6 @@
 /** A person's own profile: display name, password, and how long what they send can be undone. */
 import { hashPassword } from "../../admin/people.ts";
-import { t } from "../json-schema.ts";
+import { t } from "../../base/json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { CODE, PASSWORD, prove } from "./proof.ts";
 

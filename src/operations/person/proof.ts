@@ -5,8 +5,8 @@
 import { hasSecondFactor } from "../../access/second-factor.ts";
 import { confirmSession } from "../../access/sessions.ts";
 import { AppError } from "../../base/errors.ts";
+import { t } from "../../base/json-schema.ts";
 import type { Tx } from "../../store/store.ts";
-import { t } from "../json-schema.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
 
 /** Password and code in request bodies. */

@@ -1,10 +1,10 @@
 /** Web Push in the browser of a session (rules: Push). */
 import { requireReach } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
+import { t } from "../../base/json-schema.ts";
 import { readDestination } from "../../net/destination.ts";
 import { isTarget } from "../../push/encryption.ts";
 import { choiceOf, keysIn, subscribe, unsubscribe } from "../../push/subscriptions.ts";
-import { t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 
 const key = t.String({ maxLength: 200 });

@@ -3,6 +3,7 @@
  * of its sender (rules: Unsubscribe, Invitations, Images of a sender).
  */
 import { AppError } from "../../base/errors.ts";
+import { oneOf, t } from "../../base/json-schema.ts";
 import {
   distrustImages,
   listImageSenders,
@@ -11,7 +12,6 @@ import {
   trustImages,
 } from "../../mailbox/received.ts";
 import { INVITATION_ANSWERS } from "../../store/schema.ts";
-import { oneOf, t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID } from "../schemas.ts";
 

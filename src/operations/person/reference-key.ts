@@ -6,7 +6,7 @@ import { findPerson, requireAdmin } from "../../access/caller.ts";
 import { createKey, revokeKeysMadeIn } from "../../access/credentials.ts";
 import { LONGEST_SESSION_MS } from "../../access/sessions.ts";
 import { AppError } from "../../base/errors.ts";
-import { oneOf, t } from "../json-schema.ts";
+import { oneOf, t } from "../../base/json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { isoOf, strictBody } from "../schemas.ts";
 

@@ -1,11 +1,11 @@
 /** Rules and absence of a mailbox, for the people who manage it. */
 import { requireAccess, requireReach } from "../../access/caller.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
+import { t } from "../../base/json-schema.ts";
 import { absenceOf, putAbsence } from "../../mailbox/absences.ts";
 import { notesOn } from "../../mailbox/rules.ts";
 import type { Db } from "../../store/store.ts";
 import { absenceView, GivenAbsence, GivenRules, readAbsence } from "../admin/rules.ts";
-import { t } from "../json-schema.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
 import { BY_ID } from "../schemas.ts";
 

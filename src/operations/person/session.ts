@@ -1,8 +1,8 @@
 /** Sign-in, sign-out, the person's own data, and their sessions. */
 import * as sessions from "../../access/sessions.ts";
 import { AppError } from "../../base/errors.ts";
+import { t } from "../../base/json-schema.ts";
 import { latestChange } from "../../mailbox/change-feed.ts";
-import { t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, isoOf } from "../schemas.ts";
 

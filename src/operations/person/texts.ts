@@ -1,6 +1,7 @@
 /** The signature and templates of a mailbox, for those who send from it (rules: Signatures and templates). */
+
+import { t } from "../../base/json-schema.ts";
 import { dropTemplate, keepTemplate, readTexts, requireTextsManaged, setSignature } from "../../mailbox/texts.ts";
-import { t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, Signature, Template } from "../schemas.ts";
 

@@ -1,6 +1,7 @@
 /**
  * JSON Schema as values, types and compiled checks. The only file that knows TypeBox. (Elysia's own `t` takes strings
- * for integers.)
+ * for integers.) A resource or request is said once, as a schema: its type is `Static` of that, under the same name. A
+ * schema with `$id` is a component of the OpenAPI document, under that name.
  *
  * The checks differ from TypeBox in three ways. They ignore `format`, because mail whose sender has no valid address must
  * stay readable. They let what is `filled` be empty, because its operation refuses that in better words. And `maxLength`
@@ -32,6 +33,11 @@ export const filled = (options: { maxLength?: number; description?: string } = {
 
 /** Makes the schema of a list that its operation refuses when it is empty. */
 export const filledList = <T extends TSchema>(items: T) => Type.Array(items, { minItems: 1, ...{ [FILLED]: true } });
+
+export const email = (options: { description?: string } = {}) => Type.String({ format: "email", ...options });
+export const dateTime = (options: { description?: string } = {}) => Type.String({ format: "date-time", ...options });
+export const nullable = <T extends TSchema>(schema: T, options: { description: string }) =>
+  Type.Union([schema, Type.Null()], options);
 
 /** The first part of a value that a schema does not allow. */
 export interface Fault {
