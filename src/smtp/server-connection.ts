@@ -186,6 +186,7 @@ class Parser extends SMTPStream {
     this.#tail = Buffer.alloc(0);
   }
 
+  /** A client that sends a message is alive: others make room before it. */
   override _countDataBytes(length: number): void {
     super._countDataBytes(length);
     this.#progress += length;
@@ -194,6 +195,7 @@ class Parser extends SMTPStream {
     this.onProgress();
   }
 
+  /** The bytes of a chunk are content, whatever they are (RFC 3030 §2). */
   override _feedDataStream(bytes: Buffer, done: (error?: Error | null) => void): void {
     const chunk = this.#chunk;
     if (!chunk) {
@@ -242,7 +244,6 @@ export class Connection extends SMTPConnection implements Waiting {
   /** The client may speak out of turn: it is trusted, or a mail app, which can do nothing before it has signed in. */
   readonly #mayInterrupt: boolean;
   #commands: SmtpCommands | undefined;
-  #isReady = false;
   #spokeOutOfTurn = false;
   /**
    * We replied to EHLO in this turn of the event loop. The client sent whatever else arrives in this turn before it
@@ -277,6 +278,10 @@ export class Connection extends SMTPConnection implements Waiting {
     this.#noteWait(true);
   }
 
+  /**
+   * Sends a reply. Bounds the refusals and replies of a session, which are how addresses and passwords are guessed. Adds CHUNKING
+   * and LIMITS (RFC 9422) to the reply to EHLO, and holds back the 354 of a message in chunks.
+   */
   override send(code: number, data?: string | string[] | null, context?: string | false): void {
     const { role, limits, hostname } = this.#parts;
     const reason = typeof data === "string" ? rewordedAs(data, hostname) : undefined;
@@ -348,46 +353,46 @@ export class Connection extends SMTPConnection implements Waiting {
    * smtp-server waits a moment before its greeting, to notice clients that speak first. Clients that may do so are
    * greeted at once.
    */
-  override _setListeners(callback: () => void): void {
-    super._setListeners(() => {
-      callback();
-      if (this.#mayInterrupt) this.connectionReady();
-    });
+  override init(): void {
+    if (this.#mayInterrupt) this._setListeners(() => this.connectionReady());
+    else super.init();
   }
 
-  /** Greets, unless the client has spoken first, of which smtp-server notices only whole lines. */
-  override connectionReady(next?: () => void): void {
-    if (this.#isReady) return;
-    this.#isReady = true;
+  /** False for a client that has spoken first, which is refused: smtp-server notices only whole lines. */
+  isToBeGreeted(): boolean {
     const isEarly = !this.#mayInterrupt && this._socket.bytesRead > 0;
     if (isEarly && !this.#spokeOutOfTurn) this.#refuseOutOfTurn();
-    if (!this.#spokeOutOfTurn) super.connectionReady(next);
+    return !this.#spokeOutOfTurn;
   }
 
-  override handler_EHLO(command: Buffer, callback: () => void): void {
-    this.#greeted();
-    super.handler_EHLO(command, callback);
+  /**
+   * Runs the handler of a command unless what came before forbids it: MAIL in one packet with EHLO, whose reply tells what may
+   * follow (EHLO ends a group of commands, RFC 2920 §3.1); AUTH without TLS; RCPT and DATA within a message in chunks.
+   */
+  override _getHandler(verb: string): ReturnType<SMTPConnection["_getHandler"]> {
+    const handler = super._getHandler(verb);
+    return (
+      handler &&
+      ((command, callback) => {
+        const refuse = (code: number, text: string): void => {
+          this.send(code, text);
+          callback();
+        };
+        if (verb === "EHLO" || verb === "HELO") this.#noteGreeting();
+        if (verb === "MAIL" && this.#justGreeted && !this.#mayInterrupt) this.#refuseOutOfTurn();
+        else if (verb === "AUTH" && !this.secure) refuse(530, new Refusal("tlsFirst").message);
+        else if (this.#inChunks && (verb === "RCPT" || verb === "DATA"))
+          refuse(503, "Error: the message has begun, with BDAT");
+        else handler.call(this, command, callback);
+      })
+    );
   }
 
-  override handler_HELO(command: Buffer, callback: () => void): void {
-    this.#greeted();
-    super.handler_HELO(command, callback);
-  }
-
-  #greeted(): void {
+  #noteGreeting(): void {
     this.#justGreeted = true;
     queueMicrotask(() => {
       this.#justGreeted = false;
     });
-  }
-
-  /**
-   * Refuses MAIL in one packet with EHLO, whose reply tells what may follow: EHLO ends a group of commands (RFC 2920
-   * §3.1).
-   */
-  override handler_MAIL(command: Buffer, callback: () => void): void {
-    if (this.#justGreeted && !this.#mayInterrupt) this.#refuseOutOfTurn();
-    else super.handler_MAIL(command, callback);
   }
 
   /** Refuses the client unless it speaks within `ms`. Undefined ends the deadline, while the client waits for us. */
@@ -410,14 +415,15 @@ export class Connection extends SMTPConnection implements Waiting {
     });
   }
 
+  /** A session that ends waits for nothing, so that it is not taken for one that can make room. */
   override close(): void {
     super.close();
     this.setDeadline(undefined);
   }
 
   /**
-   * Parses a quoted local part, which may hold a space or an `@`: smtp-server ends the path at the first space or
-   * second `@`. Leaves xtext encoded, since smtp-server decodes it, malformed or not.
+   * Parses a quoted local part (RFC 5321 §4.1.2), which may hold a space or an `@`: smtp-server ends the path at the first space or
+   * second `@`. Leaves xtext (RFC 3461 §4) encoded, since smtp-server decodes it, malformed or not.
    */
   override _parseAddressCommand(
     name: string,
@@ -435,15 +441,7 @@ export class Connection extends SMTPConnection implements Waiting {
     return parsed;
   }
 
-  override handler_AUTH(command: Buffer, callback: () => void): void {
-    if (this.secure) {
-      super.handler_AUTH(command, callback);
-      return;
-    }
-    this.send(530, new Refusal("tlsFirst").message);
-    callback();
-  }
-
+  /** Reads chunks, and closes a half-closed connection once the client has its replies. */
   override _createParser(): Parser {
     const parser = new Parser({ maxCommandLength: this._server.options.maxCommandLength });
     parser.oncommand = (command, callback) => this._onCommand(command, callback);
@@ -469,7 +467,7 @@ export class Connection extends SMTPConnection implements Waiting {
     const size = Number(digits);
     if (!this.#inChunks && this.session.envelope.rcptTo.length > 0) {
       this.#inChunks = true;
-      super.handler_DATA(command, () => {});
+      this.handler_DATA(command, () => {});
     }
     const isLast = last !== undefined && this.#inChunks;
     const received = (goOn: () => void) => {
@@ -480,21 +478,6 @@ export class Connection extends SMTPConnection implements Waiting {
       this._whenWritable(goOn);
     };
     parser.readChunk({ left: size, isLast, received }, callback);
-  }
-
-  override handler_DATA(command: Buffer, callback: () => void): void {
-    if (this.#inChunks) this.#refuseInChunks(callback);
-    else super.handler_DATA(command, callback);
-  }
-
-  override handler_RCPT(command: Buffer, callback: () => void): void {
-    if (this.#inChunks) this.#refuseInChunks(callback);
-    else super.handler_RCPT(command, callback);
-  }
-
-  #refuseInChunks(callback: () => void): void {
-    this.send(503, "Error: the message has begun, with BDAT");
-    callback();
   }
 
   /** Ends the transaction, and with it a message of which chunks are missing. */

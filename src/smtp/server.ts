@@ -125,6 +125,7 @@ export function createSmtpListener(parts: SmtpListenerParts) {
       };
     }
 
+    /** Makes connections with our limits; the role may refuse one before its greeting. */
     override connect(socket: Socket): void {
       const connection = new Connection(this, socket, connectionParts);
       try {
@@ -196,6 +197,10 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     },
     get maxRecipients() {
       return role.maxRecipients();
+    },
+
+    onConnect(session, callback) {
+      if (connectionOf.get(session)?.isToBeGreeted()) callback();
     },
 
     onAuth({ username = "", password, authcid, authzid }, session, callback) {
