@@ -1,7 +1,8 @@
 /**
  * `npm test [-- TIER…]`: runs the tests of some tiers, by default of `fast`, with `bun test`. Other arguments go to
  * `bun test`; with files or folders among them, these run whatever their tier. The last line is `N passed, N failed`, then
- * `, N skipped` if any were, so that any continuous integration can read it.
+ * `, N skipped` if any were, so that any continuous integration can read it. A run without other arguments in which nothing
+ * fails renews test/timings.json.
  *
  * Failures are printed again at the end. In a run of whole tiers, the files of a few failures then run once more, each
  * alone. A test that passes there is unsteady and counts as passed: other work of the machine upset it, which is a defect
@@ -10,7 +11,7 @@
  * A test that timed out goes on beside later tests, and may throw while they run. Such an error fails the run only if the
  * test fails alone, too. An error that no timed-out test can have thrown fails the run.
  */
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildExecutable, withExecutable } from "./harness/executable.ts";
@@ -26,6 +27,7 @@ import {
 } from "./harness/report.ts";
 import { SHARING } from "./harness/sharing.ts";
 import { TIERS, type Tier, testFiles } from "./harness/tiers.ts";
+import { renewTimings } from "./harness/timings.ts";
 
 /** A file system in memory: the tests commit many thousand times, and each commit waits for a disk. */
 const MEMORY = "/dev/shm";
@@ -33,6 +35,7 @@ const MEMORY = "/dev/shm";
 const ROOM_BYTES = 2 * 1024 ** 3;
 /** Failures in more files are no accident. */
 const FILES_TO_RUN_AGAIN = 3;
+const TIMINGS = join(import.meta.dir, "timings.json");
 const ENDS = ["SIGINT", "SIGTERM"] as const;
 
 function isRoomInMemory(): boolean {
@@ -122,13 +125,16 @@ async function failedAgain(failures: readonly Failure[]): Promise<Failure[]> {
   return again;
 }
 
+const timings = join(folder, "timings.json");
+copyFileSync(TIMINGS, timings);
 const { exitCode, report, errors, unplain } = await runTests("whole", [
   // One more than there are cores: tests of mail servers wait as much as they work.
   `--parallel=${availableParallelism() + 1}`,
   // Loading the program anew for every file would take as long as the tests do.
   "--no-isolate",
   // The files that take longest start first, so that the run does not end by waiting for one of them.
-  `--timings=${join(import.meta.dir, "timings.json")}`,
+  `--timings=${timings}`,
+  "--update-timings",
   ...args,
   ...files,
 ]);
@@ -148,4 +154,7 @@ const alsoFailed = errors.length - late.length + unplain.length + (isUnexplained
 const passed = report.passed + failures.length - failed.length;
 const skipped = report.skipped > 0 ? `, ${report.skipped} skipped` : "";
 console.log(`${passed} passed, ${failed.length + alsoFailed} failed${skipped}`);
-process.exit(failed.length + alsoFailed > 0 ? 1 : 0);
+if (failed.length + alsoFailed > 0) process.exit(1);
+// Continuous integration leaves its checkout as it is.
+if (args.length === 0 && !process.env.CI) renewTimings(TIMINGS, timings, testFiles(root, TIERS));
+process.exit(0);
