@@ -5,11 +5,11 @@ import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
 import { prepareMessage } from "../src/mailbox/prepare.ts";
 import { SCOPES } from "../src/store/schema.ts";
-import { boot } from "./harness/appliance.ts";
+import { settle } from "./harness/data/settle.ts";
 import { temporaryFolder } from "./harness/folder.ts";
-import { letter } from "./harness/mail.ts";
+import { letter } from "./harness/mail/mail.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
-import { settle } from "./harness/settle.ts";
+import { boot } from "./harness/servers/appliance.ts";
 
 /** True if a server listens at the address. */
 const answers = (port: number): Promise<boolean> =>

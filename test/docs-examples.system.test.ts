@@ -2,12 +2,12 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "./harness/api.ts";
+import { apiClient } from "./harness/clients/api.ts";
+import { settle } from "./harness/data/settle.ts";
 import { EXAMPLES } from "./harness/doc-pages.ts";
 import { temporaryFolder } from "./harness/folder.ts";
-import { PROGRAM, runJson, serve } from "./harness/process.ts";
-import { startReceiver } from "./harness/receiver.ts";
-import { settle } from "./harness/settle.ts";
+import { startReceiver } from "./harness/peers/receiver.ts";
+import { PROGRAM, runJson, serve } from "./harness/servers/process.ts";
 
 const ROOT = join(import.meta.dir, "..");
 const missing = ["bash", "curl", "npm", "npx"].filter((program) => !Bun.which(program));

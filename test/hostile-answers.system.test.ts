@@ -22,9 +22,9 @@ import { openS3 } from "../src/net/s3.ts";
 import { placeOf } from "../src/oauth/redirects.ts";
 import { readClientHello } from "../src/tls/alpn-front.ts";
 import { takeMarks } from "../src/transfer/marks.ts";
-import { zip } from "./harness/documents.ts";
 import { cpuTime, expectLinear } from "./harness/growth.ts";
-import { expectLinearText } from "./harness/hostile-text.ts";
+import { zip } from "./harness/mail/documents.ts";
+import { expectLinearText } from "./harness/mail/hostile-text.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
 
 const LIMIT_MS = 120_000;

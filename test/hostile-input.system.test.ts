@@ -36,8 +36,8 @@ import { seenText } from "../src/message/visible.ts";
 import { fold } from "../src/search/fold.ts";
 import { parseQuery } from "../src/search/query.ts";
 import { unwrap } from "../src/transfer/sources.ts";
-import { expectLinearText, LINES } from "./harness/hostile-text.ts";
-import { attribute, tnef } from "./harness/tnef.ts";
+import { expectLinearText, LINES } from "./harness/mail/hostile-text.ts";
+import { attribute, tnef } from "./harness/mail/tnef.ts";
 
 const bytesOf = (text: string) => Buffer.from(text);
 const unfolded = (text: string) => text.replace(/\r?\n(?![ \t])/g, " ");

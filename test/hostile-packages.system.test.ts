@@ -15,10 +15,10 @@ import { textOfHtml } from "../src/message/layout.ts";
 import { createBudget } from "../src/message/markup.ts";
 import { sanitizeHtml } from "../src/message/sanitize.ts";
 import { seenText, visibleHtml } from "../src/message/visible.ts";
-import { onePage, pdf, pdfOf } from "./harness/documents.ts";
 import { cpuTime, expectLinear } from "./harness/growth.ts";
-import { HOSTILE_HTML } from "./harness/hostile-html.ts";
-import { expectLinearText } from "./harness/hostile-text.ts";
+import { onePage, pdf, pdfOf } from "./harness/mail/documents.ts";
+import { HOSTILE_HTML } from "./harness/mail/hostile-html.ts";
+import { expectLinearText } from "./harness/mail/hostile-text.ts";
 
 const LIMIT_MS = 240_000;
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "./harness/folder.ts";
-import { errorsIn, isOfTimedOut, readReport, unplainNames } from "./harness/report.ts";
+import { errorsIn, isOfTimedOut, readReport, unplainNames } from "./harness/runner/report.ts";
 
 test("what bun test says of passed, failed and skipped tests is read", () => {
   const folder = temporaryFolder();

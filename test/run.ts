@@ -14,8 +14,7 @@
 import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { buildExecutable, withExecutable } from "./harness/executable.ts";
-import { plain } from "./harness/plain.ts";
+import { plain } from "./harness/runner/plain.ts";
 import {
   errorsIn,
   type Failure,
@@ -24,10 +23,11 @@ import {
   type Report,
   readReport,
   unplainNames,
-} from "./harness/report.ts";
-import { SHARING } from "./harness/sharing.ts";
-import { TIERS, type Tier, testFiles } from "./harness/tiers.ts";
-import { renewTimings } from "./harness/timings.ts";
+} from "./harness/runner/report.ts";
+import { SHARING } from "./harness/runner/sharing.ts";
+import { TIERS, type Tier, testFiles } from "./harness/runner/tiers.ts";
+import { renewTimings } from "./harness/runner/timings.ts";
+import { buildExecutable, withExecutable } from "./harness/servers/executable.ts";
 
 /** A file system in memory: the tests commit many thousand times, and each commit waits for a disk. */
 const MEMORY = "/dev/shm";

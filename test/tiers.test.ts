@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { plain } from "./harness/plain.ts";
-import { testFiles, tierOf } from "./harness/tiers.ts";
+import { plain } from "./harness/runner/plain.ts";
+import { testFiles, tierOf } from "./harness/runner/tiers.ts";
 
 const root = join(import.meta.dir, "..");
 const STARTS_PROGRAMS = /\bBun\.(spawn|spawnSync|which)\(|"node:child_process"|"playwright-core"/;

@@ -1,6 +1,6 @@
 /** What test/run.ts keeps of the time that files take. */
 import { expect, test } from "bun:test";
-import { mergeTimings } from "./harness/timings.ts";
+import { mergeTimings } from "./harness/runner/timings.ts";
 
 test("a new file is added, one that is gone is dropped, one that did not run stays", () => {
   const known = { "a.test.ts": 2000, "gone.test.ts": 9000, "other-tier.test.ts": 3000 };

@@ -12,7 +12,7 @@ import {
 } from "../../src/access/caller.ts";
 import type { AppError } from "../../src/base/errors.ts";
 import { GRANT_ACCESS, type GrantAccess, ROLES, type Role } from "../../src/store/schema.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 const all = { read: true, send: true, manage: true };
 const ofGrant: Record<GrantAccess, Access> = {

@@ -14,8 +14,8 @@ import {
 } from "../../src/access/credentials.ts";
 import { createLog } from "../../src/base/log.ts";
 import { apiKeys, type Scope, users } from "../../src/store/schema.ts";
-import { createWorld, type World } from "../harness/mailbox-world.ts";
 import { holdPasswords, withRealHashes } from "../harness/quick-hash.ts";
+import { createWorld, type World } from "../harness/servers/mailbox-world.ts";
 
 let world: World;
 let workspaceId: string;

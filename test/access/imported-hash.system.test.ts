@@ -3,10 +3,10 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { createTransport } from "nodemailer";
-import { page } from "../harness/browser-session.ts";
+import { page } from "../harness/clients/browser-session.ts";
+import { imapAccount } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { imapAccount } from "../harness/imap-client.ts";
-import { imapsOf, type Place, run, runJson, type Served, serve } from "../harness/process.ts";
+import { imapsOf, type Place, run, runJson, type Served, serve } from "../harness/servers/process.ts";
 
 const PASSWORD = "correct horse battery";
 /** `doveadm pw -s SCHEME -p PASSWORD`, of Dovecot 2.3.19. */

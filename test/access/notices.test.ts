@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { addNotice, createAccessNotices } from "../../src/access/notices.ts";
 import { accessNotices } from "../../src/store/schema.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 function setUp() {
   const { store, workspace, user } = createWorld();

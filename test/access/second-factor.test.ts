@@ -14,7 +14,7 @@ import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { createLog } from "../../src/base/log.ts";
 import { recoveryCodes, secondFactors } from "../../src/store/schema.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 const STEP = 30_000;
 

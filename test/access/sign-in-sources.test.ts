@@ -4,10 +4,10 @@ import { createSignInSources } from "../../src/access/sign-in-sources.ts";
 import { createSlots } from "../../src/access/slowdown.ts";
 import { createLog } from "../../src/base/log.ts";
 import { signInSources } from "../../src/store/schema.ts";
-import { boot } from "../harness/appliance.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { START } from "../harness/runtime.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 import { until } from "../harness/until.ts";
 
 const DAY = 24 * 60 * 60_000;

@@ -7,8 +7,8 @@ import type { Slowdown } from "../../src/access/slowdown.ts";
 import { AppError } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
 import { secondFactors, users } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { quickHash } from "../harness/quick-hash.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 import { until } from "../harness/until.ts";
 
 const hash = quickHash("secret");

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
-import { openOffice } from "../harness/admin-office.ts";
+import { openOffice } from "../harness/servers/admin-office.ts";
 
 test("a key is created, listed without its value, and revoked once", () => {
   const { developers, store, write, acme, beta, ada } = openOffice();

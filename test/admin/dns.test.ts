@@ -1,7 +1,7 @@
 /** The records that a domain needs, looked up over the wire. */
 import { expect, test } from "bun:test";
 import { type DnsRecord, lookUp } from "../../src/admin/dns.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
 
 const KEY = `v=DKIM1; k=rsa; p=${"MIIBIjANBgkqhkiG9w0B".repeat(20)}AQAB`;
 const WANTED: DnsRecord[] = [

@@ -4,8 +4,8 @@ import type { DnsRecord } from "../../src/admin/dns.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { addressOf } from "../../src/admin/names.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
-import { openOffice } from "../harness/admin-office.ts";
-import { type Zone, zone, zoneOf } from "../harness/dns-server.ts";
+import { type Zone, zone, zoneOf } from "../harness/peers/dns-server.ts";
+import { openOffice } from "../harness/servers/admin-office.ts";
 
 /** A zone of these records. `failing`: a name about which DNS fails. */
 const zoneWith = (records: readonly Omit<DnsRecord, "purpose">[], failing?: string): Zone => ({

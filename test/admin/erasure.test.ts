@@ -12,10 +12,10 @@ import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openBackupRig } from "../harness/backup-rig.ts";
-import { letter } from "../harness/mail.ts";
+import { openBackupRig } from "../harness/data/backup-rig.ts";
+import { letter } from "../harness/mail/mail.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 const HOUR_MS = 3_600_000;
 

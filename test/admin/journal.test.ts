@@ -5,8 +5,8 @@ import type { Caller } from "../../src/access/caller.ts";
 import { type JournalEntry, listJournal, maySeeJournal } from "../../src/journal/list.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { journalEntries, keyChanges, MAIL_SCOPES, SCOPES } from "../../src/store/schema.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
-import { letter } from "../harness/mail.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
 const EXT = "/api/ext/v1";
 const DAY_MS = 86_400_000;

@@ -4,9 +4,9 @@ import { lookUp } from "../../src/admin/dns.ts";
 import { createMailAppRecords } from "../../src/admin/mail-apps.ts";
 import { checkDomains } from "../../src/doctor/checks/mail.ts";
 import type { DomainView } from "../../src/operations/admin/domains.ts";
-import { boot } from "../harness/appliance.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { takePort } from "../harness/port.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const ALL = { imap: 143, imaps: 993, submission: 587, submissions: 465 };
 const create = (ports: Partial<Parameters<typeof createMailAppRecords>[0]["ports"]>, baseUrl = "https://mail.test") =>

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { RowPage } from "../../src/store/cursor.ts";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";
-import { openOffice } from "../harness/admin-office.ts";
+import { openOffice } from "../harness/servers/admin-office.ts";
 
 function openWithMailbox() {
   const office = openOffice();

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
 import { readStsPolicy, readStsRecord } from "../../src/authentication/mta-sts.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ON = { MAILROOM_BASE_URL: "https://mail.example.test", MAILROOM_HTTPS: "127.0.0.1:0" };
 const PATH = "/.well-known/mta-sts.txt";

@@ -4,7 +4,7 @@ import { createOutbound } from "../../src/admin/outbound.ts";
 import { claim } from "../../src/outbound/claims.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
-import { openOffice } from "../harness/admin-office.ts";
+import { openOffice } from "../harness/servers/admin-office.ts";
 
 function openOutbound() {
   const office = openOffice();

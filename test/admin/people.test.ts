@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import { users, workspaces } from "../../src/store/schema.ts";
-import { openOffice } from "../harness/admin-office.ts";
+import { openOffice } from "../harness/servers/admin-office.ts";
 
 test("names of workspaces are distinct, ignoring case", () => {
   const { people, write } = openOffice();

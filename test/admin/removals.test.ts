@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { addresses, mailboxes, messages } from "../../src/store/schema.ts";
-import { openOffice } from "../harness/admin-office.ts";
-import { boot } from "../harness/appliance.ts";
+import { openOffice } from "../harness/servers/admin-office.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 /** Begins a removal of more than one portion. Timers never fire, so the removal stops at its first pause. */
 async function cutShort(forget?: () => Promise<void>) {

@@ -8,7 +8,7 @@ import { createAppliance } from "../../src/appliance.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { newDatabase, storeInMemory } from "../harness/database.ts";
+import { newDatabase, storeInMemory } from "../harness/data/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 

@@ -1,10 +1,10 @@
 /** Sending over the API with the real pipeline: a refusal leaves nothing behind, and a key commits with its message. */
 import { expect, test } from "bun:test";
 import { events, idempotencyKeys, messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { startRemoteMx } from "../harness/remote-mx.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { startRemoteMx } from "../harness/peers/remote-mx.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const SEND = { from: "alice@example.test", to: "zoe@remote.example", subject: "Hello", text: "Lunch?" };
 const MIB = 1_048_576;

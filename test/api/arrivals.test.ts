@@ -1,6 +1,6 @@
 /** Following the messages that arrive, over REST: `after`, `waitSeconds` and the filters (rules: List of messages). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 import { until } from "../harness/until.ts";
 
 interface Page {

@@ -6,11 +6,11 @@ import fc from "fast-check";
 import { findPerson } from "../../src/access/caller.ts";
 import { createKey } from "../../src/access/credentials.ts";
 import type { Scope } from "../../src/store/schema.ts";
-import type { Answer, Client } from "../harness/api.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
+import type { Answer, Client } from "../harness/clients/api.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const PNG = Buffer.from(

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { compressJson } from "../../src/api/compression.ts";
-import { startApi, type TestApi } from "../harness/api-setup.ts";
+import { startApi, type TestApi } from "../harness/servers/api-setup.ts";
 
 interface Received {
   headers: Headers;

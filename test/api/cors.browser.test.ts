@@ -1,7 +1,7 @@
 /** Calls of the API from pages of other origins, in a real browser (rules: Cross-origin requests). */
 import { afterAll, expect, test } from "bun:test";
-import { startApi } from "../harness/api-setup.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { startApi } from "../harness/servers/api-setup.ts";
 
 const pages = Bun.serve({
   hostname: "127.0.0.1",

@@ -1,6 +1,6 @@
 /** Requests from pages of other origins (rules: Cross-origin requests). */
 import { describe, expect, test } from "bun:test";
-import { startApi } from "../harness/api-setup.ts";
+import { startApi } from "../harness/servers/api-setup.ts";
 
 const APP = "https://app.example.com";
 const OTHER = "http://localhost:3000";

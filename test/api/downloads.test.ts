@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { downloadResponse } from "../../src/api/download.ts";
-import { anyCharacter } from "../harness/any-character.ts";
-import { startApi } from "../harness/api-setup.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
+import { startApi } from "../harness/servers/api-setup.ts";
 
 const BYTES = Buffer.from(Array.from({ length: 5000 }, (_, i) => (i * 7919) & 255));
 

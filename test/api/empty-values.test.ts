@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import type { Schema } from "../../src/base/json-schema.ts";
-import { bootExamples, type ExampleWorld } from "../harness/examples.ts";
+import { bootExamples, type ExampleWorld } from "../harness/servers/examples.ts";
 
 /** Whether a schema allows an empty text; undefined if it is for no text, or for a word or a format. */
 function allowsEmpty({ type, anyOf, enum: words, format, minLength = 0 }: Schema): boolean | undefined {

@@ -6,10 +6,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import PostalMime, { decodeWords } from "postal-mime";
-import { anyCharacter } from "../harness/any-character.ts";
-import type { Answer } from "../harness/api.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
+import type { Answer } from "../harness/clients/api.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
 import { START } from "../harness/runtime.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
 interface Refused {
   code?: string;

@@ -5,7 +5,7 @@
 import { expect, test } from "bun:test";
 import { realpathSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { clientRig, DOCUMENTS } from "../harness/generated-clients.ts";
+import { clientRig, DOCUMENTS } from "./generated-clients.ts";
 
 const generator = Bun.which("openapi-typescript");
 const note = generator

@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { type ClientRig, clientRig, DOCUMENTS } from "../harness/generated-clients.ts";
+import { type ClientRig, clientRig, DOCUMENTS } from "./generated-clients.ts";
 
 const missing = (program: string): string => (Bun.which(program) ? "" : ` (skipped: no ${program})`);
 const names = Object.keys(DOCUMENTS);

@@ -7,11 +7,11 @@ import { eq } from "drizzle-orm";
 import { unpackText } from "../../src/message/reading.ts";
 import { SEEN_VERSION } from "../../src/message/visible.ts";
 import { messageBodies, messages } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { CLASSES_BY_RULES } from "../harness/hostile-html.ts";
-import { mailer } from "../harness/mail.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
-import { bodyIn } from "../harness/mcp-mail.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
+import { CLASSES_BY_RULES } from "../harness/mail/hostile-html.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { bodyIn } from "./mcp/mcp-mail.ts";
 
 const htmlMail = (html: string, subject = "Offer"): string =>
   [

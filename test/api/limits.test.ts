@@ -1,6 +1,6 @@
 /** Request rates over HTTP (rules: Request rates, Rate headers). */
 import { describe, expect, test } from "bun:test";
-import { type Answer, startApi } from "../harness/api-setup.ts";
+import { type Answer, startApi } from "../harness/servers/api-setup.ts";
 
 const PROXY = { trustedProxies: ["127.0.0.1"] };
 const from = (address: string) => ({ headers: { "x-forwarded-for": address } });

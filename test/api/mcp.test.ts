@@ -1,7 +1,7 @@
 /** The MCP endpoint: the gate, the revisions it speaks, and bodies that are not messages. */
 import { describe, expect, test } from "bun:test";
-import { startApi, type TestApi } from "../harness/api-setup.ts";
-import { connectMcp, ERAS } from "../harness/mcp-client.ts";
+import { connectMcp, ERAS } from "../harness/clients/mcp-client.ts";
+import { startApi, type TestApi } from "../harness/servers/api-setup.ts";
 import { until } from "../harness/until.ts";
 
 const MODERN = "2026-07-28";

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
-import { startApi } from "../harness/api-setup.ts";
-import { faults, type JsonObject, nodesOf, resolve } from "../harness/schema-validator.ts";
+import { faults, type JsonObject, nodesOf, resolve } from "../harness/clients/schema-validator.ts";
+import { startApi } from "../harness/servers/api-setup.ts";
 
 const document = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
 const paths = document.paths as Record<string, Record<string, JsonObject>>;

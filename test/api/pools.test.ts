@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createPools, registerPools, sharesOf } from "../../src/api/pools.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import type { Sharer, Shares } from "../../src/base/shares.ts";
-import { readExposition } from "../harness/exposition.ts";
+import { readExposition } from "../harness/clients/exposition.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const MB = 1024 * 1024;

@@ -6,7 +6,7 @@ import { readJson } from "../../src/api/request.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
 import { grants, users } from "../../src/store/schema.ts";
-import { type Answer, startApi, type TestApi } from "../harness/api-setup.ts";
+import { type Answer, startApi, type TestApi } from "../harness/servers/api-setup.ts";
 
 /** Checks the headers that every response of the API has. */
 function expectHeaders({ headers }: Answer): void {

@@ -1,8 +1,8 @@
 /** The shape of requests that send or draft (rules: Send request, Reply request, Drafts). */
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
-import { startApi } from "../harness/api-setup.ts";
-import { type FakeSending, fakeSending } from "../harness/fake-sending.ts";
+import { startApi } from "../harness/servers/api-setup.ts";
+import { type FakeSending, fakeSending } from "../harness/servers/fake-sending.ts";
 
 const FROM = "olga@example.test";
 const TO = "zoe@remote.example";

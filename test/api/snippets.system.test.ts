@@ -4,8 +4,8 @@ import { describeApi } from "../../src/api/openapi.ts";
 import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
 import { placeholdersOf, type Snippet, snippetsOf } from "../../src/api/reference/snippets.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
-import { bootExamples, type ExampleWorld, PDF } from "../harness/examples.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { bootExamples, type ExampleWorld, PDF } from "../harness/servers/examples.ts";
 
 const WEEK_MS = 7 * 86_400_000;
 

@@ -1,8 +1,8 @@
 /** The ARC test suite of the RFC's authors: its part about validation, since we do not seal. */
 import { describe, expect, test } from "bun:test";
-import { authenticate } from "../harness/authenticating.ts";
-import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
-import { zone } from "../harness/dns-server.ts";
+import { corpusJson, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { authenticate } from "./authenticating.ts";
 
 interface Scenario {
   description: string;

@@ -8,11 +8,11 @@ import { createDnsClient, type DnsClient } from "../../src/base/dns-client.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
 import { DeliveryFailure } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { type Records, randomNumber, startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
-import { testLog } from "../harness/mx-rig.ts";
-import { type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { type Records, randomNumber, startDnsServer, type Zone, zone } from "../harness/peers/dns-server.ts";
+import { type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { testLog } from "../harness/servers/mx-rig.ts";
 
 const HOST = "mx1.example.net";
 

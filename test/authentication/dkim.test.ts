@@ -2,9 +2,9 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import type { SigningKey } from "../../src/authentication/dkim.ts";
-import { verifyDkim } from "../harness/dkim-verifier.ts";
-import { sign } from "../harness/outgoing.ts";
+import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
 import { START } from "../harness/runtime.ts";
+import { sign } from "../harness/servers/outgoing.ts";
 
 let keys: SigningKey[];
 const published = new Map<string, string>();

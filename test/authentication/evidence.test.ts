@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { organizationsOf } from "../../src/authentication/dmarc.ts";
 import type { Check } from "../../src/authentication/evidence.ts";
-import { authenticate } from "../harness/authenticating.ts";
-import { newSigner, type Signer, signed } from "../harness/dkim-signer.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
-import { letter } from "../harness/mail.ts";
+import { newSigner, type Signer, signed } from "../harness/mail/dkim-signer.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { authenticate } from "./authenticating.ts";
 
 let rsa: Signer;
 let ed25519: Signer;

@@ -1,11 +1,11 @@
 /** Mail that trusted forwarders have changed and sealed (RFC 8617): their result that it passed DMARC counts. */
 import { describe, expect, test } from "bun:test";
 import { sealMessage } from "mailauth/lib/arc/index.js";
-import { authenticate } from "../harness/authenticating.ts";
-import { newSigner, type Signer } from "../harness/dkim-signer.ts";
-import { zone } from "../harness/dns-server.ts";
-import { letter } from "../harness/mail.ts";
+import { newSigner, type Signer } from "../harness/mail/dkim-signer.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
 import { START } from "../harness/runtime.ts";
+import { authenticate } from "./authenticating.ts";
 
 const list = newSigner("lists.example", { bits: 2_048 });
 const relay = newSigner("mx.relay.example", { bits: 2_048 });

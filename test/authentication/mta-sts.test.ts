@@ -12,11 +12,11 @@ import {
 } from "../../src/authentication/mta-sts.ts";
 import { type HttpClient, openHttpClient } from "../../src/net/http-client.ts";
 import { openStore } from "../../src/store/store.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { testLog } from "../harness/mx-rig.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { testLog } from "../harness/servers/mx-rig.ts";
 
 describe("the record", () => {
   test.each([

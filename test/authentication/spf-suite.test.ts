@@ -1,8 +1,8 @@
 /** The whole SPF test suite of openspf.org for RFC 7208, with DNS as the suite describes it. */
 import { describe, expect, test } from "bun:test";
-import { authenticate } from "../harness/authenticating.ts";
-import { corpusBytes, corpusNote, corpusPresent } from "../harness/corpus.ts";
-import { type Failing, type Records, type Zone, zone } from "../harness/dns-server.ts";
+import { corpusBytes, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { type Failing, type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
+import { authenticate } from "./authenticating.ts";
 
 interface Case {
   helo: string;

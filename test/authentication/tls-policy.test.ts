@@ -5,10 +5,10 @@ import { findTlsPolicies } from "../../src/authentication/tls-policy.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
 import { DeliveryFailure } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
-import { testLog } from "../harness/mx-rig.ts";
-import { makePair, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { makePair, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { testLog } from "../harness/servers/mx-rig.ts";
 
 /** Key pairs of trusted hosts; the default pair of remotes is not trusted. */
 const trusted = Promise.all(["mx1.example.net", "mx2.example.net"].map(makePair));

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { filesOf, openBackupRig } from "../harness/backup-rig.ts";
+import { filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
 interface Made {

@@ -14,7 +14,7 @@ import {
 import { keepNewest } from "../../src/backup/make.ts";
 import { blobPath } from "../../src/store/blobs.ts";
 import { claimBlobs, tryClaim } from "../../src/store/claim.ts";
-import { filesOf, openBackupRig } from "../harness/backup-rig.ts";
+import { filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
 

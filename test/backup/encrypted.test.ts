@@ -14,9 +14,9 @@ import {
 import { join } from "node:path";
 import { FORMAT, type Manifest, PLAIN_FORMAT } from "../../src/backup/layout.ts";
 import { blobPath } from "../../src/store/blobs.ts";
-import { agree, filesOf, openBackupRig } from "../harness/backup-rig.ts";
+import { agree, filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 interface Made extends Manifest {
   id: string;

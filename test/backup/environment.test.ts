@@ -4,9 +4,9 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { keepEnvironment } from "../../src/backup/environment.ts";
 import { readConfig, SERVER_VARIABLES } from "../../src/config.ts";
-import { openBackupRig } from "../harness/backup-rig.ts";
+import { openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 interface Told {
   environment: Record<string, string>;

@@ -1,7 +1,7 @@
 /** A backup folder on a disk that fills up: the error says so, former backups stay whole. Needs the right to mount. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { filesOf, openBackupRig } from "../harness/backup-rig.ts";
+import { filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
 import { diskNote, MB, mountDisk } from "../harness/small-disk.ts";
 
 test.skipIf(diskNote !== "")(

@@ -3,9 +3,9 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { agree, openBackupRig } from "../harness/backup-rig.ts";
+import { agree, openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 const made = (async () => {
   const rig = await openBackupRig();

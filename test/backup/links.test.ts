@@ -15,9 +15,9 @@ import {
 import { join } from "node:path";
 import { blobPath } from "../../src/store/blobs.ts";
 import { claimFolder } from "../../src/store/claim.ts";
-import { openBackupRig } from "../harness/backup-rig.ts";
+import { openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 const isRoot = process.getuid?.() === 0;
 const asRoot = test.skipIf(!isRoot);

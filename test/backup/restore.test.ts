@@ -4,9 +4,9 @@ import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
-import { agree, filesOf, openBackupRig } from "../harness/backup-rig.ts";
+import { agree, filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 async function backedUp() {
   const rig = await openBackupRig();

@@ -4,11 +4,11 @@ import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
-import { agree } from "../harness/backup-rig.ts";
+import { agree } from "../harness/data/backup-rig.ts";
+import { peek, rowsOf } from "../harness/data/table-rows.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { copySource, makeSource } from "../harness/moving-world.ts";
-import { peek, rowsOf } from "../harness/table-rows.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { copySource, makeSource } from "../harness/servers/moving-world.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 setDefaultTimeout(60_000);
 

@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { blobPath } from "../../src/store/blobs.ts";
-import { agree, filesOf, openBackupRig } from "../harness/backup-rig.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { agree, filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 async function backedUp() {
   const rig = await openBackupRig();

@@ -6,8 +6,15 @@ import { rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createDnsClient, type DnsClientParts, type RecordType } from "../../src/base/dns-client.ts";
-import { bindBoth, type Failing, type Habits, randomNumber, startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import {
+  bindBoth,
+  type Failing,
+  type Habits,
+  randomNumber,
+  startDnsServer,
+  type Zone,
+} from "../harness/peers/dns-server.ts";
 import { takePort } from "../harness/port.ts";
 import { until } from "../harness/until.ts";
 

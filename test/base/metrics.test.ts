@@ -1,7 +1,7 @@
 /** The text format of metrics: counts, escapes and omissions. */
 import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/base/metrics.ts";
-import { readExposition, sampleOf } from "../harness/exposition.ts";
+import { readExposition, sampleOf } from "../harness/clients/exposition.ts";
 
 test("a strict parser accepts counters, histograms and gauges", async () => {
   const metrics = createMetrics();

@@ -1,7 +1,7 @@
 /** The DNS client asks name servers of other makers. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { DnsClient } from "../../src/base/dns-client.ts";
-import { NAME_SERVERS, noNameServer, startNameServer, type ZoneFiles } from "../harness/name-servers.ts";
+import { NAME_SERVERS, noNameServer, startNameServer, type ZoneFiles } from "./name-servers.ts";
 
 const KEY = `v=DKIM1; k=rsa; p=${"MIIBIjANBgkqhkiG9w0B".repeat(19)}MIIBIjANBgkq`;
 const SPF = `v=spf1 ${Array.from({ length: 24 }, (_, n) => `ip4:192.0.2.${n}`).join(" ")} -all`;

@@ -4,9 +4,9 @@
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { type Served, serve } from "../harness/process.ts";
-import { noS3, startS3, without } from "../harness/s3.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { noS3, startS3, without } from "../harness/peers/s3.ts";
+import { type Served, serve } from "../harness/servers/process.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, timingsInTurn } from "./figures.ts";
 import { pump } from "./smtp-load.ts";
 

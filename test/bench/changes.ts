@@ -6,8 +6,8 @@
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { serve } from "../harness/process.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { serve } from "../harness/servers/process.ts";
 import { ADDRESS, print, settled, timings } from "./figures.ts";
 import { seededPlace } from "./seed.ts";
 

@@ -4,7 +4,7 @@ import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { createParserPool } from "../../src/workers/parser-pool.ts";
-import { pdf } from "../harness/documents.ts";
+import { pdf } from "../harness/mail/documents.ts";
 import { folder, median, print } from "./figures.ts";
 import { words } from "./generator.ts";
 

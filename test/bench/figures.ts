@@ -3,7 +3,7 @@ import type { Database } from "bun:sqlite";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Place, run, runJson } from "../harness/process.ts";
+import { type Place, run, runJson } from "../harness/servers/process.ts";
 
 export const ROOT = join(import.meta.dir, "../..");
 export const ADDRESS = "owner@example.test";

@@ -6,10 +6,10 @@ import { Database } from "bun:sqlite";
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { selfSign } from "../../src/tls/pair.ts";
-import { noDovecot, PASSWORD, runDovecot } from "../harness/dovecot.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { noDovecot, PASSWORD, runDovecot } from "../harness/peers/dovecot.ts";
 import { takePort } from "../harness/port.ts";
-import { runJson, type Served, serve } from "../harness/process.ts";
+import { runJson, type Served, serve } from "../harness/servers/process.ts";
 import { ADDRESS, cpuMs, familyOf, median, newPlace, print, residentMB, settled, timingsInTurn } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { type ImapClient, imapClient } from "./imap-client.ts";
@@ -30,7 +30,7 @@ const TIMES = 20;
 /** Of arriving mail: turns, and messages of each. */
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const ARRIVING = 1_000;
-/** As Dovecot's directories are owned: see harness/dovecot.ts. */
+/** As Dovecot's directories are owned: see harness/peers/dovecot.ts. */
 const OWNER = 65_534;
 
 const ENVELOPES = "(UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)";

@@ -1,7 +1,7 @@
 /** Import of a large mbox into a stopped appliance: messages a second, and the most memory that it took. */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Place } from "../harness/process.ts";
+import type { Place } from "../harness/servers/process.ts";
 import { ADDRESS, folder, newPlace, print, residentMB } from "./figures.ts";
 import { messageMaker, writeMbox } from "./generator.ts";
 

@@ -2,7 +2,7 @@
  * MCP beside REST: the same operation asked over both faces, in both eras of the protocol, as messages written by hand,
  * so that only the server's work is counted. CPU is that of the server process, all threads.
  */
-import { type Served, serve } from "../harness/process.ts";
+import { type Served, serve } from "../harness/servers/process.ts";
 import { ADDRESS, cpuMs, newPlace, print } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { pump } from "./smtp-load.ts";

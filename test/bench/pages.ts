@@ -8,8 +8,8 @@
 import { Database } from "bun:sqlite";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
-import { serve } from "../harness/process.ts";
+import { labelledPresent, readLabelled } from "../harness/mail/labelled-mail.ts";
+import { serve } from "../harness/servers/process.ts";
 import { ADDRESS, newPlace, print } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { pump } from "./smtp-load.ts";

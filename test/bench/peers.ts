@@ -5,9 +5,9 @@
 import { Database } from "bun:sqlite";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { startDnsServer } from "../harness/dns-server.ts";
-import { serve } from "../harness/process.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { startDnsServer } from "../harness/peers/dns-server.ts";
+import { serve } from "../harness/servers/process.ts";
 import {
   ADDRESS,
   cpuMs,

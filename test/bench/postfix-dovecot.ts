@@ -4,10 +4,10 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { noDovecot, PASSWORD, runDovecot } from "../harness/dovecot.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { noDovecot, PASSWORD, runDovecot } from "../harness/peers/dovecot.ts";
+import { noPostfix, startPostfix } from "../harness/peers/postfix.ts";
 import { takePort } from "../harness/port.ts";
-import { noPostfix, startPostfix } from "../harness/postfix.ts";
 import { ADDRESS } from "./figures.ts";
 import { type ImapClient, imapClient } from "./imap-client.ts";
 

@@ -5,7 +5,7 @@ import { newId, systemRuntime } from "../../src/base/runtime.ts";
 import { type Claim, claim } from "../../src/outbound/claims.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
-import { run, serve } from "../harness/process.ts";
+import { run, serve } from "../harness/servers/process.ts";
 import { folder, newPlace, print, residentMB, timings } from "./figures.ts";
 
 const ENTRIES = 100_000;

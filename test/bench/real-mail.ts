@@ -1,6 +1,6 @@
 /** Mail that people wrote, as often as it is wanted: the labelled corpus where it is installed, else the one beside the project. */
-import { corpusFiles } from "../harness/corpus.ts";
-import { labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
+import { corpusFiles } from "../harness/mail/corpus.ts";
+import { labelledPresent, readLabelled } from "../harness/mail/labelled-mail.ts";
 
 /**
  * Mail that people wrote, spread over the corpus, and again from its start after all of it: Message-IDs, and the fields that

@@ -4,9 +4,9 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type Served, serve } from "../harness/process.ts";
-import { startS3, without } from "../harness/s3.ts";
-import { settle } from "../harness/settle.ts";
+import { settle } from "../harness/data/settle.ts";
+import { startS3, without } from "../harness/peers/s3.ts";
+import { type Served, serve } from "../harness/servers/process.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, quantiles } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { pump } from "./smtp-load.ts";

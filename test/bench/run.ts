@@ -11,11 +11,11 @@
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { newSigner, signed } from "../harness/dkim-signer.ts";
-import { startDnsServer, type Zone } from "../harness/dns-server.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { endFile } from "../harness/end.ts";
-import { type Served, serve } from "../harness/process.ts";
+import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
+import { startDnsServer, type Zone } from "../harness/peers/dns-server.ts";
+import { type Served, serve } from "../harness/servers/process.ts";
 import { blobs } from "./blobs.ts";
 import { changes } from "./changes.ts";
 import { documents } from "./documents.ts";

@@ -11,8 +11,8 @@
 import { Database } from "bun:sqlite";
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { type Place, run, serve } from "../harness/process.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { type Place, run, serve } from "../harness/servers/process.ts";
 import { ADDRESS, folder, newPlace, print, residentMB, settled, timings, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { importInto } from "./import.ts";

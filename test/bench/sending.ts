@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { SMTPServer } from "smtp-server";
-import { type Place, run, type Served, serve } from "../harness/process.ts";
+import { type Place, run, type Served, serve } from "../harness/servers/process.ts";
 import { ADDRESS, median, newPlace, print, residentMB } from "./figures.ts";
 import { words } from "./generator.ts";
 import { measureQueue, NOWHERE } from "./queue.ts";

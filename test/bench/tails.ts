@@ -6,10 +6,10 @@
 import { Database } from "bun:sqlite";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { startDnsServer } from "../harness/dns-server.ts";
-import { labelledNote, labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
-import { serve } from "../harness/process.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { labelledNote, labelledPresent, readLabelled } from "../harness/mail/labelled-mail.ts";
+import { startDnsServer } from "../harness/peers/dns-server.ts";
+import { serve } from "../harness/servers/process.ts";
 import { ADDRESS, folder, print, quantiles, settled, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { COMMON_WORD, MESSAGES, RARE_WORD, seededPlace } from "./seed.ts";

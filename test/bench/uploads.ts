@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { run, type Served, serve } from "../harness/process.ts";
+import { run, type Served, serve } from "../harness/servers/process.ts";
 import { ADDRESS, folder, median, newPlace, print } from "./figures.ts";
 
 const BYTES = 20_000_000;

@@ -5,8 +5,8 @@
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
 import { newId, systemRuntime } from "../../src/base/runtime.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { type Place, run, runJson, serve } from "../harness/process.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { type Place, run, runJson, serve } from "../harness/servers/process.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, residentMB } from "./figures.ts";
 
 const DELIVERIES = 20_000;

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build, version } from "../../src/base/version.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal, type Said, SETUP } from "../harness/terminal.ts";
+import { openTerminal, type Said, SETUP } from "../harness/servers/terminal.ts";
 
 const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["", /^mailroom: name a command:\n/],

@@ -12,10 +12,10 @@ import { createLog } from "../../src/base/log.ts";
 import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
-import { type Zone, zone, zoneOf } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { type Zone, zone, zoneOf } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 interface Named {
   id: string;

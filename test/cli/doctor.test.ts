@@ -1,7 +1,7 @@
 /** `mailroom doctor`, as it is typed (rules: Commands, Doctor). */
 import { expect, test } from "bun:test";
-import { zone } from "../harness/dns-server.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 interface Named {
   id: string;

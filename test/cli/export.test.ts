@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { letter } from "../harness/mail.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
-import { files, mboxEntry } from "../harness/transfer-rig.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const OF = ["--mailbox", "ada@acme.test"] as const;
 

@@ -3,11 +3,11 @@ import { Database } from "bun:sqlite";
 import { beforeAll, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeChain } from "../harness/certificate-chain.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type ImapAnswer, startImapServer } from "../harness/imap-server.ts";
-import { letter } from "../harness/mail.ts";
-import { openSetUp, openTerminal } from "../harness/terminal.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { type ImapAnswer, startImapServer } from "../harness/peers/imap-server.ts";
+import { openSetUp, openTerminal } from "../harness/servers/terminal.ts";
 
 const HOST = "localhost";
 const MESSAGES = [1, 2, 3].map((n) => letter({ subject: `Message ${n}`, messageId: `<${n}@old.example>` }));

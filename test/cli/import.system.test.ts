@@ -2,12 +2,12 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { letter } from "../harness/mail.ts";
-import { begin, runJson, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
-import { SETUP } from "../harness/terminal.ts";
-import { files, mboxEntry } from "../harness/transfer-rig.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { settle } from "../harness/data/settle.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { begin, runJson, serve } from "../harness/servers/process.ts";
+import { SETUP } from "../harness/servers/terminal.ts";
+import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 import { until } from "../harness/until.ts";
 
 const INTO = ["--mailbox", "ada@acme.test"] as const;

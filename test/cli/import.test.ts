@@ -1,9 +1,9 @@
 /** `mailroom import`, as it is typed (rules: Commands, Import and export). */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { letter } from "../harness/mail.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
-import { files, mboxEntry } from "../harness/transfer-rig.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const NEVER = new Promise<void>(() => {});
 const INTO = ["--mailbox", "ada@acme.test"] as const;

@@ -9,8 +9,8 @@ import { readHere } from "../../src/message/reading.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { apiKeys, mailboxes, SCOPES, users } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { openBackupRig } from "../harness/backup-rig.ts";
-import { letter } from "../harness/mail.ts";
+import { openBackupRig } from "../harness/data/backup-rig.ts";
+import { letter } from "../harness/mail/mail.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const HOUR_MS = 3_600_000;

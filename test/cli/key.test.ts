@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 interface Made {
   id: string;

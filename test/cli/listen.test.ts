@@ -8,9 +8,9 @@ import { type EventData, type EventName, emit, sampleOf } from "../../src/events
 import { freePort } from "../../src/net/ip.ts";
 import { atEndOfFile } from "../harness/end.ts";
 
-import { startReceiver } from "../harness/receiver.ts";
+import { startReceiver } from "../harness/peers/receiver.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { openSetUp, openTerminal, type Said } from "../harness/terminal.ts";
+import { openSetUp, openTerminal, type Said } from "../harness/servers/terminal.ts";
 import { whenChanged } from "../harness/until.ts";
 
 const opened = new Set<{ close(): void }>();

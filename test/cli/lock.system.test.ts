@@ -1,10 +1,10 @@
 /** Links to choose a password, and locks, from the command line beside a running server: what is open there ends, too. */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { apiClient } from "../harness/api.ts";
-import { page, signInOnly } from "../harness/browser-session.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { page, signInOnly } from "../harness/clients/browser-session.ts";
+import { imapAccount } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { imapAccount } from "../harness/imap-client.ts";
-import { imapsOf, run, runJson, serve } from "../harness/process.ts";
+import { imapsOf, run, runJson, serve } from "../harness/servers/process.ts";
 
 setDefaultTimeout(300_000);
 

@@ -14,11 +14,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { zip } from "../harness/documents.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter } from "../harness/mail.ts";
-import { type Place, PROGRAM, run, runJson } from "../harness/process.ts";
-import { mboxEntry } from "../harness/transfer-rig.ts";
+import { zip } from "../harness/mail/documents.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type Place, PROGRAM, run, runJson } from "../harness/servers/process.ts";
+import { mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const isRoot = process.getuid?.() === 0;
 /** Debian's user nobody. */

@@ -1,7 +1,7 @@
 /** Which operations of administration are commands (operations/command.ts), and why others are none. */
 import { expect, test } from "bun:test";
 import { ADMIN_OPERATIONS } from "../../src/operations/operations.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 /** Operations without a command of their own, and the reason. */
 const NO_COMMAND: Record<string, string> = {

@@ -4,7 +4,7 @@ import { systemRuntime } from "../../src/base/runtime.ts";
 import { addOutbound, setHeld } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
-import { openTerminal, SETUP, type Terminal } from "../harness/terminal.ts";
+import { openTerminal, SETUP, type Terminal } from "../harness/servers/terminal.ts";
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
 

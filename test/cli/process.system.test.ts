@@ -3,9 +3,9 @@ import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { FROM_SOURCE, run, runJson, serve } from "../harness/process.ts";
+import { FROM_SOURCE, run, runJson, serve } from "../harness/servers/process.ts";
 
 setDefaultTimeout(300_000);
 

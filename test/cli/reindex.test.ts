@@ -3,10 +3,10 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { letter } from "../harness/mail.ts";
-import { entriesOf as entriesIn, takeBackToSchema14 } from "../harness/schema14.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
-import { files, mboxEntry } from "../harness/transfer-rig.ts";
+import { entriesOf as entriesIn, takeBackToSchema14 } from "../harness/data/schema14.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const WITH_FILE = `From: =?utf-8?q?Zo=C3=AB?= <zoe@b\u00fccher.example>
 To: ada@acme.test

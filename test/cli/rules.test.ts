@@ -1,6 +1,6 @@
 /** Rules and absences at the command line. */
 import { expect, test } from "bun:test";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 test("rules are set, shown and tried", async () => {
   const { ask, say } = openTerminal();

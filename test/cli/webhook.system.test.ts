@@ -1,8 +1,8 @@
 /** The webhook commands beside a server that is stopped and then runs (rules: Commands). */
 import { expect, test } from "bun:test";
-import { serve } from "../harness/process.ts";
-import { startReceiver } from "../harness/receiver.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { startReceiver } from "../harness/peers/receiver.ts";
+import { serve } from "../harness/servers/process.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 import { until } from "../harness/until.ts";
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);

@@ -1,6 +1,6 @@
 /** The webhook commands, as documents (rules: Commands). */
 import { expect, test } from "bun:test";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
 const URL = "https://hooks.example.com/mail";

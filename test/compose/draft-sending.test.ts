@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { packText } from "../../src/message/reading.ts";
 import { mailboxes, messageBodies, users } from "../../src/store/schema.ts";
-import { createOffice } from "../harness/outgoing.ts";
+import { createOffice } from "../harness/servers/outgoing.ts";
 
 const UNDO_MS = 10_000;
 const LETTER = { from: "alice@example.test", to: "dave@remote.example", subject: "Plans", text: "Lunch?" };

@@ -1,10 +1,10 @@
 /** Invitations in received mail, and the answers that go to their organizers. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type Invited, invitationMail } from "../harness/invitations.ts";
-import { mailer } from "../harness/mail.ts";
+import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { type Invited, invitationMail } from "../harness/mail/invitations.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

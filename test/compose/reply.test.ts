@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ReplyRequest } from "../../src/compose/send.ts";
 import { messages } from "../../src/store/schema.ts";
-import type { Letter } from "../harness/mail.ts";
-import { createOffice, refusal } from "../harness/outgoing.ts";
+import type { Letter } from "../harness/mail/mail.ts";
+import { createOffice, refusal } from "../harness/servers/outgoing.ts";
 
 const ALICE = "alice@example.test";
 

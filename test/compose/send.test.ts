@@ -4,9 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { dkimKeys } from "../../src/store/schema.ts";
-import { verifyDkim } from "../harness/dkim-verifier.ts";
-import { createOffice, refusal } from "../harness/outgoing.ts";
+import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
 import { START } from "../harness/runtime.ts";
+import { createOffice, refusal } from "../harness/servers/outgoing.ts";
 
 const ALICE = "alice@example.test";
 const headerOf = (bytes: string): string[] => bytes.slice(0, bytes.indexOf("\r\n\r\n")).split(/\r\n(?![ \t])/);

@@ -4,12 +4,12 @@ import type { Caller } from "../../src/access/caller.ts";
 import { openUnsubscribing, type Unsubscribing } from "../../src/compose/unsubscribe.ts";
 import { receivedMessage } from "../../src/mailbox/received.ts";
 import { SCOPES } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { newSigner, signed } from "../harness/dkim-signer.ts";
-import { zone } from "../harness/dns-server.ts";
-import { mailer } from "../harness/mail.ts";
+import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";

@@ -11,7 +11,7 @@ import { ADA, BEN, lampPicture, pdfOf } from "../../src/demo/conversations.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
 import { holdsAmong } from "../../src/mailbox/holds.ts";
 import { apiKeys, users } from "../../src/store/schema.ts";
-import { newDatabase } from "../harness/database.ts";
+import { newDatabase } from "../harness/data/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 

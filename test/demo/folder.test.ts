@@ -7,9 +7,9 @@ import { readConfig } from "../../src/config.ts";
 import { loadDemo } from "../../src/demo/demo.ts";
 import { requireLoopback } from "../../src/demo/folder.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { shareParser } from "../harness/parser.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { openTerminal } from "../harness/terminal.ts";
+import { shareParser } from "../harness/servers/parser.ts";
+import { openTerminal } from "../harness/servers/terminal.ts";
 
 const VARIABLES = [
   ...["MAILROOM_HTTP", "MAILROOM_HTTPS", "MAILROOM_MX", "MAILROOM_SUBMISSION", "MAILROOM_SUBMISSIONS"],

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { checkBlobs } from "../../src/doctor/checks/blobs.ts";
-import { bytesOf, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
-import { noS3 } from "../harness/s3.ts";
+import { bytesOf, openRemote, type RemoteRig } from "../harness/peers/remote-blobs.ts";
+import { noS3 } from "../harness/peers/s3.ts";
 
 const look = async ({ blobs, runtime }: Pick<RemoteRig, "blobs" | "runtime">) =>
   checkBlobs({ store: { remote: blobs }, runtime: { ...systemRuntime(), ...runtime } } as never);

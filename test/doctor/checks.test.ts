@@ -16,11 +16,11 @@ import { NOT_LISTED } from "../../src/outbound/transport.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { savePair, selfSign } from "../../src/tls/pair.ts";
-import { type Records, type Zone, zone } from "../harness/dns-server.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
+import { makePair, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { takePort } from "../harness/port.ts";
-import { makePair, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const HOUR_MS = 3_600_000;

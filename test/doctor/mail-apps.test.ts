@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import type { World } from "../../src/doctor/check.ts";
 import { checkMailApps } from "../../src/doctor/checks/mail.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 test("what is left to be made ready for mail apps, what cannot be, and what changed", async () => {
   const { store, receive, mailbox, box, runtime } = createAlice();

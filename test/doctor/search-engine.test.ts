@@ -8,7 +8,7 @@ import { checkSearchEngine } from "../../src/doctor/checks/search.ts";
 import type { KeptState } from "../../src/search/meilisearch/process.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { makeStandIn } from "../harness/meilisearch-stand-in.ts";
+import { makeStandIn } from "../harness/peers/meilisearch-stand-in.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const KEY = "a-key";

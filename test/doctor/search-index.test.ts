@@ -3,11 +3,11 @@ import { expect, test } from "bun:test";
 import type { Finding, World } from "../../src/doctor/check.ts";
 import { checkSearchIndex } from "../../src/doctor/checks/search.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
+import { seedIndex } from "../harness/data/search-seed.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openRig, type Rig } from "../harness/meilisearch-rig.ts";
+import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/peers/fake-meilisearch.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { seedIndex } from "../harness/search-seed.ts";
+import { openRig, type Rig } from "../harness/servers/meilisearch-rig.ts";
 
 const OK = { state: "ok", detail: "it has all 2 messages" } as const;
 

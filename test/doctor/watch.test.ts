@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import type { Finding } from "../../src/doctor/check.ts";
 import { createWatch } from "../../src/doctor/doctor.ts";
-import { boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const DAY_MS = 24 * 3_600_000;
 

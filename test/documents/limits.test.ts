@@ -16,7 +16,7 @@ import {
   wordXml,
   xlsx,
   zip,
-} from "../harness/documents.ts";
+} from "../harness/mail/documents.ts";
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text, "latin1"));
 

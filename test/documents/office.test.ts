@@ -14,7 +14,7 @@ import {
   wordXml,
   xlsx,
   zip,
-} from "../harness/documents.ts";
+} from "../harness/mail/documents.ts";
 
 const file = async (name: string) => new Uint8Array(await Bun.file(join(import.meta.dir, "files", name)).arrayBuffer());
 

@@ -1,7 +1,7 @@
 /** The text of RTF and calendar files. */
 import { describe, expect, test } from "bun:test";
 import { extractText } from "../../src/documents/document.ts";
-import { extracted } from "../harness/documents.ts";
+import { extracted } from "../harness/mail/documents.ts";
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text, "latin1"));
 

@@ -4,7 +4,7 @@ import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { createParserPool } from "../../src/workers/parser-pool.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
 const runtime = systemRuntime();

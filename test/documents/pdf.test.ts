@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { extracted, linesOf, pagesOfText, pdf, pdfOf } from "../harness/documents.ts";
+import { extracted, linesOf, pagesOfText, pdf, pdfOf } from "../harness/mail/documents.ts";
 
 const file = async (name: string) => new Uint8Array(await Bun.file(join(import.meta.dir, "files", name)).arrayBuffer());
 

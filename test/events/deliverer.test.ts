@@ -9,9 +9,9 @@ import { hasNewEvents, reschedule } from "../../src/events/queue.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openDeliveries } from "../harness/delivery-rig.ts";
-import { type Receiver, startReceiver } from "../harness/receiver.ts";
+import { type Receiver, startReceiver } from "../harness/peers/receiver.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { openDeliveries } from "./delivery-rig.ts";
 
 type Rig = ReturnType<typeof openDeliveries>;
 

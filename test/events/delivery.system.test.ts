@@ -1,6 +1,6 @@
 /** Deliveries in a process of its own: the influence of its environment, and its exit. */
 import { afterAll, expect, test } from "bun:test";
-import { type Answer, receive } from "../harness/raw-receiver.ts";
+import { type Answer, receive } from "../harness/peers/raw-receiver.ts";
 
 const closers: (() => void)[] = [];
 afterAll(() => {

@@ -6,9 +6,9 @@ import { type AttemptOutcome, attempt } from "../../src/events/delivery.ts";
 import type { Loaded } from "../../src/events/queue.ts";
 import { type HttpClientParts, openHttpClient } from "../../src/net/http-client.ts";
 import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Answer, receive, receiveOnBoth, writeForever } from "../harness/raw-receiver.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { type Answer, receive, receiveOnBoth, writeForever } from "../harness/peers/raw-receiver.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 

@@ -8,8 +8,8 @@ import {
   setDisabled,
   setEnabled,
 } from "../../src/events/endpoints.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 function setUp(notify: (workspaceId: string) => Promise<void>) {
   const { store, workspace } = createWorld();

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { emit, type NewEvent } from "../../src/events/outbox.ts";
 import { events } from "../../src/store/schema.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 const inbound = (workspaceId: string, id = "evt_1"): NewEvent<"message.inbound"> => ({
   id,

@@ -18,8 +18,8 @@ import {
   reschedule,
   settle,
 } from "../../src/events/queue.ts";
-import { LEASE, OK, openDeliveries, TERMS } from "../harness/delivery-rig.ts";
 import { START } from "../harness/runtime.ts";
+import { LEASE, OK, openDeliveries, TERMS } from "./delivery-rig.ts";
 
 const BAD: AttemptOutcome = { ok: false, status: 500, response: "", error: "answered 500", ms: 1 };
 

@@ -6,9 +6,9 @@ import { expect, setSystemTime, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
-import type { Hook } from "../harness/receiver.ts";
+import type { Hook } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";
-import { openRig } from "../harness/webhook-rig.ts";
+import { openRig } from "../harness/servers/webhook-rig.ts";
 
 const { webhooks: stripe } = new Stripe("sk_test_none");
 /** rules: Webhook signature. */

@@ -1,10 +1,10 @@
 /** Webhooks from outside: receivers on sockets, and a clock that stands until moved (rules: Events). */
 import { describe, expect, spyOn, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";
-import { type Hook, startReceiver } from "../harness/receiver.ts";
+import { type Hook, startReceiver } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";
+import { openRig, WITH_MX } from "../harness/servers/webhook-rig.ts";
 import { until } from "../harness/until.ts";
-import { openRig, WITH_MX } from "../harness/webhook-rig.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -1,7 +1,7 @@
 /** A runtime for tests: a clock that the test moves, timers on it, real randomness and HTTP, and DNS without any name. */
 import { randomBytes } from "node:crypto";
 import type { Runtime } from "../../src/base/runtime.ts";
-import { zone } from "./dns-server.ts";
+import { zone } from "./peers/dns-server.ts";
 
 export interface FakeRuntime extends Runtime {
   /** Moves the clock to `at` (epoch ms), and fires the timers on the way in order. */

@@ -8,8 +8,8 @@ import type { HttpServer } from "../../src/http/carrier.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
 import { createHttpServer } from "../../src/http/server.ts";
-import { openRaw, type RawClient } from "../harness/raw-http.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 

@@ -2,9 +2,9 @@
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { threads } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
-import { mailer, type Sender } from "../harness/mail.ts";
+import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { mailer, type Sender } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

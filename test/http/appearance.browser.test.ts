@@ -1,11 +1,11 @@
 /** Every page of the app in a real browser: in light and dark colours, and at 200 % zoom. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page, Request } from "playwright-core";
-import { barriers, covered } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { zone } from "../harness/dns-server.ts";
-import { ALICE, bootExt, type ExtWorld } from "../harness/ext-world.ts";
+import { barriers, covered } from "../harness/clients/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { ALICE, bootExt, type ExtWorld } from "../harness/servers/ext-world.ts";
 import { until } from "../harness/until.ts";
 
 const WIDE = { width: 1280, height: 800 };

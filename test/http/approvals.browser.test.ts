@@ -3,11 +3,11 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
 import type { Policy } from "../../src/store/schema.ts";
-import { barriers } from "../harness/barriers.ts";
-import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { zone } from "../harness/dns-server.ts";
-import { ALICE, bootExt, type ExtWorld } from "../harness/ext-world.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { ALICE, bootExt, type ExtWorld } from "../harness/servers/ext-world.ts";
 
 let world: ExtWorld;
 let page: Page;

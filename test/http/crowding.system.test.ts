@@ -4,10 +4,10 @@ import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { operatingSystem } from "../../src/doctor/system.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { FROM_SOURCE, run, runJson, type Served, serve } from "../harness/process.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { FROM_SOURCE, run, runJson, type Served, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const LIMIT = 1_024;

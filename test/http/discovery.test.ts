@@ -1,7 +1,7 @@
 /** The settings that mail apps find: autoconfig and Autodiscover, by Host header and address. */
 import { describe, expect, test } from "bun:test";
 import { createXmlParser } from "../../src/message/markup.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ON = { MAILROOM_IMAP: "127.0.0.1:0", MAILROOM_IMAPS: "127.0.0.1:0" };
 const PATH = "/mail/config-v1.1.xml";

@@ -1,9 +1,9 @@
 /** The first run in a real browser: from the link that the server prints to the mail of the owner. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { bootEmpty } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { bootEmpty } from "../harness/servers/appliance.ts";
 
 const PASSWORD = "correct horse battery staple";
 let booted: Awaited<ReturnType<typeof bootEmpty>>;

@@ -1,9 +1,9 @@
 /** Messages in their frame, previews and remote images, over HTTP, for a person who is signed in. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
-import { zone } from "../harness/dns-server.ts";
-import { mailer } from "../harness/mail.ts";
+import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const PNG = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",

@@ -8,8 +8,8 @@ import { FRAME_SANDBOX } from "../../src/base/frames.ts";
 import { FRAME_HEADERS } from "../../src/http/frame.ts";
 import { frameDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { corpusJson, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 /** Payloads in one frame, since a frame takes the browser some tenths of a second. */
 const IN_A_FRAME = 25;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type FramedMessage, frameDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { dangersIn } from "../harness/dangers.ts";
+import { dangersIn } from "../harness/mail/dangers.ts";
 
 const addresses = {
   attachment: (id: string) => `/app/attachments/${id}/preview`,

@@ -5,11 +5,11 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { corpusJson, corpusPresent } from "../harness/corpus.ts";
-import { mailer } from "../harness/mail.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { corpusJson, corpusPresent } from "../harness/mail/corpus.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 /** Attacks in one message, each of them in every field. */

@@ -12,9 +12,9 @@ import { createHttpsServer } from "../../src/http/https.ts";
 import { listenInner } from "../../src/http/listener.ts";
 import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { boot } from "../harness/appliance.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const running: HttpServer[] = [];
 afterEach(async () => {

@@ -7,11 +7,11 @@ import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
 import { hashPassword } from "../../src/access/credentials.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { readQr } from "../harness/qr-reader.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { readQr } from "./qr-reader.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import { IMAGE_TIMEOUT_MS, type ImageProxy, LARGEST_IMAGE, openImageProxy } from "../../src/http/images.ts";
 import { SCOPES } from "../../src/store/schema.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
-import { type Answer, receive, receiveOnBoth, writeForever } from "../harness/raw-receiver.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { type Answer, receive, receiveOnBoth, writeForever } from "../harness/peers/raw-receiver.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const proxies: ImageProxy[] = [];

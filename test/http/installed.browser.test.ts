@@ -2,11 +2,11 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createECDH } from "node:crypto";
 import type { BrowserContext, Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { mailer } from "../harness/mail.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const keys = createECDH("prime256v1");

@@ -5,10 +5,17 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { confirm, confirmIn, PASSWORD, page as pageOf, setPassword, signInOnly } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import {
+  confirm,
+  confirmIn,
+  PASSWORD,
+  page as pageOf,
+  setPassword,
+  signInOnly,
+} from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const BOB = "bob@example.test";
 const CHOSEN = "a password of my own";

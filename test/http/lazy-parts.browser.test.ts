@@ -1,10 +1,10 @@
 /** Parts of the app that load when a person needs them, in a real browser: early enough, and after an upgrade too. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { BrowserContext, Page } from "playwright-core";
-import { appScripts } from "../harness/app-scripts.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { appScripts } from "../harness/clients/app-scripts.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

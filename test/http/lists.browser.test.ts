@@ -1,12 +1,12 @@
 /** Lists of conversations in a real browser: density, buttons under the mouse, recipients, direction, and labels. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { zone } from "../harness/dns-server.ts";
-import { mailer } from "../harness/mail.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

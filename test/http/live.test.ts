@@ -5,7 +5,7 @@ import { expect, test } from "bun:test";
 import { findSession, type Session, startSession } from "../../src/access/sessions.ts";
 import { createLive } from "../../src/http/live.ts";
 import { createSessionCookie } from "../../src/http/session-cookie.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 const HEARTBEAT_MS = 25_000;
 

@@ -3,11 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { page, setPassword, signIn } from "../harness/browser-session.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
+import { page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { installed, run } from "../harness/programs.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const openssl = installed("openssl");
 const python = installed("python3");

@@ -1,11 +1,11 @@
 /** Ctrl+K in a real browser: any action, folder, label, mailbox, setting and person by name; and what is fetched ahead. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { mailer } from "../harness/mail.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

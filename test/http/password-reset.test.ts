@@ -6,11 +6,11 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import { accessNotices } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
-import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
-import { authPlain } from "../harness/submission-rig.ts";
+import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
+import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { authPlain } from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";

@@ -1,14 +1,14 @@
 /** What a person does with received mail, in a real browser: leave its list, see a sender's images, answer invitations. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { newSigner, signed } from "../harness/dkim-signer.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type Invited, invitationMail } from "../harness/invitations.ts";
-import { mailer } from "../harness/mail.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
+import { type Invited, invitationMail } from "../harness/mail/invitations.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const IMAGE = '<p>News</p><img width="40" height="40" src="https://track.example/p.gif">';

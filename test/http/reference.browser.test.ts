@@ -1,10 +1,10 @@
 /** The API reference in a real browser: finding, copying, the keyboard, the dark scheme, a phone, and no scripts. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
   let booted: Booted;

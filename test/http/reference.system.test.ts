@@ -1,8 +1,8 @@
 /** The API reference (rules: Web): its check of a signature works. test/api/snippets.system.test.ts runs its other examples. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
-import { type Booted, boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 let booted: Booted;
 let html: string;

@@ -7,8 +7,8 @@ import { exampleOf } from "../../src/api/reference/example.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { STATUS_OF_CODE } from "../../src/base/errors.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { faults, type Json, type JsonObject } from "../harness/schema-validator.ts";
+import { faults, type Json, type JsonObject } from "../harness/clients/schema-validator.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const documents = [MAIL_API, EXT_API, ADMIN_API].map((api) => describeApi(api, "http://localhost:8025"));
 

@@ -11,8 +11,8 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BrowserContext, Page } from "playwright-core";
-import { closeBrowser, openBrowser } from "../harness/chromium.ts";
-import { FROM_SOURCE, serve } from "../harness/process.ts";
+import { closeBrowser, openBrowser } from "../harness/clients/chromium.ts";
+import { FROM_SOURCE, serve } from "../harness/servers/process.ts";
 
 const SHOTS = join(import.meta.dir, "../../docs/screenshots");
 /** The quality of WebP above which letters look no better. */

@@ -1,9 +1,9 @@
 /** A session's cookie in a real browser, against scripts, plain HTTP and pages of other origins. */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { boot } from "../harness/appliance.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 

@@ -1,11 +1,11 @@
 /** Settings in a real browser: API keys, webhooks with tests and log, and the pages that each role sees. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { type Receiver, startReceiver } from "../harness/receiver.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { type Receiver, startReceiver } from "../harness/peers/receiver.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

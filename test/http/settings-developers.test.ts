@@ -1,8 +1,8 @@
 /** Settings over HTTP: roles, the person's own profile, API keys, webhooks and their log. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { confirm, type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
-import { startReceiver } from "../harness/receiver.ts";
+import { confirm, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { startReceiver } from "../harness/peers/receiver.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";

@@ -9,10 +9,10 @@ import type { Finding, World } from "../../src/doctor/check.ts";
 import type { AnswerOf } from "../../src/operations/operation.ts";
 import type { getFindings } from "../../src/operations/operator/server.ts";
 import type { Role } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
+import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 type DoctorView = AnswerOf<typeof getFindings>;
 

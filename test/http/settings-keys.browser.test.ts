@@ -1,10 +1,10 @@
 /** API keys in the settings, in a real browser: purposes, policies, pauses of one key and of all. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { barriers } from "../harness/barriers.ts";
-import { confirmIn, PASSWORD, setPassword, signInOnly } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { confirmIn, PASSWORD, setPassword, signInOnly } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
 let world: ExtWorld;
 let page: Page;

@@ -1,11 +1,11 @@
 /** Settings of a workspace in a real browser: each page works, and has no barriers for a screen reader. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { barriers } from "../harness/barriers.ts";
-import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
 
 /** DNS fails for remote.example, and has no other names at first. */

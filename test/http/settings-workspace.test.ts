@@ -12,9 +12,9 @@ import type { AnswerOf } from "../../src/operations/operation.ts";
 import type { getServer } from "../../src/operations/operator/server.ts";
 import type { addWorkspace } from "../../src/operations/operator/workspaces.ts";
 import type { Role } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 /** DNS fails for remote.example, and has no other names at first. */
 const published: Zone = { "remote.example": "silence" };

@@ -2,9 +2,9 @@
 import { afterEach, expect, test } from "bun:test";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { SCOPES } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { readExposition } from "../harness/exposition.ts";
-import { openRaw, type RawClient } from "../harness/raw-http.ts";
+import { readExposition } from "../harness/clients/exposition.ts";
+import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
 
 const clients: RawClient[] = [];

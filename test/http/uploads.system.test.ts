@@ -3,10 +3,10 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
+import { settle } from "../harness/data/settle.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, type Served, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
+import { run, runJson, type Served, serve } from "../harness/servers/process.ts";
 import { diskNote, MB, mountDisk } from "../harness/small-disk.ts";
 import { until } from "../harness/until.ts";
 

@@ -1,8 +1,8 @@
 /** APPEND, EXPUNGE, and what an app sees of mail that waits. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
-import type { ImapAccount } from "../harness/imap-client.ts";
-import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
+import type { ImapAccount } from "../harness/clients/imap-client.ts";
+import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
 const ALICE = "alice@example.test";
 let world: ImapWorld;

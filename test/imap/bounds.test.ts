@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { mostLargeBytes } from "../../src/base/memory.ts";
-import { type ImapAccount, imapStranger } from "../harness/imap-client.ts";
-import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
+import { type ImapAccount, imapStranger } from "../harness/clients/imap-client.ts";
+import { type ImapWorld, imapWorld } from "../harness/servers/imap-world.ts";
 
 const GIB = 1024 ** 3;
 let world: ImapWorld;

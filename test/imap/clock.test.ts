@@ -1,9 +1,9 @@
 /** The clock of a server is set while mail apps wait: sessions that may go on do, news is told, and nothing runs in circles. */
 import { beforeEach, expect, test } from "bun:test";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
-import { arrive } from "../harness/arrive.ts";
-import { type ImapAccount, imapAccount, imapStranger } from "../harness/imap-client.ts";
-import { type OAuthWorld, startOAuth } from "../harness/oauth.ts";
+import { type ImapAccount, imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
+import { type OAuthWorld, startOAuth } from "../harness/servers/oauth.ts";
+import { arrive } from "./arrive.ts";
 
 const ALICE = "alice@example.test";
 const MINUTE_MS = 60_000;

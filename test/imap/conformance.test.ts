@@ -1,9 +1,9 @@
 /** What the RFCs say of the order of replies, their codes and their states, sentence by sentence, over a socket. */
 import { describe, expect, spyOn, test } from "bun:test";
 import { connect } from "node:net";
-import type { ImapAccount, Reply } from "../harness/imap-client.ts";
-import { imapStranger } from "../harness/imap-client.ts";
-import { type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
+import type { ImapAccount, Reply } from "../harness/clients/imap-client.ts";
+import { imapStranger } from "../harness/clients/imap-client.ts";
+import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
 /** Alice's INBOX with three messages, open in so many apps. */
 async function opened(apps = 1): Promise<{ world: ImapWorld; clients: ImapAccount[]; uids: number[] }> {

@@ -6,9 +6,9 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { connect as connectTls } from "node:tls";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { contentOf, envelopeOf, structureOf } from "../../src/message/imap.ts";
-import { boot } from "../harness/appliance.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
-import { noDovecot, startDovecot } from "../harness/dovecot.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const app = corpusPresent ? await boot({ MAILROOM_IMAPS: "127.0.0.1:0" }) : undefined;
 afterAll(() => app?.appliance.stop(0));

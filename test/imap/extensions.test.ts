@@ -1,7 +1,7 @@
 /** Extensions of IMAP over a socket: RFC 5258, 6855, 7889, 8438, 8474, 9208. */
 import { beforeAll, expect, test } from "bun:test";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
+import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 let app: Booted;
 let mail: ImapAccount;

@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { arrive } from "../harness/arrive.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter } from "../harness/mail.ts";
+import { letter } from "../harness/mail/mail.ts";
 import { installed } from "../harness/programs.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { arrive } from "./arrive.ts";
 
 const offlineimap = installed("offlineimap");
 const fetchmail = installed("fetchmail");

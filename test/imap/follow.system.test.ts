@@ -3,10 +3,10 @@
 import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { imapAccount } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { imapAccount } from "../harness/imap-client.ts";
-import { letter } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 
 test("a command of another process", async () => {
   const place = { data: temporaryFolder(), env: { MAILROOM_IMAPS: "127.0.0.1:0" } };

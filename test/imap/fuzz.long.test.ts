@@ -5,10 +5,10 @@
  */
 import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { boot } from "../harness/appliance.ts";
-import { chance } from "../harness/chance.ts";
-import { type ImapAccount, imapAccount, imapStranger } from "../harness/imap-client.ts";
-import { letter } from "../harness/mail.ts";
+import { type ImapAccount, imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { chance } from "./chance.ts";
 
 const SEED = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const SECONDS = Number(process.env.FUZZ_SECONDS ?? 600);

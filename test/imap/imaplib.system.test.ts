@@ -1,8 +1,8 @@
 /** Python's imaplib, over implicit TLS. */
 import { afterAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { boot } from "../harness/appliance.ts";
-import { arrive } from "../harness/arrive.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { arrive } from "./arrive.ts";
 
 const python = Bun.which("python3");
 const app = python ? await boot({ MAILROOM_IMAPS: "127.0.0.1:0" }) : undefined;

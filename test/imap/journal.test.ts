@@ -1,8 +1,8 @@
 /** What a key does over IMAP: its journal, and taking it back. */
 import { beforeEach, expect, test } from "bun:test";
 import type { Policy } from "../../src/store/schema.ts";
-import type { ImapAccount } from "../harness/imap-client.ts";
-import { type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
+import type { ImapAccount } from "../harness/clients/imap-client.ts";
+import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
 let world: ImapWorld;
 let keyId: string;

@@ -1,6 +1,6 @@
 /** Labels as keywords over a socket (RFC 9051 §2.3.2), beside the keywords that programs have for themselves. */
 import { expect, test } from "bun:test";
-import { imapWorld } from "../harness/imap-world.ts";
+import { imapWorld } from "../harness/servers/imap-world.ts";
 
 const listed = (lines: readonly string[], start: string): string[] =>
   lines

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { ImapFlow } from "imapflow";
 import { renewUidValidity } from "../../src/mailbox/uids.ts";
-import { chance } from "../harness/chance.ts";
-import type { ImapAccount, Reply } from "../harness/imap-client.ts";
-import { appPassword, copied, type ImapWorld, imapWorld, numbersIn, uidsOf } from "../harness/imap-world.ts";
+import type { ImapAccount, Reply } from "../harness/clients/imap-client.ts";
+import { appPassword, copied, type ImapWorld, imapWorld, numbersIn, uidsOf } from "../harness/servers/imap-world.ts";
+import { chance } from "./chance.ts";
 
 const SEED = Number(process.env.STRESS_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const ROUNDS = Number(process.env.STRESS_ROUNDS ?? 60);

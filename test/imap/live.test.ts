@@ -1,10 +1,10 @@
 /** A change from anywhere is told to an app in IDLE, and changes over IMAP to open pages; over real sockets. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { setPassword, signIn } from "../harness/browser-session.ts";
-import type { ImapAccount } from "../harness/imap-client.ts";
-import { type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
-import { mailer } from "../harness/mail.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
+import { setPassword, signIn } from "../harness/clients/browser-session.ts";
+import type { ImapAccount } from "../harness/clients/imap-client.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
 let world: ImapWorld;
 beforeAll(async () => {

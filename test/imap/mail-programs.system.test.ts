@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { arrive } from "../harness/arrive.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { installed, run } from "../harness/programs.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
+import { arrive } from "./arrive.ts";
 
 const neomutt = installed("neomutt");
 const aerc = installed("aerc");

@@ -1,6 +1,6 @@
 /** mbsync copies a large mailbox both ways. */
 import { test } from "bun:test";
-import { mbsync, syncBothWays } from "../harness/mbsync.ts";
+import { mbsync, syncBothWays } from "./mbsync.ts";
 
 test.skipIf(mbsync.absent)(
   `${mbsync.named} copies 100,000 messages both ways, and again after changes on both sides`,

@@ -1,6 +1,6 @@
 /** mbsync copies a mailbox both ways. */
 import { test } from "bun:test";
-import { mbsync, syncBothWays, syncLabels } from "../harness/mbsync.ts";
+import { mbsync, syncBothWays, syncLabels } from "./mbsync.ts";
 
 test.skipIf(mbsync.absent)(
   `${mbsync.named} copies 1,000 messages both ways, and again after changes on both sides`,

@@ -1,7 +1,7 @@
 /** COPY and MOVE, within a mailbox and into another. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import type { ImapAccount } from "../harness/imap-client.ts";
-import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
+import type { ImapAccount } from "../harness/clients/imap-client.ts";
+import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
 let world: ImapWorld;
 /** Alice's, for what a key may not. */

@@ -3,13 +3,13 @@ import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { fetchAll, type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
+import { settle, WITHOUT_LIMITS } from "../harness/data/settle.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { fetchAll, type ImapAccount, imapAccount } from "../harness/imap-client.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { imapsOf, PROGRAM, run, runJson, type Served, serve } from "../harness/process.ts";
-import { settle, WITHOUT_LIMITS } from "../harness/settle.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { imapsOf, PROGRAM, run, runJson, type Served, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const OWNER = "owner@example.test";

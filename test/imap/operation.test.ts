@@ -11,12 +11,12 @@ import { imapFolder } from "../../src/mailbox/uids.ts";
 import { becomeServer } from "../../src/replica/promote.ts";
 import { readStandby, writeStandby } from "../../src/replica/standby.ts";
 import { openStore } from "../../src/store/store.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
+import { imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { imapAccount, imapStranger } from "../harness/imap-client.ts";
-import { imapWorld } from "../harness/imap-world.ts";
-import { followStopped } from "../harness/standby.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { imapWorld } from "../harness/servers/imap-world.ts";
+import { followStopped } from "../harness/servers/standby.ts";
 
 const ALICE = "alice@example.test";
 const IMAPS = { MAILROOM_IMAPS: "127.0.0.1:0" };

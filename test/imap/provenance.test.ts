@@ -3,10 +3,10 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
 import type { Policy } from "../../src/store/schema.ts";
-import type { ImapAccount } from "../harness/imap-client.ts";
-import { type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
-import { mailer } from "../harness/mail.ts";
-import { files, importInto } from "../harness/transfer-rig.ts";
+import type { ImapAccount } from "../harness/clients/imap-client.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
+import { files, importInto } from "../harness/servers/transfer-rig.ts";
 
 const ALICE = "alice@example.test";
 const VICTIM = "victim@remote.example";

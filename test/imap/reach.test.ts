@@ -1,6 +1,6 @@
 /** What ends while an app reads, and what is written anew under its eyes. */
 import { describe, expect, test } from "bun:test";
-import { imapWorld, uidsOf } from "../harness/imap-world.ts";
+import { imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
 test("a share that ends while a folder is fetched ends the session, before more is read", async () => {
   const world = await imapWorld();

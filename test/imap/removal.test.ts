@@ -5,9 +5,9 @@ import { createAppPassword } from "../../src/access/app-passwords.ts";
 import { createLog } from "../../src/base/log.ts";
 import { removeWorkspace } from "../../src/moving/remove.ts";
 import { workspaces } from "../../src/store/schema.ts";
-import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
-import { letter } from "../harness/mail.ts";
-import { tablesOf } from "../harness/table-rows.ts";
+import { tablesOf } from "../harness/data/table-rows.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type ImapWorld, imapWorld } from "../harness/servers/imap-world.ts";
 
 /** What IMAP keeps of people and their mail; also tables that are not made yet. */
 const KEPT = /^(?:imap_|app_passwords$|discarded_messages$)/;

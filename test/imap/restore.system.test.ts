@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
 import { users } from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { fetchAll, imapAccount, subjectsOf } from "../harness/clients/imap-client.ts";
+import { settle, WITHOUT_LIMITS } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { fetchAll, imapAccount, subjectsOf } from "../harness/imap-client.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { imapsOf, run, runJson, type Served, serve } from "../harness/process.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { settle, WITHOUT_LIMITS } from "../harness/settle.ts";
+import { imapsOf, run, runJson, type Served, serve } from "../harness/servers/process.ts";
 
 const OWNER = "owner@example.test";
 const FOLDERS = ["INBOX", "Archive", "Sent"];

@@ -2,9 +2,9 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import type { ImapAccount } from "../harness/imap-client.ts";
-import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
-import { letter } from "../harness/mail.ts";
+import type { ImapAccount } from "../harness/clients/imap-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type ImapWorld, imapWorld } from "../harness/servers/imap-world.ts";
 
 interface Known {
   uid: number;

@@ -7,9 +7,9 @@ import fc from "fast-check";
 import { ImapFlow } from "imapflow";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { attachments } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { appPassword } from "../harness/imap-world.ts";
-import { letter } from "../harness/mail.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { appPassword } from "../harness/servers/imap-world.ts";
 
 let app: Booted;
 let password: string;

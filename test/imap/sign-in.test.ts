@@ -5,10 +5,10 @@ import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import { letOthersRun } from "../../src/base/pause.ts";
 import { apiKeys, type Policy } from "../../src/store/schema.ts";
-import { PASSWORD } from "../harness/browser-session.ts";
-import { type ImapAccount, imapAccount, imapStranger } from "../harness/imap-client.ts";
-import { letter } from "../harness/mail.ts";
-import { type OAuthWorld, startOAuth } from "../harness/oauth.ts";
+import { PASSWORD } from "../harness/clients/browser-session.ts";
+import { type ImapAccount, imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type OAuthWorld, startOAuth } from "../harness/servers/oauth.ts";
 
 const ALICE = "alice@example.test";
 let world: OAuthWorld;

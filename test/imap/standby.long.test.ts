@@ -1,13 +1,13 @@
 /** A mail app whose server is lost with its last mail, and whose standby takes over (docs/mail.md says what it sees). */
 import { describe, expect, test } from "bun:test";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { fetchAll, imapAccount, subjectsOf } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { fetchAll, imapAccount, subjectsOf } from "../harness/imap-client.ts";
-import { letter, mailer } from "../harness/mail.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { startS3 } from "../harness/peers/s3.ts";
 import { isListening, takePort } from "../harness/port.ts";
-import { imapsOf, type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
-import { noReplica, replicatedPlace } from "../harness/replica.ts";
-import { startS3 } from "../harness/s3.ts";
+import { imapsOf, type Place, run, runJson, type Served, serve, start } from "../harness/servers/process.ts";
+import { noReplica, replicatedPlace } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
 
 const OWNER = "owner@example.test";

@@ -4,11 +4,11 @@
  */
 import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { boot } from "../harness/appliance.ts";
-import { chance } from "../harness/chance.ts";
-import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
-import { appPassword } from "../harness/imap-world.ts";
-import { letter } from "../harness/mail.ts";
+import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { appPassword } from "../harness/servers/imap-world.ts";
+import { chance } from "./chance.ts";
 
 const SEED = Number(process.env.STRESS_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const ROUNDS = Number(process.env.STRESS_ROUNDS ?? 60);

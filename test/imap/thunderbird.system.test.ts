@@ -1,10 +1,10 @@
 /** Thunderbird: it understands what autoconfig tells it, and reads, flags and moves. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { arrive } from "../harness/arrive.ts";
-import { startThunderbird, type Thunderbird, thunderbird } from "../harness/thunderbird.ts";
+import { startThunderbird, type Thunderbird, thunderbird } from "../harness/clients/thunderbird.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
+import { arrive } from "./arrive.ts";
 
 const portOf = (address = ""): number => Number(address.split(":")[1]);
 

@@ -7,10 +7,10 @@ import fc from "fast-check";
 import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { type Options, SETTINGS } from "../../src/store/settings.ts";
-import { type ListenerOptions, listenAndKeep, openMxRole, testLog } from "../harness/mx-rig.ts";
+import { connectSmtp, type Reply, type SmtpClient } from "../harness/clients/smtp-client.ts";
 import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
-import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
-import { listenForSubmission } from "../harness/submission-rig.ts";
+import { type ListenerOptions, listenAndKeep, openMxRole, testLog } from "../harness/servers/mx-rig.ts";
+import { listenForSubmission } from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
 const MESSAGE = "Subject: hello\r\n\r\nHow are you?";

@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { createBlocklists, reversedAddress } from "../../src/inbound/dnsbl.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
-import { type Habits, type Zone, zone } from "../harness/dns-server.ts";
-import { listenAndKeep, testLog } from "../harness/mx-rig.ts";
+import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
+import { type Habits, type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
+import { listenAndKeep, testLog } from "../harness/servers/mx-rig.ts";
 import { until } from "../harness/until.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);

@@ -13,12 +13,12 @@ import { isHard } from "../../src/smtp/delivery-result.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
 import { addresses, events, mailboxes, outboundMessages, queueEntries, threads } from "../../src/store/schema.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { listenForMailbox } from "../harness/mx-rig.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { heldReply, START } from "../harness/runtime.ts";
-import { createSender, formsOf, said } from "../harness/sent.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { listenForMailbox } from "../harness/servers/mx-rig.ts";
+import { createSender, formsOf, said } from "../harness/servers/sent.ts";
 
 interface Reported {
   recipient: string;

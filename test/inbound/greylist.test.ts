@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { createGreylist, type Triplet } from "../../src/inbound/greylist.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { greylist as table } from "../../src/store/schema.ts";
-import { boot } from "../harness/appliance.ts";
-import { storeInMemory } from "../harness/database.ts";
+import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
+import { storeInMemory } from "../harness/data/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
 const MINUTE = 60_000;

@@ -9,12 +9,12 @@ import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openSpool, type Received } from "../../src/smtp/spool.ts";
 import { addresses, mailboxes } from "../../src/store/schema.ts";
 import { createParserPool } from "../../src/workers/parser-pool.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { connectSmtp, type Reply, type SmtpClient } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { listenForMailbox, type MailboxRig, testLog } from "../harness/mx-rig.ts";
-import { parsersOf } from "../harness/parser.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
+import { listenForMailbox, type MailboxRig, testLog } from "../harness/servers/mx-rig.ts";
+import { parsersOf } from "../harness/servers/parser.ts";
 import { until } from "../harness/until.ts";
 
 const brief = ({ code, status }: Reply): string => `${code} ${status}`;

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { createKnownNetworks } from "../../src/inbound/known.ts";
 import { knownNetworks } from "../../src/store/schema.ts";
-import { zone } from "../harness/dns-server.ts";
-import { listenForMailbox } from "../harness/mx-rig.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { listenForMailbox } from "../harness/servers/mx-rig.ts";
 
 const DAY = 24 * 60 * 60_000;
 

@@ -3,11 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { dispositionOf } from "../../src/inbound/data.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { newSigner, signed } from "../harness/dkim-signer.ts";
-import { type Records, type Zone, zone } from "../harness/dns-server.ts";
-import { type Letter, letter } from "../harness/mail.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
+import { type Letter, letter } from "../harness/mail/mail.ts";
+import { type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
 
 const dmarc = (policy: string): Records => ({ txt: [`v=DMARC1; ${policy}`] });

@@ -3,11 +3,11 @@ import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createRefusalLimit } from "../../src/outbound/trace-log.ts";
-import { boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 

@@ -3,11 +3,11 @@ import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { asc } from "drizzle-orm";
 import { usedBy } from "../../src/journal/limits.ts";
 import { journalEntries, SCOPES } from "../../src/store/schema.ts";
-import type { Client } from "../harness/api.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
-import { connectMcp, ERAS } from "../harness/mcp-client.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { authPlain } from "../harness/submission-rig.ts";
+import type { Client } from "../harness/clients/api.ts";
+import { connectMcp, ERAS } from "../harness/clients/mcp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
+import { authPlain } from "../harness/servers/submission-rig.ts";
 
 const EXT = "/api/ext/v1";
 const ADMIN = "/api/admin/v1";

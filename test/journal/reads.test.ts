@@ -4,10 +4,10 @@ import { asc, isNotNull } from "drizzle-orm";
 import { createLog } from "../../src/base/log.ts";
 import { createReadJournal } from "../../src/journal/reads.ts";
 import { apiKeys, journalEntries, users, workspaces } from "../../src/store/schema.ts";
-import { storeInMemory } from "../harness/database.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
+import { storeInMemory } from "../harness/data/database.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
 /** More than the journal keeps entries for. */
 const KEYS = 10_050;

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { changesKeptSince, forgetJournal } from "../../src/journal/retention.ts";
 import { journalEntries, keyChanges } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const DAY_MS = 86_400_000;
 

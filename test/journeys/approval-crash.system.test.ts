@@ -1,8 +1,8 @@
 /** kill -9 while a person approves held messages: each is sent once, or waits on as it was. */
 import { expect, test } from "bun:test";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 
 const OWNER = "owner@example.test";
 const COUNT = 40;

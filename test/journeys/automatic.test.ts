@@ -11,10 +11,10 @@ import {
   suppressions,
 } from "../../src/store/schema.ts";
 import type { SettingName } from "../../src/store/settings.ts";
-import { boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type Letter, letter, mailer } from "../harness/mail.ts";
-import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { type Letter, letter, mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const DAY = 86_400_000;
 const ALICE = "alice@example.test";

@@ -8,13 +8,13 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { readBackupState } from "../../src/backup/layout.ts";
 import { openStore } from "../../src/store/store.ts";
-import { apiClient, type Client } from "../harness/api.ts";
-import { builtExecutable } from "../harness/executable.ts";
+import { apiClient, type Client } from "../harness/clients/api.ts";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { mailer } from "../harness/mail.ts";
-import { FROM_SOURCE, type Place, run, runJson, type Served, serve } from "../harness/process.ts";
+import { mailer } from "../harness/mail/mail.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { settle } from "../harness/settle.ts";
+import { builtExecutable } from "../harness/servers/executable.ts";
+import { FROM_SOURCE, type Place, run, runJson, type Served, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const CONNECTIONS = 4;

@@ -6,14 +6,14 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { mailer } from "../harness/mail.ts";
-import { attachmentOf, messageOf } from "../harness/numbered-mail.ts";
-import { begin, type Place, run, runJson, type Served, serve } from "../harness/process.ts";
-import { filesIn, keyOf } from "../harness/remote-blobs.ts";
-import { noS3, type S3, startS3 } from "../harness/s3.ts";
-import { settle } from "../harness/settle.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { filesIn, keyOf } from "../harness/peers/remote-blobs.ts";
+import { noS3, type S3, startS3 } from "../harness/peers/s3.ts";
+import { begin, type Place, run, runJson, type Served, serve } from "../harness/servers/process.ts";
+import { attachmentOf, messageOf } from "./numbered-mail.ts";
 
 const CONNECTIONS = 4;
 

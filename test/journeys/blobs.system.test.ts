@@ -9,17 +9,17 @@ import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem } from "../../src/doctor/system.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { claimMove } from "../../src/store/claim.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
+import { imapAccount } from "../harness/clients/imap-client.ts";
+import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { imapAccount } from "../harness/imap-client.ts";
-import { appPassword } from "../harness/imap-world.ts";
-import { letter } from "../harness/mail.ts";
-import { filesIn, hurriedRuntime, keyOf } from "../harness/remote-blobs.ts";
-import { deliverTo, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
-import { type Interference, noS3, type S3, startS3 } from "../harness/s3.ts";
-import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { filesIn, hurriedRuntime, keyOf } from "../harness/peers/remote-blobs.ts";
+import { deliverTo, type RemoteMx, startRemoteMx } from "../harness/peers/remote-mx.ts";
+import { type Interference, noS3, type S3, startS3 } from "../harness/peers/s3.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { appPassword } from "../harness/servers/imap-world.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 const sha256 = (content: string): string => createHash("sha256").update(content).digest("hex");
 

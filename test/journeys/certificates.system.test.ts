@@ -3,11 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
-import { startDnsServer, type Zone } from "../harness/dns-server.ts";
+import { namesShownAt } from "../harness/clients/tls-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { noPebble, startPebble } from "../harness/pebble.ts";
-import { runJson, type Served, serve } from "../harness/process.ts";
-import { namesShownAt } from "../harness/tls-client.ts";
+import { startDnsServer, type Zone } from "../harness/peers/dns-server.ts";
+import { noPebble, startPebble } from "../harness/peers/pebble.ts";
+import { runJson, type Served, serve } from "../harness/servers/process.ts";
 import { until as eventually } from "../harness/until.ts";
 
 const HOST = "mail.example.test";

@@ -7,11 +7,11 @@ import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { type Answer, apiClient, type Client } from "../harness/api.ts";
+import { type Answer, apiClient, type Client } from "../harness/clients/api.ts";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 interface File {

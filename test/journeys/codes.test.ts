@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { composeMessage } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { EXT_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
-import type { Client } from "../harness/api.ts";
-import { docx } from "../harness/documents.ts";
-import { ALICE, bootExt, type ExtWorld } from "../harness/ext-world.ts";
-import { mailer } from "../harness/mail.ts";
-import { connectMcp, type ToolClient } from "../harness/mcp-client.ts";
+import type { Client } from "../harness/clients/api.ts";
+import { connectMcp, type ToolClient } from "../harness/clients/mcp-client.ts";
+import { docx } from "../harness/mail/documents.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { ALICE, bootExt, type ExtWorld } from "../harness/servers/ext-world.ts";
 import { until } from "../harness/until.ts";
 
 const EXT = "/api/ext/v1";

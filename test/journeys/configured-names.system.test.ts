@@ -1,12 +1,12 @@
 /** Servers that the operator names are looked up at the resolver of MAILROOM_DNS. */
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { startDnsServer } from "../harness/dns-server.ts";
-import { startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
-import { noS3, startS3 } from "../harness/s3.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { startDnsServer } from "../harness/peers/dns-server.ts";
+import { startFakeMeilisearch } from "../harness/peers/fake-meilisearch.ts";
+import { noS3, startS3 } from "../harness/peers/s3.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const HERE = { a: ["127.0.0.1"] };

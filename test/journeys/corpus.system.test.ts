@@ -4,9 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { boot } from "../harness/appliance.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
-import { mailer } from "../harness/mail.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 interface Message {
   id: string;

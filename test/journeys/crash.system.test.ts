@@ -5,12 +5,12 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { mailer } from "../harness/mail.ts";
-import { attachmentOf, messageOf } from "../harness/numbered-mail.ts";
-import { runJson, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { runJson, serve } from "../harness/servers/process.ts";
+import { attachmentOf, messageOf } from "./numbered-mail.ts";
 
 interface Page {
   threads: { id: string; subject: string }[];

@@ -1,9 +1,9 @@
 /** A message that can still be undone is sent although the process is killed meanwhile, once; one that was undone is not. */
 import { expect, test } from "bun:test";
-import { page as openPage } from "../harness/browser-session.ts";
+import { page as openPage } from "../harness/clients/browser-session.ts";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 
 /** Long enough to undo it and to kill the server before, however busy the machine is. */
 const DUE_MS = 5_000;

@@ -1,8 +1,8 @@
 /** What a mail app asks for with DSN (RFC 3461), through the whole appliance to mailboxes here and to a server elsewhere. */
 import { describe, expect, test } from "bun:test";
-import type { RemoteScript } from "../harness/remote-mx.ts";
-import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
-import { noticesOf, signedIn, world } from "../harness/submission-world.ts";
+import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
+import type { RemoteScript } from "../harness/peers/remote-mx.ts";
+import { noticesOf, signedIn, world } from "../harness/servers/submission-world.ts";
 
 interface Sent {
   mail?: string;

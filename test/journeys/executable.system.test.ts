@@ -2,14 +2,14 @@
 import { expect, test } from "bun:test";
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { appScripts } from "../harness/app-scripts.ts";
-import { letterWith } from "../harness/documents.ts";
-import { buildExecutable, builtExecutable } from "../harness/executable.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { appScripts } from "../harness/clients/app-scripts.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
-import { type Place, runJson, serve } from "../harness/process.ts";
+import { letterWith } from "../harness/mail/documents.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { buildExecutable, builtExecutable } from "../harness/servers/executable.ts";
+import { type Place, runJson, serve } from "../harness/servers/process.ts";
 
 test("the executable stands alone: it sets up, serves, takes mail and gives it out", async () => {
   const folder = temporaryFolder();

@@ -7,14 +7,14 @@ import { describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { CALLS, failCalls, failingNote } from "../harness/failing-disk.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { imapAccount } from "../harness/clients/imap-client.ts";
+import { settle, WITHOUT_LIMITS } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { imapAccount } from "../harness/imap-client.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { imapsOf, type Place, runJson, serve } from "../harness/process.ts";
-import { settle, WITHOUT_LIMITS } from "../harness/settle.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { imapsOf, type Place, runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
+import { CALLS, failCalls, failingNote } from "./failing-disk.ts";
 
 const ADDRESS = "owner@example.test";
 

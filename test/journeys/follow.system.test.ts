@@ -3,10 +3,10 @@
  * people, mailboxes, shares and keys come and go, mail arrives, and the API tells each key what its person may see.
  */
 import { expect, test } from "bun:test";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 
 /** Asks until `accept` is content; the two seconds are held in test/appliance.test.ts, on its clock. */
 async function until<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): Promise<T> {

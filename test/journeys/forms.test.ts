@@ -1,12 +1,12 @@
 /** Forms of mail (rules: Forms of mail, Charsets, Subject prefixes) from another server to the API and search. */
 import { beforeAll, expect, test } from "bun:test";
 import { deflateSync } from "node:zlib";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { compressedCms, encryptedCms, signedCms } from "../harness/cms.ts";
-import { zone } from "../harness/dns-server.ts";
-import { mailer } from "../harness/mail.ts";
-import { compressedRtf, tnef } from "../harness/tnef.ts";
-import { uuencoded } from "../harness/uuencode.ts";
+import { compressedCms, encryptedCms, signedCms } from "../harness/mail/cms.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { compressedRtf, tnef } from "../harness/mail/tnef.ts";
+import { uuencoded } from "../harness/mail/uuencode.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

@@ -7,12 +7,12 @@ import { describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient, type Client } from "../harness/api.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { type Place, run, runJson, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
+import { apiClient, type Client } from "../harness/clients/api.ts";
+import { settle } from "../harness/data/settle.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { type Place, run, runJson, serve } from "../harness/servers/process.ts";
+import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 import { diskNote, MB, mountDisk, type SmallDisk } from "../harness/small-disk.ts";
-import { files, mboxEntry } from "../harness/transfer-rig.ts";
 import { until } from "../harness/until.ts";
 
 const ADDRESS = "ada@acme.test";

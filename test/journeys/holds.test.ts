@@ -2,9 +2,9 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import { holds, type Policy, type Scope } from "../../src/store/schema.ts";
-import type { Client } from "../harness/api.ts";
-import { zone } from "../harness/dns-server.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
+import type { Client } from "../harness/clients/api.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
 let world: ExtWorld;
 let agent: { id: string; key: string; api: Client };

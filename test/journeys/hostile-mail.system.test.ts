@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter } from "../harness/mail.ts";
-import { runJson, serve } from "../harness/process.ts";
-import { settle } from "../harness/settle.ts";
-import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const ADDRESS = "ada@acme.test";

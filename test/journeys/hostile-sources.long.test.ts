@@ -6,15 +6,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
-import { startDnsServer } from "../harness/dns-server.ts";
-import { layeredBomb, letterWith } from "../harness/documents.ts";
-import { CLASSES_BY_RULES, HOSTILE_HTML } from "../harness/hostile-html.ts";
-import { type LimitedPlace, setUpLimited } from "../harness/limited-server.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
-import { limitNote } from "../harness/memory-limit.ts";
-import { type Served, serve } from "../harness/process.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { layeredBomb, letterWith } from "../harness/mail/documents.ts";
+import { CLASSES_BY_RULES, HOSTILE_HTML } from "../harness/mail/hostile-html.ts";
+import { startDnsServer } from "../harness/peers/dns-server.ts";
+import { type Served, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
+import { type LimitedPlace, setUpLimited } from "./limited-server.ts";
+import { limitNote } from "./memory-limit.ts";
 
 const MB = 1024 * 1024;
 const MEMORY = 768 * MB;

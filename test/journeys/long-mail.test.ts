@@ -4,9 +4,9 @@
  */
 import { expect, test } from "bun:test";
 import { countBacklog } from "../../src/search/fts5/upkeep.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { letter } from "../harness/mail.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const MAILBOXES = 6;
 

@@ -6,12 +6,12 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { attachments, mailboxes, messages, threads } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
-import { type Booted, boot, bootEmpty } from "../harness/appliance.ts";
-import { setPassword, signIn } from "../harness/browser-session.ts";
+import { setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter } from "../harness/mail.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { signedIn, world } from "../harness/submission-world.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type Booted, boot, bootEmpty } from "../harness/servers/appliance.ts";
+import { signedIn, world } from "../harness/servers/submission-world.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

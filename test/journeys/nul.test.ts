@@ -1,12 +1,12 @@
 /** Mail with NUL (rules: NUL): what comes from other servers is filed without, what mail apps hand in is refused. */
 import { expect, test } from "bun:test";
 import { queueEntries } from "../../src/store/schema.ts";
-import { boot } from "../harness/appliance.ts";
-import { newSigner, signed } from "../harness/dkim-signer.ts";
-import { zone } from "../harness/dns-server.ts";
-import { deliverTo, startRemoteMx } from "../harness/remote-mx.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { authPlain, brief } from "../harness/submission-rig.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { deliverTo, startRemoteMx } from "../harness/peers/remote-mx.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { authPlain, brief } from "../harness/servers/submission-rig.ts";
 
 const ALICE = "alice@example.test";
 const signer = newSigner("strict.example");

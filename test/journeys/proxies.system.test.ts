@@ -3,17 +3,17 @@ import { describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { startForwardProxy } from "../harness/forward-proxy.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { makeStandIn } from "../harness/meilisearch-stand-in.ts";
-import { type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
-import { startReceiver } from "../harness/receiver.ts";
-import { litestreamOf, noReplica, replicatedPlace } from "../harness/replica.ts";
-import { noS3, startS3 } from "../harness/s3.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { startFakeMeilisearch } from "../harness/peers/fake-meilisearch.ts";
+import { makeStandIn } from "../harness/peers/meilisearch-stand-in.ts";
+import { startReceiver } from "../harness/peers/receiver.ts";
+import { noS3, startS3 } from "../harness/peers/s3.ts";
+import { type Place, run, runJson, type Served, serve, start } from "../harness/servers/process.ts";
+import { litestreamOf, noReplica, replicatedPlace } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
+import { startForwardProxy } from "./forward-proxy.ts";
 
 const ADDRESS = "owner@example.test";
 

@@ -4,13 +4,13 @@
  */
 import { describe, expect, test } from "bun:test";
 import { events, queueEntries } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { setPassword, signIn } from "../harness/browser-session.ts";
-import { newSigner, type Signer, signed } from "../harness/dkim-signer.ts";
-import { zone } from "../harness/dns-server.ts";
-import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { newSigner, type Signer, signed } from "../harness/mail/dkim-signer.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { heldReply } from "../harness/runtime.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const CAROL = "carol@remote.example";

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { run, runJson, serve } from "../harness/process.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 import { diskNote, MB, mountDisk } from "../harness/small-disk.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
 import { until } from "../harness/until.ts";
 
 const ADDRESS = "ada@acme.test";

@@ -2,12 +2,12 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { letter } from "../harness/mail.ts";
-import { serve } from "../harness/process.ts";
-import { takeBackToSchema14 } from "../harness/schema14.ts";
-import { openTerminal, SETUP } from "../harness/terminal.ts";
-import { files, mboxEntry } from "../harness/transfer-rig.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { takeBackToSchema14 } from "../harness/data/schema14.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { serve } from "../harness/servers/process.ts";
+import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 import { until } from "../harness/until.ts";
 
 test("the server takes in what is stored, as it starts and when a command leaves it to it", async () => {

@@ -1,10 +1,10 @@
 /** What a person reads is what counts: text, snippets, search, rules and quotations (rules: Text of a message, Search). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { putRules, readRules } from "../../src/mailbox/rules.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
-import { mailer } from "../harness/mail.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
+import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 

@@ -5,12 +5,12 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { startDnsServer } from "../harness/dns-server.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { settle, WITHOUT_LIMITS } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, serve } from "../harness/process.ts";
-import { settingsFor, startRemoteMx } from "../harness/remote-mx.ts";
-import { settle, WITHOUT_LIMITS } from "../harness/settle.ts";
+import { startDnsServer } from "../harness/peers/dns-server.ts";
+import { settingsFor, startRemoteMx } from "../harness/peers/remote-mx.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const ROUNDS = 3;

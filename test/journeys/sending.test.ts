@@ -1,9 +1,9 @@
 /** A message's whole way out: accepted over the API, tried, deferred, delivered or bounced, and told. */
 import { expect, test } from "bun:test";
 import { events, outboundContents, queueEntries, suppressions } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { deliverTo, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { deliverTo, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const MINUTE = 60_000;

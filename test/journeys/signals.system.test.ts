@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import { statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeChain } from "../harness/certificate-chain.ts";
+import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Place, PROGRAM, runJson, type Served, serve, start } from "../harness/process.ts";
-import { noReplica, replicatedPlace } from "../harness/replica.ts";
-import { startS3 } from "../harness/s3.ts";
-import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { startS3 } from "../harness/peers/s3.ts";
+import { type Place, PROGRAM, runJson, type Served, serve, start } from "../harness/servers/process.ts";
+import { noReplica, replicatedPlace } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
 
 const ADDRESS = "owner@example.test";

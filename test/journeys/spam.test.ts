@@ -4,9 +4,9 @@
  */
 import { expect, test } from "bun:test";
 import { events, MAIL_SCOPES } from "../../src/store/schema.ts";
-import { boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type Letter, letter, mailer } from "../harness/mail.ts";
+import { type Letter, letter, mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const JUNK = "Cheap pills and watches, guaranteed: order now, limited offer, discount pharmacy, no prescription needed";
 const WANTED = "The quarterly report is attached, please review the budget figures before our meeting on Thursday";

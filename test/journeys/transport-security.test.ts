@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test";
 import { createDnsClient } from "../../src/base/dns-client.ts";
 import { queueEntries } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { randomNumber, startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
-import { deliverTo, startRemoteMx } from "../harness/remote-mx.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { randomNumber, startDnsServer, type Zone, zone } from "../harness/peers/dns-server.ts";
+import { deliverTo, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const HOST = "mx.remote.example";
 const MINUTE_MS = 60_000;

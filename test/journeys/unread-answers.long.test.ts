@@ -4,16 +4,16 @@
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { letterWith } from "../harness/documents.ts";
-import { buildExecutable, builtExecutable } from "../harness/executable.ts";
-import { readExposition } from "../harness/exposition.ts";
-import { mailer } from "../harness/mail.ts";
-import { folderOnDisk, limitMemory, limitNote, type MemoryLimit } from "../harness/memory-limit.ts";
-import { type Place, runJson, type Served, serve } from "../harness/process.ts";
-import { openRaw, type RawClient } from "../harness/raw-http.ts";
-import { settle } from "../harness/settle.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { readExposition } from "../harness/clients/exposition.ts";
+import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
+import { settle } from "../harness/data/settle.ts";
+import { letterWith } from "../harness/mail/documents.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { buildExecutable, builtExecutable } from "../harness/servers/executable.ts";
+import { type Place, runJson, type Served, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
+import { folderOnDisk, limitMemory, limitNote, type MemoryLimit } from "./memory-limit.ts";
 
 const MB = 1024 * 1024;
 const MEMORY = 1024 * MB;

@@ -6,9 +6,9 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
-import { startReceiver } from "../harness/receiver.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { startReceiver } from "../harness/peers/receiver.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const ROUNDS = 2;

@@ -6,12 +6,12 @@ import { expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
-import { zone } from "../harness/dns-server.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { settingsFor, startRemoteMx } from "../harness/remote-mx.ts";
+import { faults, type JsonObject, resolve } from "../harness/clients/schema-validator.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { settingsFor, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { heldReply } from "../harness/runtime.ts";
-import { faults, type JsonObject, resolve } from "../harness/schema-validator.ts";
-import { openRig, WITH_MX } from "../harness/webhook-rig.ts";
+import { openRig, WITH_MX } from "../harness/servers/webhook-rig.ts";
 
 const document = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
 const BODY = "The body, which nobody is told";

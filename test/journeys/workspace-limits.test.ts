@@ -1,11 +1,11 @@
 /** The operator limits what a workspace may have: mailboxes, and bytes of mail in all of them. */
 import { describe, expect, test } from "bun:test";
 import { mailboxes } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { imapAccount } from "../harness/imap-client.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { openSetUp } from "../harness/terminal.ts";
+import { imapAccount } from "../harness/clients/imap-client.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { openSetUp } from "../harness/servers/terminal.ts";
 
 const ALICE = "alice@example.test";
 const ADMIN = "/api/admin/v1";

@@ -6,7 +6,7 @@ import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";
 import { GRANT_ACCESS } from "../../src/store/schema.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 const FILE = ['Content-Disposition: attachment; filename="a.txt"'];
 

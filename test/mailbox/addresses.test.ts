@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { MailboxRoute, Route } from "../../src/mailbox/addresses.ts";
 import { domains, mailboxes, users } from "../../src/store/schema.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 function office() {
   const world = createWorld();

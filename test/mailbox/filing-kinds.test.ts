@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const ROOT = { messageId: "<1@remote.example>", from: "Carol <carol@remote.example>", subject: "Plans" };
 const NOTICE = {

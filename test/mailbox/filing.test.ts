@@ -3,9 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { mailboxes, mailboxUsage, messages, threadLabels, threadReferences, threads } from "../../src/store/schema.ts";
-import { letter } from "../harness/mail.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { letter } from "../harness/mail/mail.ts";
 import { START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const WITH_FILES = [
   "From: Carol <carol@remote.example>",

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ThreadFilters } from "../../src/mailbox/views.ts";
-import { createAlice, createWorld, type World } from "../harness/mailbox-world.ts";
+import { createAlice, createWorld, type World } from "../harness/servers/mailbox-world.ts";
 
 /** For each conversation found, `field: snippet` by message id. */
 async function found(world: Pick<World, "mailbox">, caller: Caller, filters: Partial<ThreadFilters>) {

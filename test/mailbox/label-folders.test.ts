@@ -5,7 +5,7 @@ import { replaceLabel, writeLabels } from "../../src/mailbox/labels.ts";
 import { createUids } from "../../src/mailbox/uids.ts";
 import { threadOf } from "../../src/search/document-number.ts";
 import type { Db } from "../../src/store/store.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 /** Conversations of one message each, with those labels. */
 async function labelled(...labels: string[][]) {

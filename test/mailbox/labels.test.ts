@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { labelsOf, writeLabels } from "../../src/mailbox/labels.ts";
 import { createUids, imapFolder } from "../../src/mailbox/uids.ts";
 import { threadOf } from "../../src/search/document-number.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 async function conversation() {
   const { receive, store, box, runtime, mailbox, alice } = createAlice();

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { LIST_FOLDERS, type ThreadFilters } from "../../src/mailbox/views.ts";
 import { messages, threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const MINUTE_MS = 60_000;
 const at = (minutes: number) => new Date(START - minutes * MINUTE_MS).toUTCString();

@@ -7,9 +7,9 @@ import { MOST_READ, matchMasked } from "../../src/mailbox/masked-search.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { setOf } from "../../src/search/sets.ts";
 import { messages } from "../../src/store/schema.ts";
-import { copyThread } from "../harness/copied-threads.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { copyThread } from "./copied-threads.ts";
 
 const maskRows: MaskRows = async (rows) => rows.map((row) => ({ ...row, text: row.text.replaceAll("secret", "[x]") }));
 

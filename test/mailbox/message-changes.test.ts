@@ -7,8 +7,8 @@ import { latestChange } from "../../src/mailbox/change-feed.ts";
 import type { MessageChange } from "../../src/mailbox/message-changes.ts";
 import { deleteDiscarded } from "../../src/mailbox/removal.ts";
 import { type Folder, holds, messages, threads } from "../../src/store/schema.ts";
-import { codeOf, createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { codeOf, createAlice } from "../harness/servers/mailbox-world.ts";
 
 const DAY_MS = 86_400_000;
 

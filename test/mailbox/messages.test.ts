@@ -7,7 +7,7 @@ import { eq } from "drizzle-orm";
 import { parseMessage } from "../../src/message/parse.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { addresses, attachments, messageBodies, messages } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const RICH = [
   "From: Carol <carol@remote.example>",

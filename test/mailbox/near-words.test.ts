@@ -6,8 +6,8 @@ import { expect, test } from "bun:test";
 import { createListing } from "../../src/mailbox/listing.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 test("the words found instead are named and highlighted, page by page, only from mail in reach", async () => {
   const { store, alice, receive, world, workspaceId } = createAlice();

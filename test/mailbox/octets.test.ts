@@ -5,7 +5,7 @@ import { unavailable } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
 import { composeHere, createOctets } from "../../src/mailbox/octets.ts";
 import { imapMessages, imapOctets, messageBodies, messages } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 function office() {
   const alice = createAlice();

@@ -4,8 +4,8 @@ import { deflateSync } from "node:zlib";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
-import { compressedCms } from "../harness/cms.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { compressedCms } from "../harness/mail/cms.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const blobs = openBlobs(temporaryFolder(), fakeRuntime());

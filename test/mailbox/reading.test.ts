@@ -7,7 +7,7 @@ import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { SEEN_VERSION } from "../../src/message/visible.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { messageBodies } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const MAIL = [
   "From: carol@remote.example",

@@ -4,9 +4,9 @@ import { createListing } from "../../src/mailbox/listing.ts";
 import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
 import type { Ranked } from "../../src/search/engine.ts";
 import { setOf } from "../../src/search/sets.ts";
-import { copyThread } from "../harness/copied-threads.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { copyThread } from "./copied-threads.ts";
 
 const at = (minutes: number) => new Date(START - minutes * 60_000).toUTCString();
 

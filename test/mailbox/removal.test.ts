@@ -9,9 +9,9 @@ import { createLog } from "../../src/base/log.ts";
 import { deleteDiscarded, sweepBlobs } from "../../src/mailbox/removal.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { attachments, mailboxes, messages, outboundContents } from "../../src/store/schema.ts";
-import { boot } from "../harness/appliance.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

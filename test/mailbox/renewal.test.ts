@@ -10,7 +10,7 @@ import { fold } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { messageBodies } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const both = (subject: string, html: string) => `From: carol@remote.example
 To: alice@example.test

@@ -1,7 +1,7 @@
 /** Reports between mail systems are filed as read; no other mail is. */
 import { expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 function report(headers: string[] = []): string {
   const name = "receiver.example!example.test!1700000000!1700086399.xml.gz";

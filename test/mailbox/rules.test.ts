@@ -4,8 +4,8 @@ import { asc, eq } from "drizzle-orm";
 import { type GivenRule, MOST_RULES, notesOn, putRules, readRules } from "../../src/mailbox/rules.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { automaticMail, domains, mailboxRules } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const rule = (match: string, ...actions: (string | [string, string])[]): GivenRule => ({
   match,

@@ -1,8 +1,8 @@
 /** Snoozing (rules: Snooze): out of the inbox until a time, then back, unread. */
 import { describe, expect, test } from "bun:test";
 import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const HOUR_MS = 3_600_000;
 

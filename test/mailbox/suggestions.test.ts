@@ -1,7 +1,7 @@
 /** "Did you mean": suggestions for searches without results, which never reveal mail out of reach. */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
-import { createAlice, createWorld, type World } from "../harness/mailbox-world.ts";
+import { createAlice, createWorld, type World } from "../harness/servers/mailbox-world.ts";
 
 const suggestionOf = async (world: Pick<World, "mailbox">, caller: Caller, q: string, more = {}) =>
   (await world.mailbox.search(caller, { q, limit: 10, ...more })).suggestion;

@@ -12,8 +12,8 @@ import {
   messages,
   threads,
 } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 function office() {
   const alice = createAlice();

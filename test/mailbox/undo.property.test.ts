@@ -5,7 +5,7 @@ import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ThreadChange } from "../../src/mailbox/change.ts";
 import { messages, threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const MINUTE_MS = 60_000;
 const LABELS = ["A", "B", "C"];

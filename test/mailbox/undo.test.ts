@@ -17,7 +17,7 @@ import {
   senderVerdicts,
   threads,
 } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const AGENT = "key_agent";
 const HOUR_MS = 3_600_000;

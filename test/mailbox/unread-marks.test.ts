@@ -6,7 +6,7 @@ import { inFolders, type Selection, unreadSeqs } from "../../src/mailbox/walk.ts
 import { has } from "../../src/search/sets.ts";
 import { mailboxes, threads, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
-import { storeInMemory } from "../harness/database.ts";
+import { storeInMemory } from "../harness/data/database.ts";
 
 const IDS = ["mbx_1", "mbx_2", "mbx_3"];
 const SELECTIONS: Selection[] = (["all", "inbox", "archive", "trash", "starred", "snoozed"] as const).flatMap(

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";
 import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
-import { codeOf, createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
+import { codeOf, createAlice } from "../harness/servers/mailbox-world.ts";
 
 /** A read conversation with two received messages and a sent one. */
 async function conversation() {

@@ -14,7 +14,7 @@ import {
   withoutFalseName,
   withoutTag,
 } from "../../src/message/address.ts";
-import { anyCharacter } from "../harness/any-character.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
 
 describe("parseAddressList", () => {
   const cases: [string, { email: string; name?: string }[]][] = [

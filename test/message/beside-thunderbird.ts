@@ -9,8 +9,6 @@ import { frameDocument } from "../../src/message/frame.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { visibleHtml } from "../../src/message/visible.ts";
-import type { CorpusFile } from "../harness/corpus.ts";
-import { temporaryFolder } from "../harness/folder.ts";
 import {
   type MessageWindow,
   openMessageWindow,
@@ -18,7 +16,9 @@ import {
   startThunderbird,
   type Thunderbird,
   thunderbird,
-} from "../harness/thunderbird.ts";
+} from "../harness/clients/thunderbird.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import type { CorpusFile } from "../harness/mail/corpus.ts";
 
 const STALWART = "stalwart-mail-parser/resources/eml/";
 const MIKEL = "mikel-mail/spec/fixtures/emails/";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { shownLine, shownText } from "../../src/message/characters.ts";
-import { anyCharacter } from "../harness/any-character.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
 
 const TAGS = [..."ignore"].map((c) => String.fromCodePoint(0xe0000 + (c.codePointAt(0) ?? 0))).join("");
 

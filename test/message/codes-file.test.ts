@@ -3,7 +3,7 @@ import { maskCodes } from "../../src/message/codes.ts";
 import { maskFile } from "../../src/message/codes-file.ts";
 import { composeMessage } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 const SECRET = "482913";
 const TOKEN = "abc123def456";

@@ -19,7 +19,7 @@ import { parseMessage } from "../../src/message/parse.ts";
 import { readRecipients } from "../../src/message/recipients.ts";
 import { recode, UNKNOWN_SERVER } from "../../src/message/recode.ts";
 import { readReport } from "../../src/message/report.ts";
-import { anyCharacter } from "../harness/any-character.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compose = async (parts: Partial<MessageParts>) =>

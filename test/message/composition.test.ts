@@ -15,8 +15,8 @@ import {
 } from "../../src/message/composition.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { snippetOf } from "../../src/message/text.ts";
-import { anyCharacter } from "../harness/any-character.ts";
-import { dangersIn } from "../harness/dangers.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
+import { dangersIn } from "../harness/mail/dangers.ts";
 
 /** Each blob contains its own name. */
 const readBlob = async (name: string) => new TextEncoder().encode(name);

@@ -22,8 +22,8 @@ import {
   corpusNote,
   corpusPresent,
   namesIn,
-} from "../harness/corpus.ts";
-import { dangersIn } from "../harness/dangers.ts";
+} from "../harness/mail/corpus.ts";
+import { dangersIn } from "../harness/mail/dangers.ts";
 
 /** Milliseconds after which a message counts as endless. */
 const WATCHDOG = 20_000;

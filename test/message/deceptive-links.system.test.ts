@@ -1,8 +1,8 @@
-/** How often links of real mail are said to deceive (test/harness/labelled-mail.ts). */
+/** How often links of real mail are said to deceive (test/harness/mail/labelled-mail.ts). */
 import { expect, test } from "bun:test";
 import { deceptiveLinks } from "../../src/message/deceptive-links.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { labelledNote, labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
+import { labelledNote, labelledPresent, readLabelled } from "../harness/mail/labelled-mail.ts";
 
 test.skipIf(!labelledPresent)(
   `one message in two hundred of honest mail is warned of, all of them newsletters that count clicks${labelledNote}`,

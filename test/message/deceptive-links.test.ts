@@ -4,8 +4,8 @@ import { deceptiveLinks } from "../../src/message/deceptive-links.ts";
 import { createBudget } from "../../src/message/markup.ts";
 import { isHostName, mayPose, organizationOf, readHost } from "../../src/message/organization.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
 import { expectLinear } from "../harness/growth.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 const link = (words: string, url: string) => `<p>Hello. <a class="button" href="${url}">${words}</a></p>`;
 const found = (words: string, url: string) => deceptiveLinks(link(words, url));

@@ -1,5 +1,5 @@
 /** Mail in the forms that programs write, right or wrong, a message each. */
-import type { CorpusFile } from "../harness/corpus.ts";
+import type { CorpusFile } from "../harness/mail/corpus.ts";
 
 const base64 = (text: string): string => Buffer.from(text, "latin1").toString("base64");
 /** Texts here have a character for each octet. */

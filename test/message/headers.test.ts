@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeWords, headerOf, headersOf, isTraceHeader, readHeaders, withoutBcc } from "../../src/message/headers.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { plain } from "../harness/plain.ts";
+import { plain } from "../harness/runner/plain.ts";
 
 const read = (text: string) => readHeaders(Buffer.from(text, "latin1"));
 

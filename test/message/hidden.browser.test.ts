@@ -8,8 +8,8 @@ import type { Page } from "playwright-core";
 import { frameDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { visibleHtml } from "../../src/message/visible.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { WAYS_OF_HIDING } from "../harness/ways-of-hiding.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { WAYS_OF_HIDING } from "./ways-of-hiding.ts";
 
 /** The frame's own style, and letters that are as wide as spaces. */
 const BASE =

@@ -10,9 +10,9 @@ import { FRAME_HEADERS } from "../../src/http/frame.ts";
 import { frameDocument } from "../../src/message/frame.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
-import { MAIL_TEMPLATES } from "../harness/mail-templates.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { MAIL_TEMPLATES } from "../harness/mail/mail-templates.ts";
 
 /** Paths that a document asked for. */
 let strays: string[] = [];

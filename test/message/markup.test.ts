@@ -8,9 +8,9 @@ import { createBudget, OverBudget } from "../../src/message/markup.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { seenText, visibleHtml } from "../../src/message/visible.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
 import { expectLinear } from "../harness/growth.ts";
-import { HOSTILE_HTML } from "../harness/hostile-html.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { HOSTILE_HTML } from "../harness/mail/hostile-html.ts";
 
 const html = Object.entries(HOSTILE_HTML);
 

@@ -1,7 +1,7 @@
 /** Continues nothing-lost.test.ts with so many more broken messages that it takes minutes. */
 import { test } from "bun:test";
-import { expectNothingLost, hasOtherForm, SAMPLES } from "../harness/broken-mail.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { expectNothingLost, hasOtherForm, SAMPLES } from "../harness/mail/broken-mail.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 const TEN_MINUTES = 600_000;
 

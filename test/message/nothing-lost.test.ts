@@ -16,8 +16,8 @@ import {
   planted,
   SAMPLES,
   wordsIn,
-} from "../harness/broken-mail.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+} from "../harness/mail/broken-mail.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 describe("no part of a message is lost", () => {
   test("if it is whole", async () => {

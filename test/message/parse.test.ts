@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { parseMessage } from "../../src/message/parse.ts";
-import { plain } from "../harness/plain.ts";
+import { plain } from "../harness/runner/plain.ts";
 
 const parse = (text: string) => parseMessage(new Uint8Array(Buffer.from(text, "latin1")));
 const utf8 = (text: string) => Buffer.from(text).toString("latin1");

@@ -5,8 +5,8 @@ import { AppError } from "../../src/base/errors.ts";
 import { normalizeAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
 import { formatAddress } from "../../src/message/compose.ts";
 import { readRecipients, readUnfinished } from "../../src/message/recipients.ts";
-import { anyCharacter } from "../harness/any-character.ts";
-import { plain } from "../harness/plain.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
+import { plain } from "../harness/runner/plain.ts";
 
 const refusalOf = (given: string | string[]): AppError => {
   try {

@@ -6,7 +6,7 @@
 import { describe, expect, test } from "bun:test";
 import { normalizeAddress } from "../../src/message/address.ts";
 import { type Report, readReport } from "../../src/message/report.ts";
-import { corpusFiles, corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { corpusFiles, corpusJson, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 interface Expected {
   feedback?: string;

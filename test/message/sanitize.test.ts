@@ -3,9 +3,9 @@ import fc from "fast-check";
 import { createBudget } from "../../src/message/markup.ts";
 import { isColor, safeStyle, sanitizeHtml } from "../../src/message/sanitize.ts";
 import { withoutScope } from "../../src/message/scope.ts";
-import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
-import { dangersIn } from "../harness/dangers.ts";
-import { plain } from "../harness/plain.ts";
+import { corpusJson, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { dangersIn } from "../harness/mail/dangers.ts";
+import { plain } from "../harness/runner/plain.ts";
 
 test("the parser of these tests finds dangerous markup", () => {
   const html =

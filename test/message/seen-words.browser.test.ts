@@ -8,10 +8,10 @@ import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { composeMessage } from "../../src/message/compose.ts";
 import { isStub } from "../../src/message/notes.ts";
 import { fold } from "../../src/search/fold.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { corpusFiles, corpusNote } from "../harness/corpus.ts";
-import { storeInMemory } from "../harness/database.ts";
-import { MAIL_TEMPLATES } from "../harness/mail-templates.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { storeInMemory } from "../harness/data/database.ts";
+import { corpusFiles, corpusNote } from "../harness/mail/corpus.ts";
+import { MAIL_TEMPLATES } from "../harness/mail/mail-templates.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { OTHER_MAIL, SIGN_IN_MAIL } from "./transactional-mail.ts";
 

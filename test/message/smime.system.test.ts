@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseMessage } from "../../src/message/parse.ts";
+import { OPENSSL } from "../harness/clients/openssl.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { OPENSSL } from "../harness/openssl.ts";
 import { run } from "../harness/programs.ts";
 
 const folder = temporaryFolder();

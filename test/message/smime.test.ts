@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { composeMessage } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readCms } from "../../src/message/smime.ts";
-import { compressedCms, element, emptyCms, encryptedCms, signedCms, type Way } from "../harness/cms.ts";
+import { compressedCms, element, emptyCms, encryptedCms, signedCms, type Way } from "../harness/mail/cms.ts";
 
 const MOST = 1024 * 1024;
 const ENTITY = Buffer.from(

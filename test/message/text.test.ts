@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { htmlOfText, snippetOf, trimLineBreaks } from "../../src/message/text.ts";
-import { anyCharacter } from "../harness/any-character.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
 
 test("htmlOfText shows a text unchanged", () => {
   expect(htmlOfText("a <b> & c\n d")).toBe('<div style="white-space:pre-wrap">a &lt;b&gt; &amp; c\n d</div>');

@@ -1,7 +1,7 @@
 /** No message reads worse than in Thunderbird. */
 import { composeMessage } from "../../src/message/compose.ts";
-import { CORPORA, type CorpusFile, corpusFiles, corpusNote } from "../harness/corpus.ts";
-import { MAIL_TEMPLATES } from "../harness/mail-templates.ts";
+import { CORPORA, type CorpusFile, corpusFiles, corpusNote } from "../harness/mail/corpus.ts";
+import { MAIL_TEMPLATES } from "../harness/mail/mail-templates.ts";
 import { describeBeside } from "./beside-thunderbird.ts";
 import { FORMS_OF_MAIL } from "./forms-of-mail.ts";
 import { OTHER_MAIL, SIGN_IN_MAIL } from "./transactional-mail.ts";

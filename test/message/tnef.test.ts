@@ -4,7 +4,14 @@ import fc from "fast-check";
 import { composeMessage } from "../../src/message/compose.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { readTnef } from "../../src/message/tnef.ts";
-import { attachedMessage, attribute, compressedRtf, type Property, tnef, type WrittenTnef } from "../harness/tnef.ts";
+import {
+  attachedMessage,
+  attribute,
+  compressedRtf,
+  type Property,
+  tnef,
+  type WrittenTnef,
+} from "../harness/mail/tnef.ts";
 
 const [BODY, RTF, HTML, DATA, FILENAME, LONG_NAME, MIME_TYPE, CONTENT_ID] = [
   0x1000, 0x1009, 0x1013, 0x3701, 0x3704, 0x3707, 0x370e, 0x3712,

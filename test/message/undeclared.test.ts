@@ -1,7 +1,7 @@
 /** Mail whose octets are in another charset than it declares, or that declares none. */
 import { describe, expect, test } from "bun:test";
 import { parseMessage } from "../../src/message/parse.ts";
-import { encodeIn } from "../harness/encode.ts";
+import { encodeIn } from "./encode.ts";
 
 /** Parses a message of lines; texts are in UTF-8. */
 function parse(...lines: (string | Uint8Array)[][]) {

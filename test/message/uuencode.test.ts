@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { parseMessage } from "../../src/message/parse.ts";
 import { findUuencoded } from "../../src/message/uuencode.ts";
-import { uuencoded } from "../harness/uuencode.ts";
+import { uuencoded } from "../harness/mail/uuencode.ts";
 
 const mail = (body: string, header = "Content-Type: text/plain; charset=utf-8") =>
   parseMessage(Buffer.from(`From: ann@a.example\r\n${header}\r\n\r\n${body.replace(/\r?\n/g, "\r\n")}`));

@@ -4,7 +4,7 @@ import { textOfHtml } from "../../src/message/layout.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { seenText, visibleHtml } from "../../src/message/visible.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 const textSeen = (html: string): string => visibleHtml(html).text.replace(/\s+/g, " ").trim();
 

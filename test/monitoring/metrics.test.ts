@@ -5,13 +5,13 @@ import { writeBackupState } from "../../src/backup/layout.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { createMetricsPage } from "../../src/http/server.ts";
 import { savePair, savePrivately, selfSign } from "../../src/tls/pair.ts";
-import { type Booted, boot, bootEmpty } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type Family, readExposition, sampleOf } from "../harness/exposition.ts";
+import { type Family, readExposition, sampleOf } from "../harness/clients/exposition.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { startReceiver } from "../harness/receiver.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { startReceiver } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";
+import { type Booted, boot, bootEmpty } from "../harness/servers/appliance.ts";
 
 async function scrape({ http }: Booted): Promise<Map<string, Family>> {
   const response = await fetch(`${http}/metrics`);

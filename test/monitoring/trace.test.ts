@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";
 import { traceSteps } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { openBackupRig } from "../harness/backup-rig.ts";
-import { zone } from "../harness/dns-server.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { startReceiver } from "../harness/receiver.ts";
+import { openBackupRig } from "../harness/data/backup-rig.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { startReceiver } from "../harness/peers/receiver.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 /** A DNS in which only strict.example exists, with the DMARC policy p=reject. */

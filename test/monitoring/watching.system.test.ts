@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, fstatSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:tls";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { PROGRAM, run, type Served, serve } from "../harness/process.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { PROGRAM, run, type Served, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const PACKAGING = join(import.meta.dir, "../../packaging/monitoring");

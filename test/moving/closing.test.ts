@@ -2,9 +2,10 @@
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import { type OutboundMessage, reversePathTo } from "../../src/outbound/queue.ts";
-import { apiClient, type Client } from "../harness/api.ts";
-import type { Booted } from "../harness/appliance.ts";
-import { letter, mailer } from "../harness/mail.ts";
+import { apiClient, type Client } from "../harness/clients/api.ts";
+import { peek, rowsOf } from "../harness/data/table-rows.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import type { Booted } from "../harness/servers/appliance.ts";
 import {
   copySource,
   exportTo,
@@ -14,8 +15,7 @@ import {
   newExport,
   openPlace,
   type Place,
-} from "../harness/moving-world.ts";
-import { peek, rowsOf } from "../harness/table-rows.ts";
+} from "../harness/servers/moving-world.ts";
 
 setDefaultTimeout(30_000);
 beforeAll(async () => void (await makeSource()));

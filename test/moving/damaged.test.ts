@@ -7,8 +7,9 @@ import { sealKeyIn } from "../../src/access/identity.ts";
 import { openSeal } from "../../src/access/seal.ts";
 import { createLog } from "../../src/base/log.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
+import { folderOf, peek, rowsOf } from "../harness/data/table-rows.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { copyOf, editExport, editManifest, generationOf } from "../harness/moving-export.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
 import {
   copySource,
   exportTo,
@@ -17,9 +18,8 @@ import {
   newExport,
   openPlace,
   SECOND_FACTOR,
-} from "../harness/moving-world.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
-import { folderOf, peek, rowsOf } from "../harness/table-rows.ts";
+} from "../harness/servers/moving-world.ts";
+import { copyOf, editExport, editManifest, generationOf } from "./moving-export.ts";
 
 setDefaultTimeout(30_000);
 

@@ -1,7 +1,8 @@
 /** Webhooks, and programs that follow the mail, go on at the other server and miss nothing. */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { apiClient } from "../harness/api.ts";
-import { letter, mailer } from "../harness/mail.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { peek } from "../harness/data/table-rows.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
 import {
   copySource,
   deleteForGood,
@@ -12,8 +13,7 @@ import {
   newExport,
   openPlace,
   type Place,
-} from "../harness/moving-world.ts";
-import { peek } from "../harness/table-rows.ts";
+} from "../harness/servers/moving-world.ts";
 
 setDefaultTimeout(30_000);
 beforeAll(async () => void (await makeSource()));

@@ -4,10 +4,10 @@ import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { zone, zoneOf } from "../harness/dns-server.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { agree, copyOf, editExport, editManifest, generationOf } from "../harness/moving-export.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { peek } from "../harness/data/table-rows.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { zone, zoneOf } from "../harness/peers/dns-server.ts";
 import {
   copySource,
   exportTo,
@@ -17,8 +17,8 @@ import {
   openPlace,
   type Place,
   type Source,
-} from "../harness/moving-world.ts";
-import { peek } from "../harness/table-rows.ts";
+} from "../harness/servers/moving-world.ts";
+import { agree, copyOf, editExport, editManifest, generationOf } from "./moving-export.ts";
 
 setDefaultTimeout(30_000);
 

@@ -4,10 +4,10 @@ import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { apiClient } from "../harness/api.ts";
-import { contentOf, copySource, exportTo, newExport, openPlace } from "../harness/moving-world.ts";
-import { PROGRAM, serve } from "../harness/process.ts";
-import { peek } from "../harness/table-rows.ts";
+import { apiClient } from "../harness/clients/api.ts";
+import { peek } from "../harness/data/table-rows.ts";
+import { contentOf, copySource, exportTo, newExport, openPlace } from "../harness/servers/moving-world.ts";
+import { PROGRAM, serve } from "../harness/servers/process.ts";
 
 const CONVERSATIONS = 3_000;
 const FILES = 400;

@@ -3,7 +3,8 @@ import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient, type Client } from "../harness/api.ts";
+import { apiClient, type Client } from "../harness/clients/api.ts";
+import { peek, rowsOf } from "../harness/data/table-rows.ts";
 import {
   contentOf,
   copySource,
@@ -16,8 +17,7 @@ import {
   OF_OTHERS,
   openPlace,
   type Place,
-} from "../harness/moving-world.ts";
-import { peek, rowsOf } from "../harness/table-rows.ts";
+} from "../harness/servers/moving-world.ts";
 
 // Several servers start in each.
 setDefaultTimeout(30_000);

@@ -4,7 +4,7 @@ import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { MOVED, TABLES } from "../../src/moving/tables.ts";
 import * as schema from "../../src/store/schema.ts";
-import { storeInMemory } from "../harness/database.ts";
+import { storeInMemory } from "../harness/data/database.ts";
 
 const sqlite = storeInMemory().db.$client;
 const columnsOf = (table: string) =>

@@ -6,10 +6,10 @@ import { openHttpClient } from "../../src/net/http-client.ts";
 import { openSession } from "../../src/smtp/client.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { findInAccount } from "../../src/transfer/imap.ts";
-import { makeChain, type Oddities } from "../harness/certificate-chain.ts";
-import { zone } from "../harness/dns-server.ts";
-import { startImapServer } from "../harness/imap-server.ts";
-import { startRemoteMx } from "../harness/remote-mx.ts";
+import { makeChain, type Oddities } from "../harness/peers/certificate-chain.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { startImapServer } from "../harness/peers/imap-server.ts";
+import { startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const HOST = "mta-sts.far.example";

@@ -3,9 +3,9 @@ import { afterEach, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchByName, openConfiguredNames } from "../../src/net/configured-names.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { type Habits, type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { type Habits, type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const servers: Bun.Server<undefined>[] = [];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RefusedDestination, readDestination, resolveDestination } from "../../src/net/destination.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
 
 /** Returns the reason for refusing a URL, or its destination. */
 function read(url: string, allow: readonly string[] = []) {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { answerWithin, createDnsCache } from "../../src/net/dns-cache.ts";
-import { type Habits, type Zone, zone } from "../harness/dns-server.ts";
+import { type Habits, type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 function open(description: Zone, habits?: Habits) {

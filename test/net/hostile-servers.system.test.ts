@@ -19,8 +19,8 @@ import { lastTransaction } from "../../src/replica/follow.ts";
 import { createClient } from "../../src/search/meilisearch/client.ts";
 import { openS3Blobs } from "../../src/store/s3.ts";
 import { openAuthority } from "../../src/tls/authority.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { zone } from "../harness/dns-server.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { zone } from "../harness/peers/dns-server.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 

@@ -8,7 +8,7 @@ const missing = process.getuid?.() === 0 ? undefined : "needs root";
 
 /** Asks servers at both addresses; prints what each URL gave. */
 const PROGRAM = `
-import { zone } from ${JSON.stringify(join(import.meta.dir, "../harness/dns-server.ts"))};
+import { zone } from ${JSON.stringify(join(import.meta.dir, "../harness/peers/dns-server.ts"))};
 import { fakeRuntime } from ${JSON.stringify(join(import.meta.dir, "../harness/runtime.ts"))};
 import { openHttpClient } from ${JSON.stringify(join(import.meta.dir, "../../src/net/http-client.ts"))};
 const [OWN, OWN_V6] = ${JSON.stringify([OWN, OWN_V6])};

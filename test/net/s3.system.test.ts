@@ -1,8 +1,8 @@
 /** The few requests to an S3 server, over a real one. */
 import { expect, test } from "bun:test";
 import { openS3, S3Error } from "../../src/net/s3.ts";
+import { describeS3, startS3 } from "../harness/peers/s3.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { describeS3, startS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
 
 const runtime = fakeRuntime({ fetch });

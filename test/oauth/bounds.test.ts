@@ -1,6 +1,6 @@
 /** What programs leave behind is bounded (rules: OAuth clients, OAuth tokens). */
 import { expect, test } from "bun:test";
-import { startOAuth } from "../harness/oauth.ts";
+import { startOAuth } from "../harness/servers/oauth.ts";
 
 test("of 100 programs of a network that nobody let in, its oldest makes room, and never another's", async () => {
   const world = await startOAuth({}, { MAILROOM_TRUSTED_PROXIES: "127.0.0.1/32" });

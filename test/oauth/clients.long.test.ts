@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
-import { startOAuth } from "../harness/oauth.ts";
-import { letIn, startClient } from "../harness/oauth-clients.ts";
 import { takePort } from "../harness/port.ts";
+import { startOAuth } from "../harness/servers/oauth.ts";
+import { letIn, startClient } from "./oauth-clients.ts";
 
 const python = Bun.which("python3");
 

@@ -1,9 +1,9 @@
 /** Programs of others are let in, each as its users start it (rules: OAuth). */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { startOAuth } from "../harness/oauth.ts";
-import { letIn, startClient } from "../harness/oauth-clients.ts";
 import { takePort } from "../harness/port.ts";
+import { startOAuth } from "../harness/servers/oauth.ts";
+import { letIn, startClient } from "./oauth-clients.ts";
 
 const SUITE = join(import.meta.dir, "../../node_modules/@modelcontextprotocol/conformance/dist/index.js");
 const AUTHORIZE = /http:\S+\/oauth\/authorize\?\S+/;

@@ -4,8 +4,8 @@ import { Client as Client2026, StreamableHTTPClientTransport as Transport2026 } 
 import { Client as Client2025 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as Transport2025 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import * as oauth from "oauth4webapi";
-import { confirm } from "../harness/browser-session.ts";
-import { type OAuthWorld, startOAuth } from "../harness/oauth.ts";
+import { confirm } from "../harness/clients/browser-session.ts";
+import { type OAuthWorld, startOAuth } from "../harness/servers/oauth.ts";
 
 const CALLBACK = "http://localhost:33418/callback";
 let world: OAuthWorld;

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
-import { barriers } from "../harness/barriers.ts";
-import { PASSWORD } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
-import { type OAuthWorld, startOAuth } from "../harness/oauth.ts";
+import { barriers } from "../harness/clients/barriers.ts";
+import { PASSWORD } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
+import { type OAuthWorld, startOAuth } from "../harness/servers/oauth.ts";
 
 let world: OAuthWorld;
 let page: Page;

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { DnsClient } from "../../src/base/runtime.ts";
 import { createClients } from "../../src/oauth/clients.ts";
-import { confirm } from "../harness/browser-session.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type OAuthWorld, startOAuth } from "../harness/oauth.ts";
+import { confirm } from "../harness/clients/browser-session.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { type OAuthWorld, startOAuth } from "../harness/servers/oauth.ts";
 import { until } from "../harness/until.ts";
 
 const CALLBACK = "https://client.example/callback";

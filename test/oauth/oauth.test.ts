@@ -1,7 +1,7 @@
 /** Programs find the server, register, ask and get tokens (rules: OAuth). */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { confirm, setPassword, signIn, signInOnly } from "../harness/browser-session.ts";
-import { CALLBACK, challengeOf, type OAuthWorld, startOAuth, VERIFIER } from "../harness/oauth.ts";
+import { confirm, setPassword, signIn, signInOnly } from "../harness/clients/browser-session.ts";
+import { CALLBACK, challengeOf, type OAuthWorld, startOAuth, VERIFIER } from "../harness/servers/oauth.ts";
 
 let world: OAuthWorld;
 let clientId: string;

@@ -4,8 +4,8 @@ import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { ADMIN_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { apiKeys, idempotencyKeys } from "../../src/store/schema.ts";
-import { startAdmin as start } from "../harness/admin-world.ts";
-import { type JsonObject, nodesOf, resolve } from "../harness/schema-validator.ts";
+import { type JsonObject, nodesOf, resolve } from "../harness/clients/schema-validator.ts";
+import { startAdmin as start } from "../harness/servers/admin-world.ts";
 import { until } from "../harness/until.ts";
 
 /** Adds a suppression in a body that is whole only after `change`, which is made once the request was admitted. */

@@ -3,8 +3,8 @@
  * change, verified and removed.
  */
 import { describe, expect, test } from "bun:test";
-import { type AdminApi, allPages, bootAdminApi, refusal } from "../harness/admin-api.ts";
-import type { Records, Zone } from "../harness/dns-server.ts";
+import type { Records, Zone } from "../harness/peers/dns-server.ts";
+import { type AdminApi, allPages, bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
 
 interface Record {
   type: string;

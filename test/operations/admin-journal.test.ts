@@ -1,8 +1,8 @@
 /** The journal of a key and its undo over the administration API. */
 import { beforeAll, expect, test } from "bun:test";
 import { MAIL_SCOPES } from "../../src/store/schema.ts";
-import type { Client } from "../harness/api.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
+import type { Client } from "../harness/clients/api.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
 let world: ExtWorld;
 let agent: { id: string; api: Client };

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { listEndpoints } from "../../src/events/endpoints.ts";
 import { accessNotices, apiKeys, idempotencyKeys, type Scope } from "../../src/store/schema.ts";
-import { startAdmin } from "../harness/admin-world.ts";
+import { startAdmin } from "../harness/servers/admin-world.ts";
 
 interface Made {
   id: string;

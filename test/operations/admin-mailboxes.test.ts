@@ -3,9 +3,9 @@
  * shared, expired and removed.
  */
 import { describe, expect, test } from "bun:test";
-import { type AdminApi, allPages, bootAdminApi, refusal } from "../harness/admin-api.ts";
-import { letter } from "../harness/mail.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { type AdminApi, allPages, bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

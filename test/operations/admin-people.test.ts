@@ -1,7 +1,7 @@
 /** The administration API's people over HTTP (rules: Administered people): who may make, change and remove whom. */
 import { describe, expect, test } from "bun:test";
-import { allPages, bootAdminApi, refusal } from "../harness/admin-api.ts";
-import { boot } from "../harness/appliance.ts";
+import { allPages, bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 interface Person {
   id: string;

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { messages, queueEntries } from "../../src/store/schema.ts";
-import { startAdmin } from "../harness/admin-world.ts";
+import { startAdmin } from "../harness/servers/admin-world.ts";
 
 type Entry = Record<string, unknown> & { id: string };
 

@@ -1,8 +1,8 @@
 /** Rules and absences of mailboxes over the administration API (rules: Mail rules, Out of office). */
 import { describe, expect, test } from "bun:test";
 import { type Policy, SCOPES, type Scope } from "../../src/store/schema.ts";
-import { type AdminApi, bootAdminApi, refusal } from "../harness/admin-api.ts";
-import { letter, mailer } from "../harness/mail.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { type AdminApi, bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
 
 const STAR = { match: "from:ann", actions: [{ type: "star" }] };
 const forward = (to: string) => ({ match: "from:ann", actions: [{ type: "forward", to }] });

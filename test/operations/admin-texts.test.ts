@@ -1,8 +1,8 @@
 /** Signatures and templates over the administration API and in the app (rules: Signatures and templates). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { mailboxTexts } from "../../src/store/schema.ts";
-import { type AdminApi, bootAdminApi } from "../harness/admin-api.ts";
-import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
+import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { type AdminApi, bootAdminApi } from "../harness/servers/admin-api.ts";
 
 const DELAYED = { name: "Delayed", subject: "Your order", text: "It takes a week more.\nSorry." };
 const THANKS = { name: "Thanks", text: "Thank you." };

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
 import { idempotencyKeys, webhookEndpoints } from "../../src/store/schema.ts";
-import { startAdmin } from "../harness/admin-world.ts";
+import { startAdmin } from "../harness/servers/admin-world.ts";
 
 const HOOK = { url: "https://hooks.remote.example/mail", events: ["message.inbound", "message.bounced"] };
 

@@ -7,8 +7,8 @@ import { createIdempotency, fingerprintOf, readKey } from "../../src/operations/
 import { sendEmail } from "../../src/operations/mail/sending.ts";
 import { performerOf } from "../../src/operations/perform.ts";
 import { idempotencyKeys } from "../../src/store/schema.ts";
-import { startApi } from "../harness/api-setup.ts";
-import { type FakeSending, fakeSending } from "../harness/fake-sending.ts";
+import { startApi } from "../harness/servers/api-setup.ts";
+import { type FakeSending, fakeSending } from "../harness/servers/fake-sending.ts";
 
 const SEND = { from: "olga@example.test", to: "zoe@remote.example", subject: "Hello", text: "Lunch?" };
 const HOUR = 3_600_000;

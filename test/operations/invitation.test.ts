@@ -1,10 +1,10 @@
 /** Links to choose a password (rules: Invitation): over the API, in the app, and for whoever opens one. */
 import { describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
-import { bootAdminApi, refusal, type Told } from "../harness/admin-api.ts";
-import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { authPlain } from "../harness/submission-rig.ts";
+import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { bootAdminApi, refusal, type Told } from "../harness/servers/admin-api.ts";
+import { authPlain } from "../harness/servers/submission-rig.ts";
 
 const DAY_MS = 86_400_000;
 const CHOSEN = "a password of my own";

@@ -1,14 +1,14 @@
 /** Locking a person out and in again (rules: Lock): what ends, in every protocol, what is told of it, and who may. */
 import { describe, expect, test } from "bun:test";
-import { bootAdminApi, refusal } from "../harness/admin-api.ts";
-import { PASSWORD, page, setPassword, signIn } from "../harness/browser-session.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
-import { mailer } from "../harness/mail.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
-import { startOAuth } from "../harness/oauth.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { authPlain } from "../harness/submission-rig.ts";
+import { PASSWORD, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
+import { startOAuth } from "../harness/servers/oauth.ts";
+import { authPlain } from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";

@@ -5,9 +5,9 @@ import { submitMessage } from "../../src/outbound/accept.ts";
 import type { Recipient } from "../../src/outbound/queue.ts";
 import { mailboxes } from "../../src/store/schema.ts";
 import { UnparseableError } from "../../src/workers/jobs.ts";
-import { letter } from "../harness/mail.ts";
-import { createOffice, refusal } from "../harness/outgoing.ts";
+import { letter } from "../harness/mail/mail.ts";
 import { START } from "../harness/runtime.ts";
+import { createOffice, refusal } from "../harness/servers/outgoing.ts";
 
 const DAVE: Recipient = { email: "dave@remote.example", field: "to" };
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n"));

@@ -4,10 +4,10 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";
-import { letter } from "../harness/mail.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { authPlain, PASSWORD } from "../harness/submission-rig.ts";
-import { watch, world } from "../harness/submission-world.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { authPlain, PASSWORD } from "../harness/servers/submission-rig.ts";
+import { watch, world } from "../harness/servers/submission-world.ts";
 import { until } from "../harness/until.ts";
 
 const it = await world();

@@ -5,10 +5,10 @@ import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { deliverHere } from "../../src/outbound/attempt.ts";
 import { type Claim, claim } from "../../src/outbound/claims.ts";
 import { domains, mailboxes } from "../../src/store/schema.ts";
-import { letter } from "../harness/mail.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
-import { createQueue } from "../harness/queue-rig.ts";
+import { letter } from "../harness/mail/mail.ts";
 import { START } from "../harness/runtime.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
+import { createQueue } from "./queue-rig.ts";
 
 /** alice@ and bob@example.test, each with an alias, and the verified other.test of another workspace, with carol@. */
 function createOffice() {

@@ -7,8 +7,8 @@ import { AppError } from "../../src/base/errors.ts";
 import { recipientsOf, senderFor } from "../../src/outbound/guardrails.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
-import { createOffice, LARGEST_QUEUE, type Office, outsiders, refusal } from "../harness/outgoing.ts";
 import { START } from "../harness/runtime.ts";
+import { createOffice, LARGEST_QUEUE, type Office, outsiders, refusal } from "../harness/servers/outgoing.ts";
 
 const SECOND = 1_000;
 const HOUR = 3_600_000;

@@ -4,12 +4,12 @@ import { isAscii } from "node:buffer";
 import { parseMessage } from "../../src/message/parse.ts";
 import { dkimKeys, greylist, queueEntries, suppressions } from "../../src/store/schema.ts";
 import type { SettingName } from "../../src/store/settings.ts";
-import { verifyDkim } from "../harness/dkim-verifier.ts";
-import { KINDS, type Neighbour, type Surroundings } from "../harness/neighbours.ts";
-import { deliverTo, makePair } from "../harness/remote-mx.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { noticesOf, signedIn, type World, world } from "../harness/submission-world.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
+import { deliverTo, makePair } from "../harness/peers/remote-mx.ts";
+import { noticesOf, signedIn, type World, world } from "../harness/servers/submission-world.ts";
 import { until } from "../harness/until.ts";
+import { KINDS, type Neighbour, type Surroundings } from "./neighbours.ts";
 
 interface Village extends World {
   neighbour: Neighbour;

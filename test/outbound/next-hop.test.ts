@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { DnsClient } from "../../src/base/runtime.ts";
 import { findMailHosts } from "../../src/outbound/next-hop.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const HOSTS: Zone = {

@@ -6,7 +6,7 @@ import { contentOf } from "../../src/outbound/queue.ts";
 import type { DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { mailboxes, queueEntries, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
-import { ACCEPTED, createSender, formsOf, HOSTNAME, type Sender, said } from "../harness/sent.ts";
+import { ACCEPTED, createSender, formsOf, HOSTNAME, type Sender, said } from "../harness/servers/sent.ts";
 
 const DEFERRED = said("450 4.2.0 Try again later");
 const REFUSED = said("550 5.1.1 No such user");

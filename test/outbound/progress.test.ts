@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { listUnsettled } from "../../src/outbound/progress.ts";
 import { setBounced, setDeferred, setDelivered, setHeld } from "../../src/outbound/queue.ts";
-import { createQueue } from "../harness/queue-rig.ts";
 import { START } from "../harness/runtime.ts";
+import { createQueue } from "./queue-rig.ts";
 
 test("the operator's list has waiting recipients, then held ones, with message and next attempt", () => {
   const { accept, claimNext, store } = createQueue();

@@ -30,8 +30,8 @@ import {
 } from "../../src/outbound/queue.ts";
 import { domains, outboundMessages } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
-import { claimed, createQueue } from "../harness/queue-rig.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { claimed, createQueue } from "./queue-rig.ts";
 
 const MINUTE_MS = 60_000;
 const LEASE_MS = 30 * MINUTE_MS;

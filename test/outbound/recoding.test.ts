@@ -4,10 +4,10 @@ import { isAscii } from "node:buffer";
 import { putRules, readRules } from "../../src/mailbox/rules.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { dkimKeys, suppressions } from "../../src/store/schema.ts";
-import { verifyDkim } from "../harness/dkim-verifier.ts";
-import { mailer } from "../harness/mail.ts";
-import { type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
-import { noticesOf, signedIn, type World, world } from "../harness/submission-world.ts";
+import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
+import { noticesOf, signedIn, type World, world } from "../harness/servers/submission-world.ts";
 
 // The first test starts the workers.
 setDefaultTimeout(20_000);

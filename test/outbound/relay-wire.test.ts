@@ -10,9 +10,7 @@ import { createTransport } from "../../src/outbound/transport.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { domains, events, workspaces } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
-import { testLog } from "../harness/mx-rig.ts";
-import { createQueue } from "../harness/queue-rig.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import {
   deliverTo,
   gate,
@@ -20,9 +18,11 @@ import {
   type RemoteMx,
   type RemoteScript,
   startRemoteMx,
-} from "../harness/remote-mx.ts";
+} from "../harness/peers/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { testLog } from "../harness/servers/mx-rig.ts";
 import { until } from "../harness/until.ts";
+import { createQueue } from "./queue-rig.ts";
 
 /** The MX of each domain named, on an address of its own, and a queue before them. */
 async function createNet(scripts: Record<string, RemoteScript>) {

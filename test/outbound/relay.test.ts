@@ -6,10 +6,10 @@ import { LARGE_BYTES } from "../../src/base/memory.ts";
 import { letOthersRun } from "../../src/base/pause.ts";
 import { retryEntry } from "../../src/outbound/queue.ts";
 import { outboundContents, queueDomains } from "../../src/store/schema.ts";
-import { createQueue } from "../harness/queue-rig.ts";
-import { createRelayRig, FIRST_RETRY_MS, result, type Script, unreachable } from "../harness/relay-rig.ts";
-import { gate } from "../harness/remote-mx.ts";
+import { gate } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { createQueue } from "./queue-rig.ts";
+import { createRelayRig, FIRST_RETRY_MS, result, type Script, unreachable } from "./relay-rig.ts";
 
 const HOUR_MS = 3_600_000;
 

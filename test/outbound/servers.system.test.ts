@@ -7,11 +7,11 @@ import { systemRuntime } from "../../src/base/runtime.ts";
 import { type Connection, createTransport, type Transport } from "../../src/outbound/transport.ts";
 import type { DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
-import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { noPostfix, startPostfix } from "../harness/peers/postfix.ts";
+import { makePair, OPPORTUNISTIC, type RemoteMx, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { isListening, takePort } from "../harness/port.ts";
-import { noPostfix, startPostfix } from "../harness/postfix.ts";
-import { makePair, OPPORTUNISTIC, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
 import { until } from "../harness/until.ts";
 
 const PATH = `${process.env.PATH}:/usr/sbin`;

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { moveDomain } from "../../src/outbound/claims.ts";
 import { setBounced, setDelivered } from "../../src/outbound/queue.ts";
 import { createDestinationHealth } from "../../src/outbound/slots.ts";
-import { createQueue } from "../harness/queue-rig.ts";
+import { createQueue } from "./queue-rig.ts";
 
 test("a destination is new until something is noted, and again when it is forgotten", () => {
   const { lineOf, note } = createDestinationHealth(createQueue().store.db);

@@ -5,9 +5,9 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { verifyPassword } from "../../src/access/credentials.ts";
 import { users } from "../../src/store/schema.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { holdPasswords } from "../harness/quick-hash.ts";
 import { START } from "../harness/runtime.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
 import {
   authPlain,
   base64,
@@ -15,7 +15,7 @@ import {
   listenForSubmission,
   PASSWORD,
   type SubmissionRig,
-} from "../harness/submission-rig.ts";
+} from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
 const MESSAGE = "From: alice@example.test\r\nTo: x@remote.example\r\nSubject: hello\r\n\r\nHow are you?";

@@ -4,8 +4,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
 import { installed, run } from "../harness/programs.ts";
-import { PASSWORD } from "../harness/submission-rig.ts";
-import { watch, world } from "../harness/submission-world.ts";
+import { PASSWORD } from "../harness/servers/submission-rig.ts";
+import { watch, world } from "../harness/servers/submission-world.ts";
 
 /** Started once: every test looks only at its own mail. */
 /** Made by the first test that is not skipped. */

@@ -1,8 +1,8 @@
 /** nodemailer through the whole appliance to a server elsewhere; and apps that did not receive our 250. */
 import { describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
-import type { SmtpClient } from "../harness/smtp-client.ts";
-import { signedIn, watch, world } from "../harness/submission-world.ts";
+import type { SmtpClient } from "../harness/clients/smtp-client.ts";
+import { signedIn, watch, world } from "../harness/servers/submission-world.ts";
 
 /** Started once: every test looks only at its own mail. */
 const shared = world();

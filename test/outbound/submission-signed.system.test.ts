@@ -3,9 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
+import type { RemoteScript } from "../harness/peers/remote-mx.ts";
 import { installed, run } from "../harness/programs.ts";
-import type { RemoteScript } from "../harness/remote-mx.ts";
-import { signedIn, world } from "../harness/submission-world.ts";
+import { signedIn, world } from "../harness/servers/submission-world.ts";
 
 /** Text that any change of line ends, spaces or dots spoils. */
 const PART =

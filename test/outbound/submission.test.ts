@@ -7,11 +7,17 @@ import { eq } from "drizzle-orm";
 import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
 import { suppress } from "../../src/outbound/suppression.ts";
 import { domains, mailboxes, workspaces } from "../../src/store/schema.ts";
-import { replaceableCertificates } from "../harness/mx-rig.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
-import { authPlain, brief, listenForSubmission, PASSWORD, type SubmissionRig } from "../harness/submission-rig.ts";
+import { replaceableCertificates } from "../harness/servers/mx-rig.ts";
+import {
+  authPlain,
+  brief,
+  listenForSubmission,
+  PASSWORD,
+  type SubmissionRig,
+} from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
 const letter = (header: string, body = "How are you?"): string => `${header}\r\nSubject: hello\r\n\r\n${body}`;

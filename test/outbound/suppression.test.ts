@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
 import { newId } from "../../src/base/runtime.ts";
 import { listSuppressions, suppress, suppressedAmong, unsuppress } from "../../src/outbound/suppression.ts";
-import { createWorld } from "../harness/mailbox-world.ts";
+import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 function setUp() {
   const world = createWorld();

@@ -5,8 +5,15 @@ import { createLog } from "../../src/base/log.ts";
 import { createTransport, readSmarthost } from "../../src/outbound/transport.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
-import { gate, HANG_UP, OPPORTUNISTIC, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import {
+  gate,
+  HANG_UP,
+  OPPORTUNISTIC,
+  type RemoteMx,
+  type RemoteScript,
+  startRemoteMx,
+} from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const LETTER = Buffer.from("Subject: Hi\r\n\r\nText\r\n");

@@ -7,8 +7,8 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EXAMPLES } from "../harness/doc-pages.ts";
-import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { buildExecutable, builtExecutable } from "../harness/servers/executable.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const ROOT = process.env.MAILROOM_TEST_ROOT ?? "";
@@ -18,7 +18,7 @@ const missing =
   process.getuid?.() !== 0
     ? "needs root"
     : !existsSync(join(ROOT, "bin/bash"))
-      ? "needs MAILROOM_TEST_ROOT (test/harness/machine.ts)"
+      ? "needs MAILROOM_TEST_ROOT (test/packaging/machine.ts)"
       : (["podman", "podman-compose", "runc", "iptables", "unshare"].find((name) => Bun.which(name) === null) ??
         (await refusal()));
 

@@ -17,8 +17,8 @@ import {
   OFFLINE,
   subjects,
   versionOf,
-} from "../harness/installs.ts";
-import { type Machine, machineMissing, otherRoots } from "../harness/machine.ts";
+} from "./installs.ts";
+import { type Machine, machineMissing, otherRoots } from "./machine.ts";
 
 const QUESTIONS = [
   "The domain that gets mail (example.com): ",
@@ -83,7 +83,7 @@ async function served(machine: Machine): Promise<{ at: string; sum: string }> {
     "cd /media && mkdir v && cp -a release/next v/mailroom && cp -a release/{install.sh,packaging} v && tar -czf /media/release.tar.gz v",
   );
   const sum = (await machine.bash("sha256sum /media/release.tar.gz")).slice(0, 64);
-  copyFileSync(join(import.meta.dir, "../harness/archive-server.ts"), join(machine.root, "media/server.ts"));
+  copyFileSync(join(import.meta.dir, "archive-server.ts"), join(machine.root, "media/server.ts"));
   const server = machine.start([
     "env",
     "BUN_BE_BUN=1",

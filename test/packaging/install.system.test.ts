@@ -21,8 +21,8 @@ import {
   subjects,
   upgrade,
   versionOf,
-} from "../harness/installs.ts";
-import { machineMissing } from "../harness/machine.ts";
+} from "./installs.ts";
+import { machineMissing } from "./machine.ts";
 
 test.each<string[]>([
   ["--acme-challenge", "dns"],

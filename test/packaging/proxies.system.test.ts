@@ -4,10 +4,10 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { textOf } from "../harness/doc-pages.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
 import { isListening, takePort } from "../harness/port.ts";
-import { runJson, serve } from "../harness/process.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const PASSWORD = "correct horse battery staple";

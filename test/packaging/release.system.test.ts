@@ -19,10 +19,10 @@ import { version } from "../../package.json" with { type: "json" };
 import { shippedPackages } from "../../packaging/lock.ts";
 import { checkIntegrity } from "../../packaging/runtimes.ts";
 import { outputOf } from "../../packaging/tools.ts";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { run, runJson, serve } from "../harness/servers/process.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const TARGET = arch() === "arm64" ? "linux-arm64" : "linux-x64";

@@ -6,7 +6,7 @@ import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { agree } from "../harness/backup-rig.ts";
+import { agree } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import {
   boot,
@@ -20,8 +20,8 @@ import {
   OFFLINE,
   subjects,
   versionOf,
-} from "../harness/installs.ts";
-import { type Machine, machineMissing } from "../harness/machine.ts";
+} from "./installs.ts";
+import { type Machine, machineMissing } from "./machine.ts";
 
 setDefaultTimeout(300_000);
 

@@ -4,8 +4,8 @@ import { cpSync, existsSync, readdirSync, statSync, symlinkSync, utimesSync } fr
 import { join } from "node:path";
 import { outputOf } from "../../packaging/tools.ts";
 import type { Bundle } from "../../src/http/bundle.ts";
-import { buildExecutable } from "../harness/executable.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { buildExecutable } from "../harness/servers/executable.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const NOT_IN_IT = [".git", ".gitignore", "data", "dist", "node_modules"];

@@ -4,9 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { systemdMissing } from "../harness/machine.ts";
-import { noPebble } from "../harness/pebble.ts";
-import { noReplica } from "../harness/replica.ts";
+import { noPebble } from "../harness/peers/pebble.ts";
+import { noReplica } from "../harness/servers/replica.ts";
+import { systemdMissing } from "./machine.ts";
 
 const OWN = ["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"];
 const SCRIPT = `ip link set lo up && ip address add 93.184.215.14/32 dev lo &&

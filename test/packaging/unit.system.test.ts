@@ -66,7 +66,7 @@ test.skipIf(missing("shellcheck") !== "")(`the scripts are clean for shellcheck$
     "install.sh",
     "packaging/mailroom",
     "packaging/nsupdate-hook",
-    "test/harness/systemctl",
+    "test/packaging/systemctl",
     ".ci/run",
     ".ci/musl-roots",
   ];

@@ -3,8 +3,8 @@
  * anywhere is finished or undone by running it again.
  */
 import { describe, expect, test } from "bun:test";
-import { freshlyInstalled, interruptAt, mailIn, NEXT, subjects, upgrade, versionOf } from "../harness/installs.ts";
-import { machineMissing } from "../harness/machine.ts";
+import { freshlyInstalled, interruptAt, mailIn, NEXT, subjects, upgrade, versionOf } from "./installs.ts";
+import { machineMissing } from "./machine.ts";
 
 describe.skipIf(machineMissing !== undefined)(
   `upgrading by install.sh${machineMissing ? ` (skipped: ${machineMissing})` : ""}`,

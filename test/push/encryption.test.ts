@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { createECDH, createPublicKey, verify } from "node:crypto";
 import { isTarget, makeKeys, pushRequest } from "../../src/push/encryption.ts";
-import { decrypt, encrypt } from "../harness/http-ece.ts";
+import { decrypt, encrypt } from "./http-ece.ts";
 
 const NOW = Date.parse("2026-01-05T09:00:00Z");
 

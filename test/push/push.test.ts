@@ -2,13 +2,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createECDH } from "node:crypto";
 import type { Notification } from "../../src/push/push.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { zone } from "../harness/dns-server.ts";
-import { decrypt } from "../harness/http-ece.ts";
-import { mailer } from "../harness/mail.ts";
+import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
 import { until } from "../harness/until.ts";
+import { decrypt } from "./http-ece.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

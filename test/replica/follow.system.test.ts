@@ -10,11 +10,11 @@ import type { Identity } from "../../src/replica/identity.ts";
 import { takeLease } from "../../src/replica/lease.ts";
 import { openStandby, type Standby } from "../../src/replica/standby.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
-import { newDatabase } from "../harness/database.ts";
+import { newDatabase } from "../harness/data/database.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { noReplica } from "../harness/replica.ts";
-import { type S3, startS3 } from "../harness/s3.ts";
+import { type S3, startS3 } from "../harness/peers/s3.ts";
+import { noReplica } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
 
 const LITESTREAM = Bun.which("litestream") ?? "";

@@ -4,8 +4,8 @@ import { openS3 } from "../../src/net/s3.ts";
 import { lastTransaction } from "../../src/replica/follow.ts";
 import { invite } from "../../src/replica/join.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { describeS3, type S3, startS3 } from "../harness/peers/s3.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { describeS3, type S3, startS3 } from "../harness/s3.ts";
 
 const runtime = fakeRuntime({ fetch });
 

@@ -14,8 +14,8 @@ import {
   TERM_MS,
   takeLease,
 } from "../../src/replica/lease.ts";
+import { describeS3, ignoring, type S3, startS3 } from "../harness/peers/s3.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { describeS3, ignoring, type S3, startS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
 
 const SECOND = 1_000;

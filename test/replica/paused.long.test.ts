@@ -6,11 +6,11 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { HOLD_MS } from "../../src/replica/lease.ts";
-import { letter } from "../harness/mail.ts";
-import { serve } from "../harness/process.ts";
-import { noReplica, replicatedPlace } from "../harness/replica.ts";
-import { startS3 } from "../harness/s3.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { startS3 } from "../harness/peers/s3.ts";
+import { serve } from "../harness/servers/process.ts";
+import { noReplica, replicatedPlace } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
 
 describe.skipIf(noReplica !== undefined)(`a server that stood still${noReplica ? ` (${noReplica})` : ""}`, () => {

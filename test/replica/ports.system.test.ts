@@ -1,12 +1,12 @@
 /** A standby takes over right after its server was killed, and only if it can have the ports of a server. */
 import { describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { startS3 } from "../harness/peers/s3.ts";
 import { takePort } from "../harness/port.ts";
-import { run, runJson, serve, start } from "../harness/process.ts";
-import { noReplica, replicatedPlace } from "../harness/replica.ts";
-import { startS3 } from "../harness/s3.ts";
+import { run, runJson, serve, start } from "../harness/servers/process.ts";
+import { noReplica, replicatedPlace } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
 
 describe.skipIf(noReplica !== undefined)(`promotion${noReplica === undefined ? "" : ` (${noReplica})`}`, () => {

@@ -12,11 +12,11 @@ import { toSnakeCase } from "../../src/api/mcp/tools.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, EXT_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
-import { PASSWORD, type Page, page, setPassword } from "../harness/browser-session.ts";
-import { bootExamples } from "../harness/examples.ts";
+import { PASSWORD, type Page, page, setPassword } from "../harness/clients/browser-session.ts";
+import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { connectMcp } from "../harness/mcp-client.ts";
-import { type BootedStandby, followStopped } from "../harness/standby.ts";
+import { bootExamples } from "../harness/servers/examples.ts";
+import { type BootedStandby, followStopped } from "../harness/servers/standby.ts";
 import { until } from "../harness/until.ts";
 
 let standby: BootedStandby;

@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { settle } from "../harness/data/settle.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { mailer } from "../harness/mail.ts";
-import { beginServing, type Place, run, serve } from "../harness/process.ts";
-import { isAlive, litestreamOf, noReplica, replicatedPlace, restored } from "../harness/replica.ts";
-import { describeS3, ignoring, startS3 } from "../harness/s3.ts";
-import { settle } from "../harness/settle.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { describeS3, ignoring, startS3 } from "../harness/peers/s3.ts";
+import { beginServing, type Place, run, serve } from "../harness/servers/process.ts";
+import { isAlive, litestreamOf, noReplica, replicatedPlace, restored } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
 
 const messageOf = (n: string): string =>

@@ -5,14 +5,14 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { type NetworkedMachine, networkedMachine, noNetworks } from "../harness/networks.ts";
-import { beginServing, type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
-import { noReplica, replicatedPlace } from "../harness/replica.ts";
-import { startS3 } from "../harness/s3.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { startS3 } from "../harness/peers/s3.ts";
+import { beginServing, type Place, run, runJson, type Served, serve, start } from "../harness/servers/process.ts";
+import { noReplica, replicatedPlace } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
+import { type NetworkedMachine, networkedMachine, noNetworks } from "./networks.ts";
 
 const OWNER = "owner@example.test";
 const missing = noReplica ?? noNetworks;

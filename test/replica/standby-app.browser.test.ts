@@ -1,12 +1,12 @@
 /** The app of a standby: it says what it is, and opening mail asks for nothing that it refuses. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { boot } from "../harness/appliance.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
-import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { mailer } from "../harness/mail.ts";
-import { followStopped } from "../harness/standby.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { followStopped } from "../harness/servers/standby.ts";
 
 describe.skipIf(!chromiumPresent)(`the app of a standby${chromiumNote}`, () => {
   test("shows mail under a banner that says where the server is", async () => {

@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { apiClient } from "../harness/api.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { mailer } from "../harness/mail.ts";
-import { type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
-import { noReplica, replicatedPlace } from "../harness/replica.ts";
-import { startS3 } from "../harness/s3.ts";
+import { mailer } from "../harness/mail/mail.ts";
+import { startS3 } from "../harness/peers/s3.ts";
+import { type Place, run, runJson, type Served, serve, start } from "../harness/servers/process.ts";
+import { noReplica, replicatedPlace } from "../harness/servers/replica.ts";
 import { until } from "../harness/until.ts";
 
 const OWNER = "owner@example.test";

@@ -4,8 +4,8 @@ import { MOST_OCCURRENCES } from "../../src/search/fold.ts";
 import { createRanking } from "../../src/search/fts5/hits.ts";
 import { createMatcher } from "../../src/search/matching.ts";
 import { parseQuery } from "../../src/search/query.ts";
+import { seedIndex } from "../harness/data/search-seed.ts";
 import { cpuTime, expectLinear } from "../harness/growth.ts";
-import { seedIndex } from "../harness/search-seed.ts";
 
 test("ranking takes time in proportion to the words of a query, however often a message has them", async () => {
   const everywhere = { mailboxIds: ["mbx_a1", "mbx_a2", "mbx_b1"] };

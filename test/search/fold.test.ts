@@ -13,8 +13,8 @@ import {
   partOfToken,
   tokensWithin,
 } from "../../src/search/fold.ts";
-import { anyCharacter } from "../harness/any-character.ts";
-import { oddText } from "../harness/odd-text.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
+import { oddText } from "./odd-text.ts";
 
 /** Any UTF-16 code units, including lone surrogates and controls, and strings that folding treats specially. */
 const anyText = fc.oneof(

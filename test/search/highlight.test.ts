@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { fold, foldDocument } from "../../src/search/fold.ts";
 import { createHighlighter, LONGEST_SNIPPET, type SearchedMessage } from "../../src/search/highlight.ts";
 import { parseQuery, tokensOf } from "../../src/search/query.ts";
-import { oddText } from "../harness/odd-text.ts";
+import { oddText } from "./odd-text.ts";
 
 const PLENTY = 10_000_000;
 

@@ -10,9 +10,9 @@ import { parseQuery, type Query } from "../../src/search/query.ts";
 import { setOf } from "../../src/search/sets.ts";
 import { messages } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
-import { anyCharacter } from "../harness/any-character.ts";
-import { testContract } from "../harness/engine-contract.ts";
-import { type SeedMessage, seedIndex } from "../harness/search-seed.ts";
+import { type SeedMessage, seedIndex } from "../harness/data/search-seed.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
+import { testContract } from "./engine-contract.ts";
 
 /** An engine that evaluates each message on its own. */
 function createScan(store: Store) {

@@ -14,7 +14,7 @@ import {
   withOperatorsCorrected,
   wordsOf,
 } from "../../src/search/query.ts";
-import { anyCharacter } from "../harness/any-character.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
 
 const text = (value: string, field: TextField = "any"): TextCondition => ({
   kind: "text",

@@ -7,12 +7,12 @@ import type { SearchState } from "../../src/search/search.ts";
 import { registerSearchGauges } from "../../src/search/search.ts";
 import { seqsIn } from "../../src/search/sets.ts";
 import { MAIL_SCOPES } from "../../src/store/schema.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { readExposition, sampleOf } from "../harness/exposition.ts";
-import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { openRig, type Rig } from "../harness/meilisearch-rig.ts";
-import { type SeedMessage, WHOLE_A } from "../harness/search-seed.ts";
+import { readExposition, sampleOf } from "../harness/clients/exposition.ts";
+import { type SeedMessage, WHOLE_A } from "../harness/data/search-seed.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/peers/fake-meilisearch.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { openRig, type Rig } from "../harness/servers/meilisearch-rig.ts";
 
 setDefaultTimeout(300_000);
 

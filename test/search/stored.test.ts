@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { readStored } from "../../src/search/stored.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const mail = (text: string, html: string) =>
   [

@@ -2,10 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Limits } from "../../src/smtp/server-connection.ts";
-import { type ListenerOptions, listenAndKeep, listenForMailbox } from "../harness/mx-rig.ts";
+import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
 import { START } from "../harness/runtime.ts";
-import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
-import { listenForSubmission } from "../harness/submission-rig.ts";
+import { type ListenerOptions, listenAndKeep, listenForMailbox } from "../harness/servers/mx-rig.ts";
+import { listenForSubmission } from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
 const SUBJECT = "Subject: in chunks\r\n\r\n";

@@ -4,7 +4,7 @@ import { createServer, type Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
 import { openSession } from "../../src/smtp/client.ts";
-import { makePair, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { makePair, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const LETTER = Buffer.from("From: a@us.test\r\n\r\nText\r\n");

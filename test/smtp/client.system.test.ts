@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
-import { makePair, startRemoteMx } from "../harness/remote-mx.ts";
+import { makePair, startRemoteMx } from "../harness/peers/remote-mx.ts";
 
 describe("a certificate that must be valid", () => {
   /**

@@ -4,7 +4,14 @@ import { createLog } from "../../src/base/log.ts";
 import { openSession, type SmtpSession } from "../../src/smtp/client.ts";
 import type { Target, TlsPolicy } from "../../src/smtp/client-connection.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
-import { gate, HANG_UP, makePair, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import {
+  gate,
+  HANG_UP,
+  makePair,
+  type RemoteMx,
+  type RemoteScript,
+  startRemoteMx,
+} from "../harness/peers/remote-mx.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 

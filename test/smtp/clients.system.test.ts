@@ -1,6 +1,6 @@
 /** swaks against the whole way from socket to mailbox. */
 import { describe, expect, test } from "bun:test";
-import { listenForMailbox } from "../harness/mx-rig.ts";
+import { listenForMailbox } from "../harness/servers/mx-rig.ts";
 
 const swaks = Bun.which("swaks");
 

@@ -1,8 +1,8 @@
 /** nodemailer and raw sessions against the whole way from socket to mailbox. */
 import { describe, expect, test } from "bun:test";
-import { letter, mailer } from "../harness/mail.ts";
-import { listenForMailbox } from "../harness/mx-rig.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { listenForMailbox } from "../harness/servers/mx-rig.ts";
 
 describe("nodemailer", () => {
   test.each([true, false])("with STARTTLS: %p", async (starttls) => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { asDeferred, deliveryResultOf, isHard, type Reply } from "../../src/smtp/delivery-result.ts";
-import { anyCharacter } from "../harness/any-character.ts";
+import { anyCharacter } from "../harness/mail/any-character.ts";
 
 type Row = [text: string, kind: string, hard: boolean, status: string | undefined, reply?: string];
 

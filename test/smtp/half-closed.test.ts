@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { listenAndKeep } from "../harness/mx-rig.ts";
 import { START } from "../harness/runtime.ts";
+import { listenAndKeep } from "../harness/servers/mx-rig.ts";
 import { until } from "../harness/until.ts";
 
 type Way = "plain" | "STARTTLS" | "implicit TLS";

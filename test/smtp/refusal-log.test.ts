@@ -1,8 +1,8 @@
 /** The log of refusals: it shows every kind, and a flood of refusals does not flood it. */
 import { expect, test } from "bun:test";
 import { createRefusalLog } from "../../src/smtp/server.ts";
-import { testLog } from "../harness/mx-rig.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { testLog } from "../harness/servers/mx-rig.ts";
 
 test("the log has one line a minute for each reason, with the number of refusals since the last", () => {
   const runtime = fakeRuntime();

@@ -6,11 +6,11 @@ import { connect as connectTls } from "node:tls";
 import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { createSmtpListener } from "../../src/smtp/server.ts";
-import { listenAndKeep, openMxRole, replaceableCertificates, testLog } from "../harness/mx-rig.ts";
-import { plain } from "../harness/plain.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
+import { plain } from "../harness/runner/plain.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
-import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
+import { listenAndKeep, openMxRole, replaceableCertificates, testLog } from "../harness/servers/mx-rig.ts";
 import { until } from "../harness/until.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);

@@ -5,8 +5,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { SMTPStream } from "smtp-server/lib/smtp-stream.js";
-import { listenAndKeep } from "../harness/mx-rig.ts";
-import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
+import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
+import { listenAndKeep } from "../harness/servers/mx-rig.ts";
 
 const NO_END = [
   "\n.\n",

@@ -3,8 +3,8 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Moved, moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
-import { bytesOf, keyOf, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
-import { describeS3, type S3Program, startS3 } from "../harness/s3.ts";
+import { bytesOf, keyOf, openRemote, type RemoteRig } from "../harness/peers/remote-blobs.ts";
+import { describeS3, type S3Program, startS3 } from "../harness/peers/s3.ts";
 
 /** Files from before, of which rows name all but the last. */
 async function withFilesIn(program: S3Program, texts: string[]) {

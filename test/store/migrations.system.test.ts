@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { claimFolder } from "../../src/store/claim.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
+import { folderOf, peek, rowsOf, schemaOf } from "../harness/data/table-rows.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run } from "../harness/process.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { folderOf, peek, rowsOf, schemaOf } from "../harness/table-rows.ts";
+import { run } from "../harness/servers/process.ts";
 
 const LATEST = MIGRATIONS.length;
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });

@@ -16,9 +16,9 @@ import { claimFolder } from "../../src/store/claim.ts";
 import { MIGRATIONS, migrate } from "../../src/store/migrate.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
+import { folderOf, peek, rowsOf, schemaOf, tablesOf } from "../harness/data/table-rows.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { folderOf, peek, rowsOf, schemaOf, tablesOf } from "../harness/table-rows.ts";
 
 const LATEST = MIGRATIONS.length;
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { ConfigError } from "../../src/base/errors.ts";
 import { options as table } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS, type SettingName } from "../../src/store/settings.ts";
-import { storeInMemory } from "../harness/database.ts";
+import { storeInMemory } from "../harness/data/database.ts";
 
 function open() {
   const store = storeInMemory();

@@ -7,7 +7,7 @@ import { StandbyRefusal } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
 import { openReadOnlyStore } from "../../src/store/read-only.ts";
 import { workspaces } from "../../src/store/schema.ts";
-import { newDatabase } from "../harness/database.ts";
+import { newDatabase } from "../harness/data/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 

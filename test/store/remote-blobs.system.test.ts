@@ -5,8 +5,8 @@ import { isUnavailable } from "../../src/base/errors.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { DamagedBlob } from "../../src/store/sound.ts";
-import { bytesOf, keyOf, nameOfText, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
-import { describeS3, startS3 } from "../harness/s3.ts";
+import { bytesOf, keyOf, nameOfText, openRemote, type RemoteRig } from "../harness/peers/remote-blobs.ts";
+import { describeS3, startS3 } from "../harness/peers/s3.ts";
 import { until } from "../harness/until.ts";
 
 const HOUR = 3_600_000;

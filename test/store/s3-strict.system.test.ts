@@ -5,8 +5,8 @@ import { moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { openS3Blobs } from "../../src/store/s3.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { bytesOf, hurriedRuntime, keyOf, openRemote } from "../harness/remote-blobs.ts";
-import { startS3, without } from "../harness/s3.ts";
+import { bytesOf, hurriedRuntime, keyOf, openRemote } from "../harness/peers/remote-blobs.ts";
+import { startS3, without } from "../harness/peers/s3.ts";
 
 const missing = without("versitygw");
 const HOUR = 3_600_000;

@@ -6,7 +6,7 @@ import { systemRuntime } from "../../src/base/runtime.ts";
 import { openS3Blobs, type S3Request } from "../../src/store/s3.ts";
 import { DamagedBlob } from "../../src/store/sound.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { describeS3, type Interference, type S3Program, startS3 } from "../harness/s3.ts";
+import { describeS3, type Interference, type S3Program, startS3 } from "../harness/peers/s3.ts";
 
 const system = systemRuntime();
 /** Waits are shorter by this factor; a request that hangs is cut off after ten seconds. */

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { readAcme } from "../../src/tls/acme.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { atEndOfTest, HOST, place } from "../harness/acme-place.ts";
-import { boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { noPebble, startPebble } from "../harness/pebble.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { noPebble, startPebble } from "../harness/peers/pebble.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { atEndOfTest, HOST, place } from "./acme-place.ts";
 
 if (noPebble) console.warn(`certificates from a real ACME server: skipped, ${noPebble}`);
 

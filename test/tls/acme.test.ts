@@ -7,10 +7,10 @@ import { AuthorityRefusal, openAuthority } from "../../src/tls/authority.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { savePair, selfSign } from "../../src/tls/pair.ts";
 import { afterFailure, renewalTime } from "../../src/tls/schedule.ts";
-import { atEndOfTest, HOST, place } from "../harness/acme-place.ts";
-import { zone } from "../harness/dns-server.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
+import { atEndOfTest, HOST, place } from "./acme-place.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

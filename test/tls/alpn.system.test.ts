@@ -1,12 +1,12 @@
 /** TLS-ALPN-01 with a real authority: a certificate through port 443 alone. */
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
-import { HOST, place } from "../harness/acme-place.ts";
-import { fingerprintOf, listen, listener } from "../harness/alpn-listener.ts";
-import { boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { noPebble, startPebble } from "../harness/pebble.ts";
-import { openTls } from "../harness/tls-client.ts";
+import { openTls } from "../harness/clients/tls-client.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { noPebble, startPebble } from "../harness/peers/pebble.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { HOST, place } from "./acme-place.ts";
+import { fingerprintOf, listen, listener } from "./alpn-listener.ts";
 
 const HERE = { a: ["127.0.0.1"] };
 

@@ -14,11 +14,11 @@ import {
 } from "node:tls";
 import fc from "fast-check";
 import { createAlpnFront, readClientHello } from "../../src/tls/alpn-front.ts";
-import { atEndOfTest, HOST } from "../harness/acme-place.ts";
-import { fingerprintOf, listener, log, readAll } from "../harness/alpn-listener.ts";
-import { makePair } from "../harness/remote-mx.ts";
+import { openTls } from "../harness/clients/tls-client.ts";
+import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { openTls } from "../harness/tls-client.ts";
+import { atEndOfTest, HOST } from "./acme-place.ts";
+import { fingerprintOf, listener, log, readAll } from "./alpn-listener.ts";
 
 const ACME = { servername: HOST, ALPNProtocols: ["acme-tls/1"] };
 

@@ -8,12 +8,12 @@ import { createLog } from "../../src/base/log.ts";
 import type { Runtime } from "../../src/base/runtime.ts";
 import type { ChallengeMode } from "../../src/config.ts";
 import { openChallenge } from "../../src/tls/challenge.ts";
-import { HOST, place } from "../harness/acme-place.ts";
-import { type Records, randomNumber, type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/knot.ts";
-import { noPebble, startPebble } from "../harness/pebble.ts";
+import { type Records, randomNumber, type Zone, zone } from "../harness/peers/dns-server.ts";
+import { NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/peers/knot.ts";
+import { noPebble, startPebble } from "../harness/peers/pebble.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { HOST, place } from "./acme-place.ts";
 
 const NAME = `_acme-challenge.${HOST}`;
 const NS: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: ["192.0.2.53"] } };

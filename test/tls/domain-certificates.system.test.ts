@@ -3,12 +3,12 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { readAcme } from "../../src/tls/acme.ts";
-import { HOST, place } from "../harness/acme-place.ts";
-import { boot } from "../harness/appliance.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
-import { noPebble, startPebble } from "../harness/pebble.ts";
+import { namesShownAt } from "../harness/clients/tls-client.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
+import { noPebble, startPebble } from "../harness/peers/pebble.ts";
 import { takePort } from "../harness/port.ts";
-import { namesShownAt } from "../harness/tls-client.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { HOST, place } from "./acme-place.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { HOST, place } from "../harness/acme-place.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { type FakeAuthority, startFakeAuthority } from "../harness/fake-authority.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { HOST, place } from "./acme-place.ts";
+import { type FakeAuthority, startFakeAuthority } from "./fake-authority.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 const HOSTILE_TEXT = `no\r\n\u001b[2J\u0007\u202e${"x".repeat(5_000)}`;

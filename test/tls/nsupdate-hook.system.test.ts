@@ -3,9 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createDnsClient } from "../../src/base/dns-client.ts";
-import { randomNumber } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Knot, NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/knot.ts";
+import { randomNumber } from "../harness/peers/dns-server.ts";
+import { type Knot, NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/peers/knot.ts";
 
 const noServer = noKnot ?? noNsupdate;
 if (noServer) console.warn(`updates of a real DNS server: skipped, ${noServer}`);

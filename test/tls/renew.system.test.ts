@@ -2,11 +2,11 @@
 import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { noPebble, startPebble } from "../harness/pebble.ts";
+import { startDnsServer, type Zone } from "../harness/peers/dns-server.ts";
+import { noPebble, startPebble } from "../harness/peers/pebble.ts";
 import { takePort } from "../harness/port.ts";
-import { run, type Served, serve } from "../harness/process.ts";
+import { run, type Served, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const HOST = "mail.example.test";

@@ -2,10 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { boot } from "../harness/appliance.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
+import { type Conversation, connectOpenssl, OPENSSL, resume, type TlsListener } from "../harness/clients/openssl.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Conversation, connectOpenssl, OPENSSL, resume, type TlsListener } from "../harness/openssl.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { boot } from "../harness/servers/appliance.ts";
 
 const VERSIONS = ["-tls1_2", "-tls1_3"] as const;
 

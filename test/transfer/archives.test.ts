@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { packTar } from "modern-tar";
 import { findMessages } from "../../src/transfer/sources.ts";
-import { boot } from "../harness/appliance.ts";
-import { type Entry, zip } from "../harness/documents.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter } from "../harness/mail.ts";
-import { importInto, mboxEntry } from "../harness/transfer-rig.ts";
+import { type Entry, zip } from "../harness/mail/documents.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { boot } from "../harness/servers/appliance.ts";
+import { importInto, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const DELIVERED = new Date("2024-05-06T07:08:09Z");
 

@@ -4,10 +4,10 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "no
 import { dirname, join } from "node:path";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { files, importInto } from "../harness/transfer-rig.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { files, importInto } from "../harness/servers/transfer-rig.ts";
 
 const GOING_ON = { isInterrupted: () => false, onProgress() {} };
 

@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
 import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
-import { makeChain } from "../harness/certificate-chain.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type ImapScript, type ImapServer, startImapServer, withoutEnd } from "../harness/imap-server.ts";
-import { letter } from "../harness/mail.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { makeChain } from "../harness/peers/certificate-chain.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type ImapScript, type ImapServer, startImapServer, withoutEnd } from "../harness/peers/imap-server.ts";
 import { START } from "../harness/runtime.ts";
 
 const HOST = "imap.old.example";

@@ -3,11 +3,11 @@ import { beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { ImapFlow } from "imapflow";
 import { IMAP_FLAGS } from "../../src/mailbox/uids.ts";
 import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { zone } from "../harness/dns-server.ts";
-import { type Dovecot, noDovecot, startDovecot } from "../harness/dovecot.ts";
-import { letter } from "../harness/mail.ts";
-import { importInto } from "../harness/transfer-rig.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { zone } from "../harness/peers/dns-server.ts";
+import { type Dovecot, noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { importInto } from "../harness/servers/transfer-rig.ts";
 import { until } from "../harness/until.ts";
 
 /** A name that leads to the server, which has no certificate for it. */

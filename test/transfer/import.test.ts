@@ -7,10 +7,10 @@ import { BIT_OF, IMAP_FLAGS } from "../../src/mailbox/uids.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
 import { findMessages, unwrap } from "../../src/transfer/sources.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { files, importInto, mboxEntry } from "../harness/transfer-rig.ts";
+import { letter, mailer } from "../harness/mail/mail.ts";
+import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { files, importInto, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 interface Summary {
   id: string;

@@ -11,8 +11,8 @@ import type { Work } from "../../src/workers/dispatcher.ts";
 import { type FromParser, type ToParser, UnparseableError } from "../../src/workers/jobs.ts";
 import { createParserPool, type ParserPool } from "../../src/workers/parser-pool.ts";
 import type { StartParser } from "../../src/workers/parser-process.ts";
-import { testLog } from "../harness/mx-rig.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { testLog } from "../harness/servers/mx-rig.ts";
 import { until } from "../harness/until.ts";
 
 const pools: ParserPool[] = [];

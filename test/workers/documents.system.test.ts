@@ -6,8 +6,8 @@ import { documentMemory, parserMemory } from "../../src/base/memory.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { createParserPool } from "../../src/workers/parser-pool.ts";
-import { docx, mapBomb, onePage, type PdfObject, paragraph, pdf, streamBomb } from "../harness/documents.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { docx, mapBomb, onePage, type PdfObject, paragraph, pdf, streamBomb } from "../harness/mail/documents.ts";
 import { childMemory } from "../harness/memory.ts";
 import { until } from "../harness/until.ts";
 
@@ -77,7 +77,7 @@ test("forms that name each other, or themselves, end", async () => {
 
 test("what a document leaves behind does not end the next one", async () => {
   // In a process of its own, because in a test each rejection that nobody handles is an error.
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, "../harness/rejecting-documents.ts")], {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, "rejecting-documents.ts")], {
     stdout: "pipe",
     stderr: "inherit",
   });

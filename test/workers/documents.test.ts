@@ -6,8 +6,8 @@ import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { createParserPool } from "../../src/workers/parser-pool.ts";
-import { docx, pagesOfText, paragraph, pdf } from "../harness/documents.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { docx, pagesOfText, paragraph, pdf } from "../harness/mail/documents.ts";
 import { childCpu } from "../harness/memory.ts";
 
 const runtime = systemRuntime();

@@ -1,10 +1,10 @@
 /** Parsers of a real server: what they have of it, and that they end with it. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { letter } from "../harness/mail.ts";
-import { runJson, serve } from "../harness/process.ts";
-import { connectSmtp } from "../harness/smtp-client.ts";
+import { letter } from "../harness/mail/mail.ts";
+import { runJson, serve } from "../harness/servers/process.ts";
 import { until } from "../harness/until.ts";
 
 const ADDRESS = "ada@acme.test";

@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startParser } from "../../src/workers/parser-process.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { LARGE_MAIL } from "../harness/large-mail.ts";
+import { LARGE_MAIL } from "../harness/mail/large-mail.ts";
 
 const MB = 1024 * 1024;
 

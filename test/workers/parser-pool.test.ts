@@ -14,12 +14,12 @@ import type { Work } from "../../src/workers/dispatcher.ts";
 import { UnparseableError } from "../../src/workers/jobs.ts";
 import { createParserPool, type ParserPool } from "../../src/workers/parser-pool.ts";
 import { type StartParser, startParser } from "../../src/workers/parser-process.ts";
-import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { testLog } from "../harness/mx-rig.ts";
-import { sign } from "../harness/outgoing.ts";
-import { parsersOf, shareParser } from "../harness/parser.ts";
+import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { testLog } from "../harness/servers/mx-rig.ts";
+import { sign } from "../harness/servers/outgoing.ts";
+import { parsersOf, shareParser } from "../harness/servers/parser.ts";
 import { until } from "../harness/until.ts";
 
 const pools: ParserPool[] = [];

@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { count, eq } from "drizzle-orm";
 import { mailboxes, SCOPES, threadChanges } from "../../../src/store/schema.ts";
-import type { Client } from "../../harness/api.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/ext-world.ts";
+import type { Client } from "../../harness/clients/api.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
 import { until } from "../../harness/until.ts";
 
 interface Change {

@@ -1,8 +1,8 @@
 /** Drafts of programs over /api/ext/v1, and sending later (rules: Drafts over the API, Sending later). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import type { Client } from "../../harness/api.ts";
-import { setPassword, signIn } from "../../harness/browser-session.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/ext-world.ts";
+import type { Client } from "../../harness/clients/api.ts";
+import { setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
 
 interface Draft {
   id: string;

@@ -1,6 +1,6 @@
 /** Many conversations at once, snoozing, labels and deliveries over /api/ext/v1 (rules: Further API). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/ext-world.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
 
 interface Thread {
   id: string;

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { createPools } from "../../../src/api/pools.ts";
 import { createWaiting } from "../../../src/api/waiting.ts";
-import { startApi, type TestApi } from "../../harness/api-setup.ts";
-import { connectMcp, type ToolClient, type ToolResult } from "../../harness/mcp-client.ts";
+import { connectMcp, type ToolClient, type ToolResult } from "../../harness/clients/mcp-client.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
+import { startApi, type TestApi } from "../../harness/servers/api-setup.ts";
 import { until } from "../../harness/until.ts";
 
 let counter = 0;

@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { letter, mailer } from "../../harness/mail.ts";
-import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../../harness/mcp-client.ts";
-import { bodyIn, openFences } from "../../harness/mcp-mail.ts";
+import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../../harness/clients/mcp-client.ts";
+import { letter, mailer } from "../../harness/mail/mail.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { bodyIn, openFences } from "./mcp-mail.ts";
 
 const ALICE = "alice@example.test";
 const CAROL = "carol@remote.example";

@@ -7,18 +7,8 @@ import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/result.ts";
 import type { MessageView } from "../../../src/mailbox/views.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
-import { anyCharacter } from "../../harness/any-character.ts";
-import {
-  attachment,
-  bodyIn,
-  context,
-  expectSound,
-  htmlOf,
-  message,
-  RENDERERS,
-  summary,
-  thread,
-} from "../../harness/mcp-mail.ts";
+import { anyCharacter } from "../../harness/mail/any-character.ts";
+import { attachment, bodyIn, context, expectSound, htmlOf, message, RENDERERS, summary, thread } from "./mcp-mail.ts";
 
 interface ShownMessage {
   textLength: number;

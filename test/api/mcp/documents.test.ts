@@ -5,13 +5,22 @@ import type { Caller } from "../../../src/access/caller.ts";
 import { createDocuments } from "../../../src/api/mcp/documents.ts";
 import type { DocumentText } from "../../../src/documents/kind.ts";
 import type { StartParser } from "../../../src/workers/parser-process.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { docx, letterWith, linesOf, officeEntries, pagesOfText, paragraph, pdf, zip } from "../../harness/documents.ts";
+import { connectMcp, type ToolClient } from "../../harness/clients/mcp-client.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
-import { letter, mailer } from "../../harness/mail.ts";
-import { connectMcp, type ToolClient } from "../../harness/mcp-client.ts";
-import { bodyIn, openFences } from "../../harness/mcp-mail.ts";
-import { shareParser } from "../../harness/parser.ts";
+import {
+  docx,
+  letterWith,
+  linesOf,
+  officeEntries,
+  pagesOfText,
+  paragraph,
+  pdf,
+  zip,
+} from "../../harness/mail/documents.ts";
+import { letter, mailer } from "../../harness/mail/mail.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { shareParser } from "../../harness/servers/parser.ts";
+import { bodyIn, openFences } from "./mcp-mail.ts";
 
 const ALICE = "alice@example.test";
 const DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";

@@ -1,10 +1,10 @@
 /** What agents get beyond the twelve operations of REST (rules: MCP, Arguments of tools, Results of tools), over HTTP. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/ext-world.ts";
-import { letter, mailer } from "../../harness/mail.ts";
-import { connectMcp } from "../../harness/mcp-client.ts";
-import { bodyIn, openFences } from "../../harness/mcp-mail.ts";
+import { connectMcp } from "../../harness/clients/mcp-client.ts";
+import { letter, mailer } from "../../harness/mail/mail.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
+import { bodyIn, openFences } from "./mcp-mail.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: results are looked into as JSON.
 type Structured = Record<string, any>;

@@ -9,8 +9,8 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { boot } from "../../harness/appliance.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
+import { boot } from "../../harness/servers/appliance.ts";
 
 const SUITE = join(import.meta.dir, "../../../node_modules/@modelcontextprotocol/conformance/dist/index.js");
 

@@ -17,7 +17,7 @@ import {
   type Shown,
   summary,
   thread,
-} from "../../harness/mcp-mail.ts";
+} from "./mcp-mail.ts";
 
 const HOSTILE = fc.constantFrom(
   "words and words ",

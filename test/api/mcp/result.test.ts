@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { objectOf, stringOf, write, writeLines } from "../../../src/api/mcp/result.ts";
-import { anyCharacter } from "../../harness/any-character.ts";
+import { anyCharacter } from "../../harness/mail/any-character.ts";
 
 const unit = fc.constantFrom("", '"', "\\", "\n", "\t", "words ", "é", "…", "👍");
 const ascii = fc.constantFrom('"', "\\", "\n", "\t", "words ", "\\n");

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { LEAST_TRAINED, learn, scoreIn, scoreOf, type TokenCounts, unlearn } from "../../../src/mailbox/junk/filter.ts";
 import { junkFilters, junkTokens } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
-import { createAlice } from "../../harness/mailbox-world.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const words = (count: number, prefix: string) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 const rowsIn = (tx: Tx) => (tx.$client.query("SELECT count(*) AS n FROM junk_tokens").get() as { n: number }).n;

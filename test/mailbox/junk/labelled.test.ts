@@ -15,8 +15,8 @@ import {
   labelledNote,
   labelledPresent,
   readLabelled,
-} from "../../harness/labelled-mail.ts";
-import { createAlice } from "../../harness/mailbox-world.ts";
+} from "../../harness/mail/labelled-mail.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 interface Measured {
   ham: number;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { isTrusted, senderOf } from "../../../src/mailbox/junk/senders.ts";
 import type { AuthVerdicts } from "../../../src/store/schema.ts";
-import { createAlice } from "../../harness/mailbox-world.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const from = "Bank <info@bank.example>";
 const OWN: AuthVerdicts = { spf: "pass", dkim: "pass", dmarc: "pass" };

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { type JunkSource, senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
-import { anyCharacter } from "../../harness/any-character.ts";
+import { anyCharacter } from "../../harness/mail/any-character.ts";
 
 const COMPLETE: JunkSource["headers"] = [
   ["From", "x"],

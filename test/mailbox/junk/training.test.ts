@@ -10,8 +10,8 @@ import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { deleteMail } from "../../../src/mailbox/removal.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
-import type { Letter } from "../../harness/mail.ts";
-import { createAlice } from "../../harness/mailbox-world.ts";
+import type { Letter } from "../../harness/mail/mail.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const JUNK = "Cheap pills and watches, guaranteed: order now, limited offer, discount pharmacy, no prescription";
 const WANTED = "The quarterly report is attached, please review the budget figures before the meeting on Thursday";

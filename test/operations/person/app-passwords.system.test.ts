@@ -1,8 +1,8 @@
 /** A mail app sends with an app password. */
 import { expect, test } from "bun:test";
-import { boot } from "../../harness/appliance.ts";
-import { setPassword, signIn } from "../../harness/browser-session.ts";
+import { setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { installed, run } from "../../harness/programs.ts";
+import { boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import { appPasswords } from "../../../src/store/schema.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { PASSWORD, type Page, setPassword, signIn } from "../../harness/browser-session.ts";
-import { connectSmtp, type SmtpClient } from "../../harness/smtp-client.ts";
-import { authPlain, brief } from "../../harness/submission-rig.ts";
+import { PASSWORD, type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { connectSmtp, type SmtpClient } from "../../harness/clients/smtp-client.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { authPlain, brief } from "../../harness/servers/submission-rig.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

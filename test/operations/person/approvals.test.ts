@@ -1,9 +1,9 @@
 /** Messages that wait for approval, as the app gets them over HTTP (rules: Held for approval). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Policy } from "../../../src/store/schema.ts";
-import { confirm, type Page, setPassword, signIn } from "../../harness/browser-session.ts";
-import { zone } from "../../harness/dns-server.ts";
-import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/ext-world.ts";
+import { confirm, type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { zone } from "../../harness/peers/dns-server.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
 
 let world: ExtWorld;
 /** The owner; a member, who may send from his own mailbox and view hers. */

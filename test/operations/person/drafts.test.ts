@@ -1,9 +1,9 @@
 /** Writing mail in the app, over HTTP: drafts of people and agents, attachments, forwarding, sending with undo, sending later. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { DueDraft } from "../../../src/compose/draft-sending.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../../harness/browser-session.ts";
-import { mailer, type Sender } from "../../harness/mail.ts";
+import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { mailer, type Sender } from "../../harness/mail/mail.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

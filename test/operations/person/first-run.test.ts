@@ -1,8 +1,8 @@
 /** The first run over HTTP: it needs the token, slows guesses, happens once, and signs the owner in. */
 import { describe, expect, test } from "bun:test";
 import { setUp } from "../../../src/admin/setup.ts";
-import { boot, bootEmpty } from "../../harness/appliance.ts";
-import { page } from "../../harness/browser-session.ts";
+import { page } from "../../harness/clients/browser-session.ts";
+import { boot, bootEmpty } from "../../harness/servers/appliance.ts";
 import { until } from "../../harness/until.ts";
 
 const GIVEN = { domain: "acme.test", email: "ada@acme.test", name: "Ada", password: "correct horse" };

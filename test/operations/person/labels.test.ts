@@ -1,7 +1,7 @@
 /** Labels of a mailbox in the app: renamed, removed and coloured (rules: Label colours). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../../harness/browser-session.ts";
+import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

@@ -7,9 +7,9 @@ import { connect } from "node:net";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import { hashPassword } from "../../../src/admin/people.ts";
 import { apiKeys, appPasswords, messages, threads } from "../../../src/store/schema.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { confirm, PASSWORD, type Page, page, setPassword, signInOnly } from "../../harness/browser-session.ts";
-import { type Zone, zone, zoneOf } from "../../harness/dns-server.ts";
+import { confirm, PASSWORD, type Page, page, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";
+import { type Zone, zone, zoneOf } from "../../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 import { until } from "../../harness/until.ts";
 
 const ALICE = "alice@example.test";

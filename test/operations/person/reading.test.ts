@@ -1,8 +1,8 @@
 /** Tidying over HTTP: changing several conversations at once, undo, labels, people, events. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../../harness/browser-session.ts";
-import { mailer, type Sender } from "../../harness/mail.ts";
+import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { mailer, type Sender } from "../../harness/mail/mail.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

@@ -1,11 +1,11 @@
 /** Remote images that a person always sees: for senders that DMARC proves, for that person, and until taken back. */
 import { beforeAll, expect, test } from "bun:test";
 import { trustImages } from "../../../src/mailbox/received.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../../harness/browser-session.ts";
-import { newSigner, signed } from "../../harness/dkim-signer.ts";
-import { zone } from "../../harness/dns-server.ts";
-import { mailer } from "../../harness/mail.ts";
+import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
+import { mailer } from "../../harness/mail/mail.ts";
+import { zone } from "../../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const signer = newSigner("news.example", { bits: 2_048 });

@@ -1,8 +1,16 @@
 /** The key that the API reference makes for who is signed in (rules: Reference key): who gets it, what it may do, when it ends. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { confirm, PASSWORD, type Page, page, setPassword, signIn, signInOnly } from "../../harness/browser-session.ts";
+import {
+  confirm,
+  PASSWORD,
+  type Page,
+  page,
+  setPassword,
+  signIn,
+  signInOnly,
+} from "../../harness/clients/browser-session.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";

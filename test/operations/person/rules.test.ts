@@ -1,8 +1,8 @@
 /** Rules and absences in the app: for the people who manage a mailbox, and forwarding after a proof (rules: Mail rules, Forwarding). */
 import { describe, expect, test } from "bun:test";
 import { accessNotices, type GrantAccess, grants, mailboxes } from "../../../src/store/schema.ts";
-import { boot } from "../../harness/appliance.ts";
-import { confirm, setPassword, signInOnly } from "../../harness/browser-session.ts";
+import { confirm, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";
+import { boot } from "../../harness/servers/appliance.ts";
 
 const STAR = { match: "from:ann", actions: [{ type: "star" }] };
 const OUTSIDE = { match: "from:ann", actions: [{ type: "forward", to: "ann@away.example" }] };

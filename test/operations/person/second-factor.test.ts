@@ -1,8 +1,8 @@
 /** A second factor over HTTP: adding, asking for codes, slowing guesses, removal, and the limits of the password alone. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { PASSWORD, type Page, page, setPassword, signIn } from "../../harness/browser-session.ts";
+import { PASSWORD, type Page, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const STEP = 30_000;

@@ -4,9 +4,9 @@ import { eq } from "drizzle-orm";
 import * as credentials from "../../../src/access/credentials.ts";
 import { describeUserAgent } from "../../../src/operations/person/session.ts";
 import { sessions, users } from "../../../src/store/schema.ts";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { PASSWORD, page, setPassword, signIn } from "../../harness/browser-session.ts";
+import { PASSWORD, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { holdPasswords } from "../../harness/quick-hash.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 import { until } from "../../harness/until.ts";
 
 const ALICE = "alice@example.test";

@@ -1,10 +1,10 @@
 /** Warnings about received mail (rules: Warnings): who poses as somebody of the workspace, where answers and links lead. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../../harness/browser-session.ts";
-import { newSigner, signed } from "../../harness/dkim-signer.ts";
-import { zone } from "../../harness/dns-server.ts";
-import { mailer } from "../../harness/mail.ts";
+import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
+import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
+import { mailer } from "../../harness/mail/mail.ts";
+import { zone } from "../../harness/peers/dns-server.ts";
+import { type Booted, boot } from "../../harness/servers/appliance.ts";
 
 const ALICE = "alice@example.test";
 const DAY = 86_400_000;

@@ -6,9 +6,9 @@ import { documentNumberOf } from "../../../src/search/document-number.ts";
 import { createKeepInRange, createKeptSets } from "../../../src/search/fts5/fts5.ts";
 import { seqsIn, setOf } from "../../../src/search/sets.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
-import { testContract } from "../../harness/engine-contract.ts";
+import { type SeedMessage, seedIndex } from "../../harness/data/search-seed.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
-import { type SeedMessage, seedIndex } from "../../harness/search-seed.ts";
+import { testContract } from "../engine-contract.ts";
 
 testContract(seedIndex, { runs: 50 });
 

@@ -4,7 +4,7 @@ import { phrasesOf } from "../../../src/search/fts5/fts5.ts";
 import { createHits, createRanking } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { MESSAGES_PER_THREAD } from "../../../src/store/schema.ts";
-import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/data/search-seed.ts";
 
 test("a place in a message is compared with few words, however long the phrase", () => {
   const phrases = (text: string) => phrasesOf({ kind: "text", field: "subject", text, negated: false });

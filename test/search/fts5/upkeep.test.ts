@@ -18,10 +18,10 @@ import { MIGRATIONS } from "../../../src/store/migrate.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { openOptions } from "../../../src/store/settings.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
+import { entriesOf, takeBackToSchema14 } from "../../harness/data/schema14.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/data/search-seed.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
-import { entriesOf, takeBackToSchema14 } from "../../harness/schema14.ts";
-import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
 
 const MAIL: SeedMessage[] = Array.from({ length: 400 }, (_, n) => ({
   // Every tenth message is in one long conversation, the first of all.

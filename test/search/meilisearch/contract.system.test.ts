@@ -1,13 +1,13 @@
 /** The contract of all engines, with a real Meilisearch server. */
 import { beforeAll, describe, setDefaultTimeout, test } from "bun:test";
-import { testContract } from "../../harness/engine-contract.ts";
 import {
   hasMeilisearch,
   type MeilisearchServer,
   sharedMeilisearch,
   WITHOUT_MEILISEARCH,
-} from "../../harness/meilisearch.ts";
-import { openRig } from "../../harness/meilisearch-rig.ts";
+} from "../../harness/peers/meilisearch.ts";
+import { openRig } from "../../harness/servers/meilisearch-rig.ts";
+import { testContract } from "../engine-contract.ts";
 
 // Creating and feeding each index takes tasks that wait for the disk.
 setDefaultTimeout(300_000);

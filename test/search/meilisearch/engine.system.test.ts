@@ -4,9 +4,9 @@ import { fold } from "../../../src/search/fold.ts";
 import { createClient } from "../../../src/search/meilisearch/client.ts";
 import { documentOf, INDEX_SETTINGS, type MessageDocument, wordOf } from "../../../src/search/meilisearch/documents.ts";
 import { parseQuery } from "../../../src/search/query.ts";
-import { hasMeilisearch, sharedMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
-import { openRig } from "../../harness/meilisearch-rig.ts";
-import { WHOLE_A } from "../../harness/search-seed.ts";
+import { WHOLE_A } from "../../harness/data/search-seed.ts";
+import { hasMeilisearch, sharedMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/peers/meilisearch.ts";
+import { openRig } from "../../harness/servers/meilisearch-rig.ts";
 
 setDefaultTimeout(300_000);
 

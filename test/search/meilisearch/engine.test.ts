@@ -6,7 +6,7 @@ import { fold, foldDocument } from "../../../src/search/fold.ts";
 import { documentOf, PLAIN_FIELDS, wordOf } from "../../../src/search/meilisearch/documents.ts";
 import { exactQueries, looseQueries, nearestWords } from "../../../src/search/meilisearch/engine.ts";
 import { parseQuery } from "../../../src/search/query.ts";
-import { WHOLE_A } from "../../harness/search-seed.ts";
+import { WHOLE_A } from "../../harness/data/search-seed.ts";
 
 setDefaultTimeout(300_000);
 

@@ -3,13 +3,13 @@
  * query, and with a real one if MEILISEARCH_BIN names it.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
+import { settle } from "../../harness/data/settle.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
-import { letter, mailer } from "../../harness/mail.ts";
-import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
-import { type Served, serve } from "../../harness/process.ts";
-import { settle } from "../../harness/settle.ts";
-import { openTerminal, SETUP } from "../../harness/terminal.ts";
+import { letter, mailer } from "../../harness/mail/mail.ts";
+import { startFakeMeilisearch } from "../../harness/peers/fake-meilisearch.ts";
+import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/peers/meilisearch.ts";
+import { type Served, serve } from "../../harness/servers/process.ts";
+import { openTerminal, SETUP } from "../../harness/servers/terminal.ts";
 import { until as untilSo } from "../../harness/until.ts";
 
 setDefaultTimeout(300_000);

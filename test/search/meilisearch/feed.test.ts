@@ -12,9 +12,9 @@ import {
   threads,
   workspaces,
 } from "../../../src/store/schema.ts";
-import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
-import { openRig, type Rig } from "../../harness/meilisearch-rig.ts";
-import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/data/search-seed.ts";
+import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/peers/fake-meilisearch.ts";
+import { openRig, type Rig } from "../../harness/servers/meilisearch-rig.ts";
 
 setDefaultTimeout(300_000);
 

@@ -2,9 +2,9 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { parseQuery } from "../../../src/search/query.ts";
 import { seqsIn } from "../../../src/search/sets.ts";
-import { startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
-import { openRig, type Rig } from "../../harness/meilisearch-rig.ts";
-import { type SeedMessage, WHOLE_A } from "../../harness/search-seed.ts";
+import { type SeedMessage, WHOLE_A } from "../../harness/data/search-seed.ts";
+import { startFakeMeilisearch } from "../../harness/peers/fake-meilisearch.ts";
+import { openRig, type Rig } from "../../harness/servers/meilisearch-rig.ts";
 import { until } from "../../harness/until.ts";
 
 setDefaultTimeout(60_000);

@@ -9,11 +9,11 @@ import { readProcessState } from "../../../src/base/child-process.ts";
 import type { World } from "../../../src/doctor/check.ts";
 import { checkSearchEngine } from "../../../src/doctor/checks/search.ts";
 import type { KeptState } from "../../../src/search/meilisearch/process.ts";
+import { settle } from "../../harness/data/settle.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
-import { argumentsOf, isAlive, makeStandIn, supervise } from "../../harness/meilisearch-stand-in.ts";
-import { type Served, serve } from "../../harness/process.ts";
+import { argumentsOf, isAlive, makeStandIn, supervise } from "../../harness/peers/meilisearch-stand-in.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
-import { settle } from "../../harness/settle.ts";
+import { type Served, serve } from "../../harness/servers/process.ts";
 import { until as untilSo } from "../../harness/until.ts";
 
 const REAL = process.env.MEILISEARCH_BIN;

@@ -11,7 +11,7 @@ import {
   markData,
   type Rig,
   supervise,
-} from "../../harness/meilisearch-stand-in.ts";
+} from "../../harness/peers/meilisearch-stand-in.ts";
 import { until } from "../../harness/until.ts";
 
 const SECOND_MS = 1_000;
@@ -358,7 +358,7 @@ describe("the process ends with the server", () => {
       [
         process.execPath,
         "-e",
-        `import { supervise } from ${JSON.stringify(join(import.meta.dir, "../../harness/meilisearch-stand-in.ts"))};
+        `import { supervise } from ${JSON.stringify(join(import.meta.dir, "../../harness/peers/meilisearch-stand-in.ts"))};
          const { supervisor, until } = supervise({ "search.meilisearchPath": ${JSON.stringify(path)} }, ${JSON.stringify(data)});
          supervisor.start();
          await until(() => supervisor.state().state === "running");

@@ -1,11 +1,11 @@
 /** A search with a typo, over REST with a real Meilisearch: the words found instead are named, marked and ranked. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { apiClient } from "../../harness/api.ts";
+import { apiClient } from "../../harness/clients/api.ts";
+import { settle } from "../../harness/data/settle.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
-import { letter, mailer } from "../../harness/mail.ts";
-import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
-import { runJson, serve } from "../../harness/process.ts";
-import { settle } from "../../harness/settle.ts";
+import { letter, mailer } from "../../harness/mail/mail.ts";
+import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/peers/meilisearch.ts";
+import { runJson, serve } from "../../harness/servers/process.ts";
 import { until } from "../../harness/until.ts";
 
 setDefaultTimeout(300_000);

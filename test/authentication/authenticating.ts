@@ -1,0 +1,40 @@
+/** Authentication in the test's process: the work of a worker, with a resolver for its DNS questions. */
+
+import { type Authentication, judge } from "../../src/authentication/dmarc.ts";
+import { type Arrival, gatherEvidence } from "../../src/authentication/evidence.ts";
+import type { DNSResolver } from "../../src/authentication/mailauth.ts";
+import type { DnsClient, RecordType } from "../../src/base/runtime.ts";
+import { authorsIn } from "../../src/message/address.ts";
+import { createDnsCache } from "../../src/net/dns-cache.ts";
+import { START } from "../harness/runtime.ts";
+
+/** Asks `dns` as workers do, through the cache. */
+function askerOf(dns: DnsClient): DNSResolver {
+  const cache = createDnsCache({ dns, now: () => START });
+  return async (name, type) => {
+    const answer = await cache.ask(name, type as RecordType);
+    if ("records" in answer) return answer.records as string[];
+    throw Object.assign(new Error(answer.code), { code: answer.code });
+  };
+}
+
+const ARRIVAL: Arrival = {
+  ip: "192.0.2.1",
+  helo: "mail.remote.example",
+  reversePath: "carol@remote.example",
+  hostname: "mx.example.test",
+  trustedForwarders: [],
+  now: START,
+};
+
+/** `shown`: the address of the author, as our parser reads it. */
+export async function authenticate(
+  message: string,
+  dns: DnsClient,
+  { shown, ...arrival }: Partial<Arrival> & { shown?: string } = {},
+): Promise<Authentication> {
+  const complete = { ...ARRIVAL, ...arrival };
+  const ask = askerOf(dns);
+  const evidence = await gatherEvidence(Buffer.from(message, "latin1"), complete, ask);
+  return await judge(evidence, authorsIn(shown === undefined ? [] : [shown]), complete, ask);
+}

@@ -1,0 +1,85 @@
+/** A whole appliance, and calls of its administration API over a real socket. */
+import { MAIL_SCOPES, type Role, SCOPES } from "../../../src/store/schema.ts";
+import type { Tx } from "../../../src/store/store.ts";
+import { type Zone, zone } from "../peers/dns-server.ts";
+import { type Booted, boot } from "./appliance.ts";
+
+export interface Told {
+  status: number;
+  /** The header Idempotency-Replayed. */
+  replayed: boolean;
+  body: Record<string, unknown>;
+}
+
+type Call = (method: string, path: string, body?: unknown, idempotencyKey?: string) => Promise<Told>;
+
+export interface AdminApi extends Booted {
+  /** Calls the API as Alice, who owns the first workspace. Paths are below /api/admin/v1. */
+  call: Call;
+  /** Calls the API with another key. */
+  callAs(key: string): Call;
+  /** Adds a person to a workspace, by default Alice's, with a key for all that they may do. */
+  join(email: string, role: Role, workspaceId?: string): { userId: string; mailboxId: string; key: string };
+  /** Adds a second workspace, at other.test, with its owner. */
+  other: { workspaceId: string; domainId: string; userId: string; mailboxId: string; key: string };
+  write<T>(work: (tx: Tx) => T): T;
+}
+
+/** Starts an appliance with the given DNS zone, which a test may change. */
+export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
+  const booted = await boot({}, zone(description));
+  const { people, developers, domains, store } = booted.appliance;
+  const write: AdminApi["write"] = (work) => store.transact((tx) => ({ done: work(tx) })).done as never;
+
+  const callAs = (apiKey: string): Call => {
+    return async (method, path, body, idempotencyKey) => {
+      const response = await fetch(`${booted.http}/api/admin/v1${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${apiKey}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const replayed = response.headers.get("idempotency-replayed") === "true";
+      return { status: response.status, replayed, body: (await response.json()) as Record<string, unknown> };
+    };
+  };
+
+  const join: AdminApi["join"] = (email, role, workspaceId = booted.owner.workspaceId) =>
+    write((tx) => {
+      const made = people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true });
+      const { key } = developers.createKey(tx, {
+        userId: made.userId,
+        name: "K",
+        scopes: role === "member" ? MAIL_SCOPES : SCOPES,
+      });
+      return { userId: made.userId, mailboxId: made.mailboxId ?? "", key };
+    });
+
+  const { workspaceId, domainId } = write((tx) => {
+    const { id } = people.addWorkspace(tx, "Other");
+    const domain = domains.addDomain(tx, id, "other.test", []);
+    domains.markVerified(tx, domain.id);
+    return { workspaceId: id, domainId: domain.id };
+  });
+  const other = { workspaceId, domainId, ...join("zoe@other.test", "owner", workspaceId) };
+  const { userId } = booted.owner;
+  const { key } = write((tx) => developers.createKey(tx, { userId, name: "Admin", scopes: SCOPES }));
+  return { ...booted, call: callAs(key), callAs, join, other, write };
+}
+
+/** Reads all pages of a list, two rows a page. */
+export async function allPages<T>(call: Call, path: string, field: string): Promise<T[]> {
+  const rows: T[] = [];
+  for (let cursor: unknown = ""; cursor !== null; ) {
+    const { body } = await call("GET", `${path}?limit=2${cursor === "" ? "" : `&cursor=${cursor}`}`);
+    rows.push(...(body[field] as T[]));
+    cursor = body.nextCursor;
+  }
+  return rows;
+}
+
+/** Writes a refusal as `status code`. */
+export const refusal = ({ status, body }: Told): string => `${status} ${body.code}`;

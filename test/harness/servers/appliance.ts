@@ -1,0 +1,153 @@
+/** A whole appliance in the test's process: database in memory, fake clock, real sockets on free ports. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { makeDkimKeys } from "../../../src/admin/domains.ts";
+import { type Appliance, createAppliance, type Ready } from "../../../src/appliance.ts";
+import { createLog } from "../../../src/base/log.ts";
+import type { DnsClient, Runtime } from "../../../src/base/runtime.ts";
+import { readConfig } from "../../../src/config.ts";
+import type { DoctorOptions } from "../../../src/doctor/doctor.ts";
+import { SCOPES } from "../../../src/store/schema.ts";
+import type { StartParser } from "../../../src/workers/parser-process.ts";
+import { apiClient, type Client } from "../clients/api.ts";
+import { newDatabase } from "../data/database.ts";
+import { atEndOfFile } from "../end.ts";
+import { temporaryFolder } from "../folder.ts";
+import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
+import { shareParser } from "./parser.ts";
+
+/** The address of a listener. */
+interface Address {
+  host: string;
+  port: number;
+}
+
+export interface Booted {
+  appliance: Appliance;
+  runtime: FakeRuntime;
+  /** The workspace with its owner alice@example.test, verified, and a key with all scopes. Rates are high. */
+  owner: { workspaceId: string; userId: string; mailboxId: string; apiKey: string };
+  /** The API with the owner's key. */
+  api: Client;
+  /** The API with another key, or none. */
+  apiWith(key?: string): Client;
+  mx: Address;
+  submission: Address;
+  submissions: Address;
+  /** `http://host:port` */
+  http: string;
+  /** The result of `start`. */
+  ready: Ready;
+  /** Log lines so far. */
+  lines: Record<string, unknown>[];
+  /** Moves the clock, runs the jobs that fall due, and waits for them. */
+  advance(ms: number): Promise<void>;
+}
+
+/** Made once in a process, since an RSA key takes some tenths of a second. */
+const dkimKeys = makeDkimKeys();
+
+/** The first certificate that this process made. Other appliances with the same name find it in their folders. */
+let certificate: Buffer | undefined;
+
+const running = new Set<Appliance>();
+atEndOfFile(async () => {
+  await Promise.all([...running].map((appliance) => appliance.stop(0)));
+  running.clear();
+});
+
+/** The doctor's checks, by default none; the database, by default a new one in memory; the workers, by default shared. */
+type Checked = Pick<DoctorOptions, "checks"> & {
+  file?: string;
+  startParser?: StartParser;
+  allow?: readonly string[];
+};
+
+/** `dns`: without it, no name exists. `world`: other parts of the runtime that differ. */
+export async function boot(
+  env: Record<string, string> = {},
+  dns?: DnsClient,
+  { checks = {}, ...world }: Partial<Runtime> & Checked = {},
+): Promise<Booted> {
+  const keys = await dkimKeys;
+  let owner: Booted["owner"] | undefined;
+  const started = await bootEmpty(
+    env,
+    { ...(dns && { dns }), ...world, checks },
+    ({ store, people, domains, developers, options }) => {
+      owner = store.transact((tx) => {
+        const { id: workspaceId } = people.addWorkspace(tx, "Example");
+        domains.markVerified(tx, domains.addDomain(tx, workspaceId, "example.test", keys).id);
+        const alice = {
+          workspaceId,
+          email: "alice@example.test",
+          name: "Alice",
+          role: "owner",
+          ownMailbox: true,
+        } as const;
+        const { userId, mailboxId = "" } = people.addUser(tx, alice);
+        const { key: apiKey } = developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES });
+        return { workspaceId, userId, mailboxId, apiKey };
+      });
+      store.transact((tx) => {
+        options.set(tx, "api.ipRequestsPerMinute", "1000000");
+        options.set(tx, "api.keyRequestsPerMinute", "1000000");
+      });
+    },
+  );
+  if (!owner) throw new Error("nobody owns it");
+  return { ...started, owner, api: started.apiWith(owner.apiKey) };
+}
+
+/** Starts one without a workspace, as after an installation. `prepare` runs before. */
+export async function bootEmpty(
+  env: Record<string, string> = {},
+  { checks = {}, file, startParser = shareParser, allow, ...world }: Partial<Runtime> & Checked = {},
+  prepare: (appliance: Appliance) => void = () => {},
+): Promise<Omit<Booted, "owner" | "api">> {
+  const runtime = fakeRuntime(world);
+  const lines: Record<string, unknown>[] = [];
+  const config = readConfig({
+    MAILROOM_DATA: temporaryFolder(),
+    MAILROOM_HTTP: "127.0.0.1:0",
+    MAILROOM_MX: "127.0.0.1:0",
+    MAILROOM_SUBMISSION: "127.0.0.1:0",
+    MAILROOM_SUBMISSIONS: "127.0.0.1:0",
+    ...env,
+  });
+  const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const appliance = createAppliance(config, runtime, log, {
+    file: file ?? newDatabase(),
+    startParser,
+    doctor: { checks },
+    ...(allow && { allow }),
+  });
+  running.add(appliance);
+  prepare(appliance);
+  const certificatePath = join(config.data, "tls", "self-signed.pem");
+  if (certificate) {
+    mkdirSync(dirname(certificatePath), { recursive: true });
+    writeFileSync(certificatePath, certificate);
+  }
+  const ready = await appliance.start();
+  if (!certificate && existsSync(certificatePath)) certificate = readFileSync(certificatePath);
+  const addressOf = (listener: string): Address => {
+    const [host = "", port = ""] = listener.split(":");
+    return { host, port: Number(port) };
+  };
+  return {
+    appliance,
+    runtime,
+    apiWith: (key) => apiClient(`http://${ready.http}`, key),
+    mx: addressOf(ready.mx),
+    submission: addressOf(ready.submission),
+    submissions: addressOf(ready.submissions),
+    http: `http://${ready.http}`,
+    ready,
+    lines,
+    async advance(ms) {
+      runtime.advanceTo(runtime.now() + ms);
+      await appliance.settled();
+    },
+  };
+}

@@ -1,0 +1,162 @@
+/** A store in memory with workspaces, people and mailboxes, and mail filed as the appliance files it. */
+import { asc } from "drizzle-orm";
+import type { Caller } from "../../../src/access/caller.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { newId } from "../../../src/base/runtime.ts";
+import type { Filed, Filing } from "../../../src/mailbox/filing.ts";
+import { createMailbox, type Mailbox } from "../../../src/mailbox/mailbox.ts";
+import { prepareMessage } from "../../../src/mailbox/prepare.ts";
+import type { ThreadFilters } from "../../../src/mailbox/views.ts";
+import { splitAddress } from "../../../src/message/address.ts";
+import { readHere } from "../../../src/message/reading.ts";
+import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
+import {
+  addresses,
+  domains,
+  events,
+  type GrantAccess,
+  grants,
+  mailboxes,
+  type Role,
+  SCOPES,
+  users,
+  workspaces,
+} from "../../../src/store/schema.ts";
+import { type Options, openOptions } from "../../../src/store/settings.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { storeInMemory } from "../data/database.ts";
+import { type Letter, letter } from "../mail/mail.ts";
+import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
+
+export interface World {
+  store: Store;
+  runtime: FakeRuntime;
+  mailbox: Mailbox;
+  options: Options;
+  /** Adds a workspace with an unverified domain that receives mail, as old domains may. */
+  workspace(name: string, domain: string): string;
+  user(workspaceId: string, email: string, role: Role): Caller;
+  /** Adds a mailbox, with an owner if `owner` is given. */
+  box(workspaceId: string, address: string, owner?: Caller): string;
+  /** Adds an address; `*@domain` is a catch-all. */
+  alias(mailboxId: string, address: string): void;
+  grant(mailboxId: string, to: Caller, access: GrantAccess): void;
+  /** Files a message without advancing the clock. */
+  file(
+    mailboxId: string,
+    mail: Letter | string,
+    filing?: Partial<Omit<Filing, "mailboxId" | "message">>,
+  ): Promise<Filed>;
+  /** All events so far, with their data. */
+  events(): { event: string; data: Record<string, unknown> }[];
+}
+
+export function createWorld(): World {
+  const runtime = fakeRuntime();
+  const store = storeInMemory(runtime);
+  const log = createLog("silent", runtime.now, () => {});
+  const options = openOptions(store);
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
+  const { db } = store;
+  const domainOf = new Map<string, string>();
+  const workspaceOf = new Map<string, string>();
+  const addAddress = (mailboxId: string, address: string, kind: "primary" | "alias" | "catch-all") => {
+    const domainId = domainOf.get(splitAddress(address).domain);
+    if (domainId === undefined) throw new Error(`no domain for ${address}`);
+    db.insert(addresses).values({ address, mailboxId, domainId, kind, createdAt: runtime.now() }).run();
+  };
+  return {
+    store,
+    runtime,
+    mailbox,
+    options,
+    workspace(name, domain) {
+      const id = newId(runtime, "wsp");
+      db.insert(workspaces).values({ id, name, createdAt: runtime.now() }).run();
+      const domainId = newId(runtime, "dom");
+      domainOf.set(domain, domainId);
+      db.insert(domains)
+        .values({
+          id: domainId,
+          workspaceId: id,
+          name: domain,
+          ownershipToken: "token",
+          createdAt: runtime.now(),
+          acceptsUnverified: true,
+        })
+        .run();
+      return id;
+    },
+    user(workspaceId, email, role) {
+      const userId = newId(runtime, "usr");
+      db.insert(users).values({ id: userId, workspaceId, email, name: email, role, createdAt: runtime.now() }).run();
+      return { userId, workspaceId, role, email, scopes: new Set(SCOPES) };
+    },
+    box(workspaceId, address, owner) {
+      const id = newId(runtime, "mbx");
+      db.insert(mailboxes)
+        .values({ id, workspaceId, address, name: address, ownerId: owner?.userId ?? null, createdAt: runtime.now() })
+        .run();
+      addAddress(id, address, "primary");
+      workspaceOf.set(id, address);
+      return id;
+    },
+    alias: (mailboxId, address) => addAddress(mailboxId, address, address.startsWith("*@") ? "catch-all" : "alias"),
+    grant(mailboxId, to, access) {
+      db.insert(grants).values({ mailboxId, userId: to.userId, access }).run();
+    },
+    async file(mailboxId, mail, filing = {}) {
+      const text = typeof mail === "string" ? mail : letter(mail);
+      const message = await prepareMessage(new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
+      return store.enqueue((tx) =>
+        mailbox.file(tx, {
+          mailboxId,
+          receivedOn: workspaceOf.get(mailboxId) ?? "",
+          message,
+          now: runtime.now(),
+          ...filing,
+        }),
+      );
+    },
+    events: () => db.select({ event: events.event, data: events.data }).from(events).orderBy(asc(events.seq)).all(),
+  };
+}
+
+/** The code of the AppError that is thrown, if one is. */
+export const codeOf = (act: () => unknown): string | undefined => {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+};
+
+/** Makes a world with one workspace and one person with a mailbox, enough for most tests. */
+export function createAlice() {
+  const world = createWorld();
+  const workspaceId = world.workspace("Demo", "example.test");
+  const alice = world.user(workspaceId, "alice@example.test", "owner");
+  const box = world.box(workspaceId, "alice@example.test", alice);
+  return {
+    ...world,
+    world,
+    workspaceId,
+    alice,
+    box,
+    /** Files a message into her mailbox. */
+    receive: (mail: Letter | string, filing: Parameters<World["file"]>[2] = {}) => world.file(box, mail, filing),
+    /** Files a message that she sent. */
+    send: (mail: Letter, filing: Parameters<World["file"]>[2] = {}) =>
+      world.file(
+        box,
+        { from: "Alice <alice@example.test>", to: "Carol <carol@remote.example>", ...mail },
+        { kind: "sent", sentBy: alice.userId, ...filing },
+      ),
+    thread: (id: string) => world.mailbox.getThread(alice, id, { html: true }).thread,
+    messages: (id: string) => world.mailbox.getThread(alice, id, { html: true }).messages,
+    /** Ids of the conversations of a list, newest first. */
+    listed: async (filters: Partial<ThreadFilters> = {}) =>
+      (await world.mailbox.listThreads(alice, { limit: 100, ...filters })).threads.map(({ id }) => id),
+  };
+}

@@ -1,0 +1,181 @@
+/** Sending over a store in memory: the parts of the appliance from API fields to the queue, with parsing in this process. */
+
+import { eq } from "drizzle-orm";
+import type { Caller } from "../../../src/access/caller.ts";
+import { makeDkimKeys } from "../../../src/admin/domains.ts";
+import { type SigningKey, signHeader, writeSignatures } from "../../../src/authentication/dkim.ts";
+import { AppError } from "../../../src/base/errors.ts";
+import { createSending } from "../../../src/compose/send.ts";
+import { prepareMessage } from "../../../src/mailbox/prepare.ts";
+import { type Composition, composeBytes, isComposition } from "../../../src/message/composition.ts";
+import { recode, UNKNOWN_SERVER } from "../../../src/message/recode.ts";
+import { type Submission, type Submit, submitMessage } from "../../../src/outbound/accept.ts";
+import { createApprovals } from "../../../src/outbound/approval.ts";
+import { type Recipient, readContent } from "../../../src/outbound/queue.ts";
+import { suppress } from "../../../src/outbound/suppression.ts";
+import { openSpool, readSource, type Source } from "../../../src/smtp/spool.ts";
+import * as schema from "../../../src/store/schema.ts";
+import { openOptions } from "../../../src/store/settings.ts";
+import { keepContent } from "../../../src/workers/jobs.ts";
+import type { ParserPool } from "../../../src/workers/parser-pool.ts";
+import { temporaryFolder } from "../folder.ts";
+import { createWorld } from "./mailbox-world.ts";
+import { testLog } from "./mx-rig.ts";
+
+/** The DKIM-Signature fields of a message, as the server makes them together with a parser. */
+export const sign = (message: Uint8Array, keys: readonly SigningKey[], signedAt: number): Promise<string> =>
+  writeSignatures(message, keys, signedAt, (signer, header) => signHeader(keys[signer] as SigningKey, header));
+
+/** Limit of recipients in the queue. */
+export const LARGEST_QUEUE = 1_000;
+
+const madeKeys = makeDkimKeys();
+
+/**
+ * example.test, verified three weeks ago, with DKIM keys: alice@ (the owner's; alias sales@) and team@, which member bob
+ * may only view and member carl may send from. Bob has bob@. `unverified.test` is of the same workspace: owner@ there.
+ */
+export async function createOffice() {
+  const world = createWorld();
+  const { store, runtime, mailbox } = world;
+  const { db } = store;
+  const logged = testLog(runtime);
+  const options = openOptions(store);
+
+  const workspaceId = world.workspace("Demo", "example.test");
+  const DAY = 24 * 3_600_000;
+  const verify = (name: string, verifiedAt: number) =>
+    db.update(schema.domains).set({ verifiedAt }).where(eq(schema.domains.name, name)).run();
+  verify("example.test", runtime.now() - 21 * DAY);
+  const domain = db.select().from(schema.domains).get();
+  for (const key of await madeKeys) {
+    db.insert(schema.dkimKeys)
+      .values({ ...key, domainId: domain?.id ?? "", selector: `${key.algorithm}-1`, createdAt: runtime.now() })
+      .run();
+  }
+  const alice = world.user(workspaceId, "alice@example.test", "owner");
+  const bob = world.user(workspaceId, "bob@example.test", "member");
+  const carl = world.user(workspaceId, "carl@example.test", "member");
+  const boxes = {
+    alice: world.box(workspaceId, "alice@example.test", alice),
+    bob: world.box(workspaceId, "bob@example.test", bob),
+    team: world.box(workspaceId, "team@example.test"),
+  };
+  db.update(schema.mailboxes).set({ name: "Alice Example" }).where(eq(schema.mailboxes.id, boxes.alice)).run();
+  world.alias(boxes.alice, "sales@example.test");
+  world.grant(boxes.team, bob, "view");
+  world.grant(boxes.team, carl, "send");
+
+  const bytesIn = async (source: Source | Composition): Promise<Uint8Array> =>
+    isComposition(source) ? composeBytes(source, store.blobs.read) : readSource(source);
+  const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
+    prepare: async (_, source) =>
+      prepareMessage(await bytesIn(source), store.blobs, { written: isComposition(source) }),
+    async prepareOutbound(_, source, { keys, signedAt }) {
+      const bytes = await bytesIn(source);
+      const leaving = await recode(bytes, UNKNOWN_SERVER);
+      const signatures = Buffer.from(await sign(leaving, keys, signedAt), "latin1");
+      return {
+        message: await prepareMessage(bytes, store.blobs, { written: true }),
+        content: await keepContent(store.blobs, signatures, leaving),
+      };
+    },
+  };
+  /** The reply of the smarthost, which tests change. */
+  const smarthost: { refusal: string | undefined } = { refusal: undefined };
+  const parts = { store, mailbox, parser, options, runtime, log: logged.log };
+  const transport = { refusal: async () => smarthost.refusal };
+  const submit: Submit = (...submission) =>
+    submitMessage({ ...parts, transport, largestQueue: LARGEST_QUEUE }, ...submission);
+  const spool = openSpool(temporaryFolder());
+  const approvals = createApprovals({ ...parts, transport, wake: () => {}, wakeRelay: () => {} });
+  const sending = createSending({ ...parts, transport, submit, spool, wake: () => {}, approvals });
+
+  /** Counts stored rows of each kind. A refused message may leave none. */
+  const stored = (): Record<string, unknown> => {
+    const count = (table: string) => db.$client.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n;
+    const tables = ["messages", "threads", "outbound_messages", "outbound_contents", "queue_entries", "events"];
+    return Object.fromEntries(tables.map((table) => [table, count(table)]));
+  };
+
+  return {
+    ...world,
+    world,
+    workspaceId,
+    alice,
+    bob,
+    carl,
+    boxes,
+    options,
+    parser,
+    smarthost,
+    submit,
+    sending,
+    stored,
+    verify,
+    ...logged,
+    set: (name: string, value: string) => store.transact((tx) => options.set(tx, name, value)),
+    pauseMailbox: (id: string, pausedReason: string | null) =>
+      db.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, id)).run(),
+    pauseWorkspace: (pausedReason: string | null) => db.update(schema.workspaces).set({ pausedReason }).run(),
+    quota: (id: string, quotaBytes: number) =>
+      db.update(schema.mailboxes).set({ quotaBytes }).where(eq(schema.mailboxes.id, id)).run(),
+    suppress: (address: string) =>
+      store.transact((tx) => {
+        suppress(tx, { id: `sup_${address}`, workspaceId, address, reason: "hard bounce", now: runtime.now() });
+      }),
+    /** All messages in the queue, oldest first, with recipients and bytes. */
+    queued: async () =>
+      Promise.all(
+        db
+          .select()
+          .from(schema.outboundMessages)
+          .all()
+          .map(async (message) => ({
+            ...message,
+            entries: db.select().from(schema.queueEntries).where(eq(schema.queueEntries.messageSeq, message.seq)).all(),
+            bytes: Buffer.from(await readContent(store, message.seq)).toString("latin1"),
+          })),
+      ),
+    /** Writes a message of Alice, as a mail app sends it. */
+    submission(recipients: Recipient[], more: Partial<Submission> = {}): Submission {
+      return {
+        caller: alice,
+        mailbox: {
+          id: boxes.alice,
+          address: "alice@example.test",
+          name: "Alice",
+          ownerId: alice.userId,
+          workspaceId,
+        },
+        from: "alice@example.test",
+        recipients,
+        messageId: "<1@example.test>",
+        compose: async () =>
+          new TextEncoder().encode(
+            "From: alice@example.test\r\nTo: dave@remote.example\r\nSubject: Hi\r\nMessage-ID: <1@example.test>\r\n\r\nHi.\r\n",
+          ),
+        ...more,
+      };
+    },
+    as: (caller: Caller) => ({
+      message: (id: string) => mailbox.getMessage(caller, id, { html: true }),
+    }),
+  };
+}
+
+export type Office = Awaited<ReturnType<typeof createOffice>>;
+
+/** Makes `count` recipients on other servers. */
+export const outsiders = (count: number, from = 0): string[] =>
+  Array.from({ length: count }, (_, i) => `r${from + i}@remote.example`);
+
+/** Returns the refusal of a request. */
+export async function refusal(request: Promise<unknown>): Promise<AppError> {
+  const error = await request.then(
+    () => new Error("it was accepted"),
+    (error) => error,
+  );
+  if (!(error instanceof AppError)) throw error;
+  return error;
+}

@@ -1,0 +1,69 @@
+/** Imports into a running appliance, as the command does. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { createLog } from "../../../src/base/log.ts";
+import type { Store } from "../../../src/store/store.ts";
+import type { Pacing } from "../../../src/transfer/import.ts";
+import {
+  type ImportRequest,
+  type ImportResult,
+  importMail,
+  LARGEST_MESSAGE,
+  openParser,
+} from "../../../src/transfer/import.ts";
+import { type Destination, destinationOf } from "../../../src/transfer/placement.ts";
+import { findMessages } from "../../../src/transfer/sources.ts";
+import { temporaryFolder } from "../folder.ts";
+import type { Booted } from "./appliance.ts";
+import { shareParser } from "./parser.ts";
+
+/** Makes a folder of these files, in latin1. */
+export function files(content: Record<string, string | Uint8Array>): string {
+  const folder = temporaryFolder();
+  for (const [name, text] of Object.entries(content)) {
+    const path = join(folder, name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, typeof text === "string" ? Buffer.from(text, "latin1") : text);
+  }
+  return folder;
+}
+
+/** Writes the From line of an mbox, and the message. `at`: epoch ms. */
+export const mboxEntry = (message: string, at = Date.parse("2026-01-02T03:04:05Z")): string =>
+  `From someone@remote.example ${new Date(at).toUTCString().replace(/^(\w+), (\d+) (\w+) (\d+) (\S+) GMT$/, "$1 $3 $2 $5 $4")}\n${message.replace(/^(>*From )/gm, ">$1")}\n`;
+
+const STEADY: Pacing = { room: () => 3, run: async (_, transaction) => transaction(() => {}), isServed: () => false };
+
+export interface ImportOptions extends Partial<Pick<Destination, "folder" | "read">> {
+  /** Address of the mailbox, by default the owner's. */
+  into?: string;
+  request?: Partial<Pick<ImportRequest, "isInterrupted" | "onProgress" | "messages">>;
+  /** By default the appliance's. */
+  transact?: Store["transact"];
+}
+
+export async function importInto(
+  { appliance, runtime, lines }: Booted,
+  path: string,
+  { into = "alice@example.test", folder = "inbox", read = false, request = {}, transact }: ImportOptions = {},
+): Promise<ImportResult> {
+  const { store, mailbox, people, config } = appliance;
+  const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const parser = openParser({ folder: config.data, store, runtime, log, startParser: shareParser });
+  const entry = people.mailboxAt(into);
+  const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), { folder, read });
+  try {
+    return await importMail(
+      { store: { ...store, ...(transact && { transact }) }, mailbox, parser, pacing: STEADY, runtime, log },
+      {
+        messages: findMessages(path, LARGEST_MESSAGE),
+        destination,
+        isInterrupted: () => false,
+        onProgress() {},
+        ...request,
+      },
+    );
+  } finally {
+    parser.stop();
+  }
+}
