@@ -1,5 +1,5 @@
 /**
- * Constants that the frames of the web app and the documents in them share. The app runs no other file of the server.
+ * Constants that the frames of the web app and the documents in them share. The web app runs this file.
  */
 
 /** The sandbox of a message's iframe and of its document's own policy; message/frame.ts explains why it is enough. */

@@ -184,7 +184,7 @@ function compiledRules(db: Db, mailboxId: string, now: number): Compiled | undef
   const day = Math.floor(now / DAY_MS);
   const known = kept.get(mailboxId);
   kept.delete(mailboxId);
-  // The day is that of older_than: and newer_than:.
+  // Ages in queries count from the day.
   const present = known?.text === text && known.day === day ? known : compile(text, day);
   kept.set(mailboxId, present);
   const [leastRecent] = kept.keys();

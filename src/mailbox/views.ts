@@ -5,12 +5,12 @@
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { ListUnsubscribe } from "../message/list.ts";
-import type { ListFolder } from "../search/query.ts";
+import type { ListFolder } from "../search/operators.ts";
 import type { AuthVerdicts, Folder, threads } from "../store/schema.ts";
 import type { HeldHeader } from "./held-content.ts";
 import type { HighlightView } from "./highlights.ts";
 
-export { LIST_FOLDERS, type ListFolder } from "../search/query.ts";
+export { LIST_FOLDERS, type ListFolder } from "../search/operators.ts";
 
 export type Direction = "inbound" | "outbound";
 

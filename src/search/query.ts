@@ -3,17 +3,15 @@
  *
  *   q        = *( term / white-space )                      all must hold
  *   term     = [ "-" ] ( operator ":" value / value )       "-" excludes
- *   operator = "from" / "to" / "cc" / "subject" / "filename" / "label" / "has" / "is" / "in" / "before" / "after" /
- *              "older_than" / "newer_than" / "larger" / "smaller"      in any case
+ *   operator = a name of operators.ts                       in any case
  *   value    = word / quoted
  *   word     = 1*( anything but white space and quotes )
  *   quoted   = quote *( anything but quotes ) ( quote / end of q )     matches in order
  *   quote    = U+0022, or the curly double quotes that phones insert instead
  *
- * has: takes `attachment`, is: takes `unread`, `read` and `starred`, in: a folder as lists name it, before: and after: a
- * date YYYY-MM-DD; before: is exclusive, after: inclusive, both UTC (rules: Query language). older_than:3d is before: the
- * day three days ago, newer_than:3d is after: it (d, w, m, y). larger: and smaller: take bytes, or thousands of them
- * (10k, 2M, 1G), and leave that very size out. Any text is a query, except one with a bad date:
+ * before: is exclusive, after: inclusive, both UTC (rules: Query language). older_than:3d is before: the day three days
+ * ago, newer_than:3d is after: it. larger: and smaller: leave that very size out. Any text is a query, except one with a
+ * bad date:
  *  - An operator without a value, an unknown one, and any but before: and after: with another value are plain text. Notes
  *    say so.
  *  - A term without searchable text (punctuation only) is ignored. A q of such terms only, or an empty one, therefore
@@ -28,23 +26,10 @@
 import { AppError } from "../base/errors.ts";
 import { asCc, fold, foldAddress, foldWithOffsets } from "./fold.ts";
 import { LONGEST_PHRASE } from "./missing.ts";
+import { type ListFolder, OPERATOR_NAMES, OPERATORS, type Operator, valuesOf } from "./operators.ts";
 
 /** The fields in which words are searched; `any` is every field. `recipients` includes `cc`. */
 export type TextField = "any" | "sender" | "recipients" | "cc" | "subject" | "files";
-
-/** Folders that a list or a query may name (rules: List filters). */
-export const LIST_FOLDERS = [
-  "inbox",
-  "sent",
-  "drafts",
-  "archive",
-  "spam",
-  "trash",
-  "starred",
-  "snoozed",
-  "all",
-] as const;
-export type ListFolder = (typeof LIST_FOLDERS)[number];
 
 /** A condition on one message. A text, as typed, is a word or phrase that folds to at least one token. */
 export type MessageCondition =
@@ -88,41 +73,8 @@ export interface ParsedQuery extends Query {
 export const wantsWords = ({ message }: Query): boolean =>
   message.some((condition) => condition.kind === "text" && !condition.negated);
 
-const OPERATORS = [
-  "from",
-  "to",
-  "cc",
-  "subject",
-  "filename",
-  "label",
-  "has",
-  "is",
-  "in",
-  "before",
-  "after",
-  "older_than",
-  "newer_than",
-  "larger",
-  "smaller",
-] as const;
-
-/** The values of operators that have a fixed set of them. */
-const VALUES: Readonly<Record<string, readonly string[]>> = {
-  has: ["attachment"],
-  is: ["unread", "read", "starred"],
-  in: LIST_FOLDERS,
-};
-
-/** What the values of the others look like, for notes. */
-const EXPECTED: Readonly<Record<string, string>> = {
-  older_than: "a number of d, w, m or y, as 3d",
-  newer_than: "a number of d, w, m or y, as 3d",
-  larger: "a number of bytes, k, M or G, as 10k",
-  smaller: "a number of bytes, k, M or G, as 10k",
-};
-
 const TERM = new RegExp(
-  `(?<minus>-?)(?:(?<operator>${OPERATORS.join("|")}):)?(?:["“”„](?<quoted>[^"“”„]*)["“”„]?|(?<word>[^\\s"“”„]+))`,
+  `(?<minus>-?)(?:(?<operator>${OPERATOR_NAMES.join("|")}):)?(?:["“”„](?<quoted>[^"“”„]*)["“”„]?|(?<word>[^\\s"“”„]+))`,
   "dgi",
 );
 
@@ -132,7 +84,7 @@ interface Term {
   start: number;
   value: string;
   /** In lower case. */
-  operator: string | undefined;
+  operator: Operator | undefined;
   negated: boolean;
   quoted: boolean;
 }
@@ -144,14 +96,14 @@ function termsOf(q: string): Term[] {
     return {
       start,
       value: quoted ?? word ?? "",
-      operator: operator?.toLowerCase(),
+      operator: operator?.toLowerCase() as Operator | undefined,
       negated: minus === "-",
       quoted: quoted !== undefined,
     };
   });
 }
 
-const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
+const FIELD_OF_OPERATOR: Readonly<Partial<Record<Operator, TextField>>> = {
   from: "sender",
   to: "recipients",
   cc: "cc",
@@ -241,9 +193,9 @@ function operatorLikeIn(q: string, value: string, start: number): string | undef
 }
 
 /** Why an operator was taken as text. */
-function reasonOf(operator: string, value: string): string {
+function reasonOf(operator: Operator, value: string): string {
   if (value === "") return `${operator}: needs a value right after it`;
-  const expected = VALUES[operator]?.join(", ") ?? EXPECTED[operator] ?? "words";
+  const expected = valuesOf(operator)?.join(", ") ?? OPERATORS[operator].takes ?? "words";
   return `${operator}: takes ${expected}`;
 }
 
@@ -272,11 +224,11 @@ export function parseQuery(q: string, now: number): ParsedQuery {
   }
 
   /** False if the value is invalid for the operator, which makes both plain text. */
-  function addOperator(operator: string, value: string, negated: boolean, exact: boolean): boolean {
+  function addOperator(operator: Operator, value: string, negated: boolean, exact: boolean): boolean {
     const field = FIELD_OF_OPERATOR[operator];
     if (field !== undefined) return addText(field, value, negated, exact);
     const fixed = value.toLowerCase();
-    if (VALUES[operator]?.includes(fixed) === false) return false;
+    if (valuesOf(operator)?.includes(fixed) === false) return false;
     switch (operator) {
       case "label":
         thread.push({ kind: "label", label: value, negated });
@@ -302,8 +254,11 @@ export function parseQuery(q: string, now: number): ParsedQuery {
       case "older_than":
       case "newer_than":
         return addDate(parseAge(value, now), (operator === "older_than") !== negated);
-      default:
+      case "before":
+      case "after":
         return addDate(parseDate(operator, value), (operator === "before") !== negated);
+      default:
+        return false;
     }
   }
 
@@ -314,7 +269,7 @@ export function parseQuery(q: string, now: number): ParsedQuery {
     if (operator === undefined) {
       addText("any", value, negated, exact);
       const name = quoted ? undefined : operatorLikeIn(q, value, start);
-      const bare = OPERATORS.find((known) => !quoted && value.toLowerCase() === `${known}:`);
+      const bare = OPERATOR_NAMES.find((known) => !quoted && value.toLowerCase() === `${known}:`);
       if (name !== undefined) note(minus + value, `${shortened(name)}: is no operator`);
       else if (bare !== undefined) note(minus + value, reasonOf(bare, ""));
     } else if (value === "" || !addOperator(operator, value, negated, exact)) {
@@ -379,12 +334,12 @@ export function wordsOf(q: string): WordPosition[] {
     .filter(
       ({ operator, negated }) => !negated && (operator === undefined || FIELD_OF_OPERATOR[operator] !== undefined),
     )
-    .flatMap(({ value, start: from, operator = "" }) =>
+    .flatMap(({ value, start: from, operator }) =>
       foldWithOffsets(value)
         .filter(({ token }) => [...token].length >= SHORTEST && !/\p{N}/u.test(token))
         .map(({ token, start, end }) => ({
           word: token,
-          field: FIELD_OF_OPERATOR[operator] ?? "any",
+          field: (operator && FIELD_OF_OPERATOR[operator]) ?? "any",
           start: from + start,
           end: from + end,
         })),
@@ -398,11 +353,11 @@ export const labelPositionsOf = (q: string): { label: string; start: number; end
     .map(({ value, start, quoted }) => ({ label: value, start, end: start + value.length, quoted }));
 
 /** The nearest of `words` to a word that is none of them, if near enough; of equally near ones, the preferred. */
-function nearestOf(
+function nearestOf<T extends string>(
   word: string,
-  words: readonly string[],
-  isPreferred: (word: string) => boolean = () => false,
-): string | undefined {
+  words: readonly T[],
+  isPreferred: (word: T) => boolean = () => false,
+): T | undefined {
   const typed = word.toLowerCase();
   const most = Math.max(1, slipsAllowed(typed.length));
   const near = words
@@ -426,13 +381,13 @@ function operatorCorrections(q: string, { start, value, operator, quoted }: Term
   if (name === undefined) return [];
   const colon = start + name.length;
   const rest = value.slice(name.length + 1);
-  const meant = nearestOf(name, OPERATORS, (known) => VALUES[known]?.includes(rest.toLowerCase()) === true);
+  const meant = nearestOf(name, OPERATOR_NAMES, (known) => valuesOf(known)?.includes(rest.toLowerCase()) === true);
   if (meant === undefined) return [];
   return [{ start, end: colon, text: meant }, ...valueCorrections(meant, rest, colon + 1)];
 }
 
-function valueCorrections(operator: string, value: string, start: number): Replacement[] {
-  const values = VALUES[operator];
+function valueCorrections(operator: Operator, value: string, start: number): Replacement[] {
+  const values = valuesOf(operator);
   if (values === undefined || value === "" || values.includes(value.toLowerCase())) return [];
   const meant = nearestOf(value, values);
   return meant === undefined ? [] : [{ start, end: start + value.length, text: meant }];

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { PUBLIC_DOCUMENTS } from "../harness/public-documents.ts";
 
 const HASHES: Record<string, string> = {
-  v1: "c35a69d8443ca54f864577e61a047b493b54b894d4379525a4ceb4af9785a0ba",
+  v1: "5cc91fa3187a668aa8edaf2428d86b2b8509c71f306cf2371e62f3b648f3180c",
   "ext-v1": "feb1812e5d77c7067581bea186b072d6849d35bdb15ce80cf44fb10027605b1e",
   "admin-v1": "798b5129f22d89fca903a7e70817675e9f4a820f2ea271c87d17fdb34cdc12f7",
   mcp: "0c7095f3eddc08e054880d11c901d26d7bb54c111e290dc86de519cab66725a1",

@@ -1,6 +1,7 @@
 /**
  * Completes a search by its last word (src/search/query.ts has the language), and remembers searches in this browser.
  */
+import { OPERATOR_NAMES, OPERATORS, type Operator, TERMS, valuesOf } from "../../search/operators.ts";
 import { dayBefore } from "./time.ts";
 
 export interface Suggestion {
@@ -14,38 +15,6 @@ export interface Suggestion {
   /** False: there is more to type before it is a search. */
   whole: boolean;
 }
-
-const OPERATORS = [
-  ["from:", "Sent by"],
-  ["to:", "Sent to"],
-  ["cc:", "With a copy to"],
-  ["subject:", "Words of the subject"],
-  ["filename:", "With an attached file of that name"],
-  ["label:", "With a label"],
-  ["in:", "In a folder"],
-  ["has:attachment", "With something attached"],
-  ["is:unread", "Not read yet"],
-  ["is:read", "Read"],
-  ["is:starred", "With a star"],
-  ["before:", "Before a day, YYYY-MM-DD"],
-  ["after:", "From a day on, YYYY-MM-DD"],
-  ["newer_than:", "Of the last days, weeks, months or years"],
-  ["older_than:", "From before the last days, weeks, months or years"],
-  ["larger:", "Larger than so many bytes, k, M or G"],
-  ["smaller:", "Smaller than so many bytes, k, M or G"],
-] as const;
-
-const AGES = ["7d", "2w", "6m", "1y"];
-const SIZES = ["100k", "1M", "10M"];
-
-/** Values to choose from, which the search takes besides others. */
-const VALUES: Readonly<Record<string, readonly string[]>> = {
-  "in:": ["inbox", "sent", "drafts", "archive", "spam", "trash", "starred", "snoozed", "all"],
-  "newer_than:": AGES,
-  "older_than:": AGES,
-  "larger:": SIZES,
-  "smaller:": SIZES,
-};
 
 /** Signs that go before a word. */
 const SIGNS = [
@@ -82,16 +51,18 @@ function daysFor(typed: string): [day: string, name: string][] {
   return [...known, ...begun.filter(([day]) => !known.some(([other]) => other === day))];
 }
 
-const NAMES = [...new Set(OPERATORS.map(([name]) => name.slice(0, name.indexOf(":"))))].join("|");
-const LAST_WORD = new RegExp(`^((?:[^\\s"]|"[^"]*"?|\\s)*?)(-?)((?:${NAMES}):)?("[^"]*|[^\\s"]*)$`, "i");
+const LAST_WORD = new RegExp(
+  `^((?:[^\\s"]|"[^"]*"?|\\s)*?)(-?)(?:(${OPERATOR_NAMES.join("|")}):)?("[^"]*|[^\\s"]*)$`,
+  "i",
+);
 
 /** The last word of the text, and the text before it. A quotation is one word. */
-function lastWord(text: string): { before: string; minus: string; operator: string; value: string } {
-  const [, before = "", minus = "", operator = "", value = ""] = LAST_WORD.exec(text) ?? [];
-  return { before, minus, operator: operator.toLowerCase(), value: value.replace(/^"/, "") };
+function lastWord(text: string): { before: string; minus: string; operator: Operator | undefined; value: string } {
+  const [, before = "", minus = "", operator, value = ""] = LAST_WORD.exec(text) ?? [];
+  return { before, minus, operator: operator?.toLowerCase() as Operator | undefined, value: value.replace(/^"/, "") };
 }
 
-const OF_PEOPLE: readonly string[] = ["from:", "to:", "cc:"];
+const OF_PEOPLE: readonly Operator[] = ["from", "to", "cc"];
 
 const quoted = (value: string): string => (/[\s"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
@@ -116,18 +87,7 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
     .map((label) => complete("label", `label:${quoted(label)}`, "Label"));
 
   const found: Suggestion[] = [];
-  if (OF_PEOPLE.includes(operator)) found.push(...ofPerson(operator));
-  else if (operator === "label:") found.push(...ofLabel);
-  else if (operator === "before:" || operator === "after:") {
-    found.push(...daysFor(wanted).map(([day, name]) => complete("operator", operator + day, name)));
-  } else if (VALUES[operator] !== undefined) {
-    const [hint = ""] = OPERATORS.filter(([name]) => name === operator).map(([, said]) => said);
-    const values = VALUES[operator].filter((value) => value.toLowerCase().startsWith(wanted));
-    found.push(...values.map((value) => complete("operator", operator + value, hint)));
-  } else if (operator === "has:" || operator === "is:") {
-    const values = OPERATORS.filter(([name]) => name.startsWith(operator + wanted));
-    found.push(...values.map(([name, hint]) => complete("operator", name, hint)));
-  } else if (operator === "") {
+  if (operator === undefined) {
     const typed = text.trim().toLowerCase();
     const again = recent.filter((one) => one.toLowerCase().startsWith(typed) && one.toLowerCase() !== typed);
     found.push(
@@ -135,20 +95,29 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
         .slice(0, typed === "" ? 5 : 3)
         .map((one): Suggestion => ({ kind: "recent", shown: one, text: one, hint: "Searched before", whole: true })),
     );
-    const operators = OPERATORS.filter(([name]) => name.startsWith(wanted));
-    found.push(...operators.map(([name, hint]) => complete("operator", name, hint)));
+    const operators = TERMS.filter(({ term }) => term.startsWith(wanted));
+    found.push(...operators.map(({ term, words }) => complete("operator", term, words)));
     if (wanted !== "") found.push(...ofPerson("from:"), ...ofLabel);
     else if (minus === "") found.push(...SIGNS.map(([sign, hint]) => complete("operator", sign, hint)));
+  } else if (OF_PEOPLE.includes(operator)) found.push(...ofPerson(`${operator}:`));
+  else if (operator === "label") found.push(...ofLabel);
+  else if (operator === "before" || operator === "after") {
+    found.push(...daysFor(wanted).map(([day, name]) => complete("operator", `${operator}:${day}`, name)));
+  } else {
+    const { words, offered = valuesOf(operator) ?? [] } = OPERATORS[operator];
+    const values = offered.filter((value) => value.toLowerCase().startsWith(wanted));
+    const hintOf = (value: string) => (typeof words === "string" ? words : (words[value] ?? ""));
+    found.push(...values.map((value) => complete("operator", `${operator}:${value}`, hintOf(value))));
   }
   return found
     .filter(({ text: completed }) => completed.trim() !== text.trim())
-    .slice(0, operator === "" && wanted === "" ? MOST_WITHOUT : MOST);
+    .slice(0, operator === undefined && wanted === "" ? MOST_WITHOUT : MOST);
 }
 
 /** The beginning of a name or address to look up: a plain last word, or one after from:, to: or cc:. */
 export function personWanted(text: string): string | undefined {
   const { operator, value } = lastWord(text);
-  return ["", ...OF_PEOPLE].includes(operator) && value !== "" ? value : undefined;
+  return (operator === undefined || OF_PEOPLE.includes(operator)) && value !== "" ? value : undefined;
 }
 
 const MOST_RECENT = 20;

@@ -4,6 +4,7 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { dateTime, nullable, t } from "../../base/json-schema.ts";
+import { TERMS } from "../../search/operators.ts";
 import { operation } from "../operation.ts";
 import {
   DEFAULT_LIMIT,
@@ -84,9 +85,8 @@ export const listThreads = operation({
     mailbox.listThreads(caller, { ...filters, limit }),
 });
 
-/** The query language, as a model is told it. */
-const SYNTAX =
-  'Words and "phrases", all must match; from: to: cc: subject: filename: label: in:FOLDER has:attachment is:unread is:read is:starred before:YYYY-MM-DD after:YYYY-MM-DD newer_than:3d older_than:1y larger:2M smaller:10k; - excludes';
+/** The query language, for programs and models. */
+const SYNTAX = `Words and "phrases", all must match; ${TERMS.map(({ term, example }) => term + example).join(" ")}; - excludes`;
 
 export const searchMail = operation({
   name: "searchMail",
@@ -97,9 +97,7 @@ export const searchMail = operation({
   scope: "read",
   summary: "Search conversations, newest or best match first",
   query: t.Object({
-    q: parameter.query(
-      'Terms and "quoted phrases", all of which must match, with from:, to:, cc:, subject:, filename:, label:, in:FOLDER, has:attachment, is:unread, is:read, is:starred, before:YYYY-MM-DD, after:YYYY-MM-DD, newer_than:3d, older_than:1y (d, w, m, y), larger:2M, smaller:10k; a leading - excludes',
-    ),
+    q: parameter.query(`${SYNTAX}. Ages are in d, w, m or y`),
     mailbox: parameter.mailbox,
     folder: parameter.listFolder("Without it and in:, every folder except trash and spam is searched"),
     sort: parameter.sort,
