@@ -16,6 +16,11 @@ export type Schema = TSchema;
 export type ObjectSchema = TObject;
 export type { Static };
 
+/** The type of a request. A field that may be left out may also be undefined. */
+export type Given<S extends Schema, T = Static<S>> = {
+  [K in keyof T]: object extends Pick<T, K> ? T[K] | undefined : T[K];
+};
+
 const ONE_OF = "OneOf";
 TypeRegistry.Set<{ enum: readonly string[] }>(ONE_OF, (schema, value) => schema.enum.includes(value as string));
 
@@ -38,6 +43,9 @@ export const email = (options: { description?: string } = {}) => Type.String({ f
 export const dateTime = (options: { description?: string } = {}) => Type.String({ format: "date-time", ...options });
 export const nullable = <T extends TSchema>(schema: T, options: { description: string }) =>
   Type.Union([schema, Type.Null()], options);
+
+/** Makes the schema of a boolean that is true wherever it is given. */
+export const alwaysTrue = (options: { description?: string } = {}) => Type.Unsafe<true>(Type.Boolean(options));
 
 /** The first part of a value that a schema does not allow. */
 export interface Fault {

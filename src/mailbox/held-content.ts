@@ -3,7 +3,6 @@
  * people whom the header names and who do not get it, and whether its text part says something else than its HTML.
  */
 import { sql } from "drizzle-orm";
-import type { EmailAddress } from "../message/address.ts";
 import { decodeWords } from "../message/headers.ts";
 import { unpackText } from "../message/reading.ts";
 import { isRedirecting } from "../message/redirection.ts";
@@ -12,21 +11,7 @@ import { missingFrom } from "../search/missing.ts";
 import { holds, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-
-/** A field of a header, for people: its encoded words are decoded. */
-export interface HeldField {
-  name: string;
-  value: string;
-  /** Answers or receipts go where it says. */
-  redirects: boolean;
-}
-
-export interface HeldHeader {
-  /** Those that redirect first, else in order. */
-  headers: HeldField[];
-  /** In To or Cc, but none of the recipients. */
-  namedOnly: EmailAddress[];
-}
+import type { HeldHeader } from "./views.ts";
 
 /** Fields that are shown elsewhere, or that the server writes into each message. */
 const SHOWN_ELSEWHERE = new Set("from to cc subject date message-id in-reply-to references".split(" "));

@@ -9,18 +9,11 @@ import { letOthersRun } from "../base/pause.ts";
 import { unpackText } from "../message/reading.ts";
 import { threadOf } from "../search/document-number.ts";
 import { createHits } from "../search/fts5/hits.ts";
-import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
+import { createHighlighter, type SearchedMessage } from "../search/highlight.ts";
 import type { Query } from "../search/query.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-
-export { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../search/highlight.ts";
-
-/** rules: Search additions; operations/schemas.ts describes it. */
-export interface HighlightView extends Highlight {
-  /** Id of the message. */
-  emailId: string;
-}
+import type { HighlightView } from "./views.ts";
 
 /** Latest messages of a conversation that are examined. */
 const MOST_MESSAGES = 3;

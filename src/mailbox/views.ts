@@ -1,52 +1,85 @@
 /**
- * The resources of the API, field by field, with dates in ISO 8601 and without inapplicable fields (rules: Resources).
- * operations/schemas.ts describes the same shapes to clients.
+ * The resources of the API, each a schema and its type: field by field, with dates in ISO 8601 and without inapplicable
+ * fields (rules: Resources).
  */
-import type { Access, Reach } from "../access/caller.ts";
-import type { EmailAddress } from "../message/address.ts";
-import type { ListUnsubscribe } from "../message/list.ts";
-import type { ListFolder } from "../search/operators.ts";
-import type { AuthVerdicts, Folder, threads } from "../store/schema.ts";
-import type { HeldHeader } from "./held-content.ts";
-import type { HighlightView } from "./highlights.ts";
+import type { Reach } from "../access/caller.ts";
+import {
+  alwaysTrue,
+  dateTime,
+  email,
+  filled,
+  type Given,
+  nullable,
+  oneOf,
+  type Static,
+  t,
+} from "../base/json-schema.ts";
+import { EmailAddress, ListUnsubscribe } from "../message/schemas.ts";
+import { Highlight } from "../search/highlight.ts";
+import { LIST_FOLDERS, type ListFolder } from "../search/operators.ts";
+import { FOLDERS, type Folder, QUEUE_STATES, RECIPIENT_FIELDS, type threads } from "../store/schema.ts";
 
-export { LIST_FOLDERS, type ListFolder } from "../search/operators.ts";
-
-export type Direction = "inbound" | "outbound";
+export { LIST_FOLDERS, type ListFolder };
 
 /** rules: Mailbox fields. */
-export interface MailboxView {
-  id: string;
-  address: string;
-  displayName: string;
-  /** Without catch-alls, which are not addresses (rules: Addresses). */
-  aliases: string[];
-  source: Reach["source"];
-  access: Access;
-  unread: number;
-}
+export const MailboxView = t.Object(
+  {
+    id: t.String(),
+    address: email(),
+    displayName: t.String(),
+    aliases: t.Array(email(), { description: "Deliver into this mailbox; replies may be sent from them" }),
+    source: oneOf(["owner", "admin", "grant"], {
+      description: "How the key reaches it: its user's own, as workspace admin, or shared with them",
+    }),
+    access: t.Object({
+      read: t.Boolean(),
+      send: t.Boolean(),
+      manage: t.Boolean({ description: "May move, star and label" }),
+    }),
+    unread: t.Integer({ description: "Unread conversations in the inbox" }),
+  },
+  { $id: "Mailbox" },
+);
+export type MailboxView = Static<typeof MailboxView>;
+
+/** rules: Search additions. */
+export const HighlightView = t.Object(
+  { emailId: t.String({ description: "Id of the message, as in GET /messages/{id}" }), ...Highlight.properties },
+  { $id: "Highlight" },
+);
+export type HighlightView = Static<typeof HighlightView>;
 
 /** rules: Thread fields. */
-export interface ThreadView {
-  id: string;
-  mailboxId: string;
-  mailbox: string;
-  receivedOn: string;
-  subject: string;
-  snippet: string;
-  from: EmailAddress;
-  participants: EmailAddress[];
-  folder: Folder;
-  unread: boolean;
-  starred: boolean;
-  labels: string[];
-  lastMessageAt: string;
-  snoozedUntil?: string;
-  hasAttachments: boolean;
-  messageCount: number;
-  /** Where the search matched; present in every list with `q`. */
-  highlights?: HighlightView[];
-}
+export const ThreadView = t.Object(
+  {
+    id: t.String(),
+    mailboxId: t.String(),
+    mailbox: email({ description: "The mailbox's address" }),
+    receivedOn: email({
+      description: "Where the conversation arrived, an alias if so, or the address it was sent from",
+    }),
+    subject: t.String(),
+    snippet: t.String(),
+    from: EmailAddress,
+    participants: t.Array(EmailAddress, { description: "From, To and Cc of every message; never Bcc" }),
+    folder: oneOf(FOLDERS),
+    unread: t.Boolean(),
+    starred: t.Boolean(),
+    labels: t.Array(t.String()),
+    lastMessageAt: dateTime(),
+    snoozedUntil: t.Optional(dateTime()),
+    hasAttachments: t.Boolean(),
+    messageCount: t.Integer(),
+    highlights: t.Optional(
+      t.Array(HighlightView, {
+        description:
+          "In lists asked for with q, and there always: where its messages match, of up to three of them, the latest first; empty when only operators match. In very large messages some may be left out",
+      }),
+    ),
+  },
+  { $id: "Thread" },
+);
+export type ThreadView = Static<typeof ThreadView>;
 
 /** The view of a conversation's row. */
 export const threadView = (row: typeof threads.$inferSelect, { mailbox }: Reach, labels: string[]): ThreadView => ({
@@ -68,110 +101,190 @@ export const threadView = (row: typeof threads.$inferSelect, { mailbox }: Reach,
   messageCount: row.messageCount,
 });
 
+/** Orders of a search: latest message first, or best match first. */
+export const SEARCH_ORDERS = ["newest", "relevance"] as const;
+export type SearchOrder = (typeof SEARCH_ORDERS)[number];
+
 /** rules: Thread list fields. */
-export interface ThreadListView {
-  threads: ThreadView[];
-  nextCursor: string | null;
-  /** Unread conversations that match the filters, across all pages. */
-  unread: number;
-  /** The order of the list, if the request named one. */
-  sort?: SearchOrder;
-  /** For a `q` without results: a similar query that has some. */
-  suggestion?: string;
-  /** Similar words that were found, if no mail has those of `q`. */
-  nearWords?: string[];
-  /** For people: terms of `q` that were searched as text though they look like operators, or were not searched, and why. */
-  notes?: string[];
-}
-
-/** rules: Thread detail fields. */
-export interface ThreadDetailView {
-  thread: ThreadView;
-  /** Oldest first. */
-  messages: MessageView[];
-  permissions: Pick<Access, "send" | "manage">;
-}
-
-/** rules: Message fields. */
-export interface MessageView {
-  id: string;
-  threadId: string;
-  mailboxId: string;
-  direction: Direction;
-  messageId?: string;
-  from: EmailAddress;
-  to: EmailAddress[];
-  cc: EmailAddress[];
-  bcc?: EmailAddress[];
-  subject: string;
-  date: string;
-  read: boolean;
-  text: string;
-  /**
-   * The conversation is too large to return whole: `text` is the beginning, HTML, long lists of addresses and further
-   * attachments are left out, and GET of this message returns all of it.
-   */
-  truncated?: true;
-  html?: string;
-  attachments: AttachmentView[];
-  auth?: AuthVerdicts;
-  deliveredAt?: string;
-}
-
-/** rules: Held for approval. */
-export interface HeldView extends HeldHeader {
-  /** `approved`: it waits for its time. */
-  state: "waiting" | "approved" | "rejected";
-  reason: string;
-  since: string;
-  /** The text part says something else than the HTML. */
-  textDiffers: boolean;
-}
-
-/** What a message has beside its conversation's view of it (rules: Message fields). */
-export interface MessageDetailsView {
-  folder: Folder;
-  mailbox: string;
-  inReplyTo?: string;
-  references?: string[];
-  replyTo?: EmailAddress[];
-  listUnsubscribe?: ListUnsubscribe;
-  held?: HeldView;
-  /** Id of the person who approved a sent message that was held. */
-  approvedBy?: string;
-}
-
-/** rules: Message summary fields. */
-export interface MessageSummaryView {
-  id: string;
-  threadId: string;
-  mailbox: string;
-  folder: Folder;
-  direction: Direction;
-  from: EmailAddress;
-  to: EmailAddress[];
-  cc?: EmailAddress[];
-  subject: string;
-  snippet: string;
-  bodyText: string;
-  /** The list is too large to return whole: `bodyText` is the snippet, and long lists of addresses are left out. */
-  truncated?: true;
-  date: string;
-  read: boolean;
-  headerMessageId?: string;
-}
+export const ThreadListView = t.Object(
+  {
+    threads: t.Array(ThreadView),
+    nextCursor: nullable(t.String(), { description: "null on the last page" }),
+    unread: t.Integer({ description: "Unread conversations matching the filters, across all pages" }),
+    sort: t.Optional(oneOf(SEARCH_ORDERS, { description: "The order they are in, when sort was given" })),
+    suggestion: t.Optional(
+      t.String({
+        description: "When q finds nothing: what may have been meant, a q that finds something with the same filters",
+      }),
+    ),
+    notes: t.Optional(
+      t.Array(t.String(), {
+        description:
+          "Terms of q that look like operators and were searched as text, or that were not searched, and why; at most five",
+      }),
+    ),
+    nearWords: t.Optional(
+      t.Array(t.String(), {
+        description:
+          "When nothing has the words of q and the search engine forgives typos: the words, near them, that were found instead",
+      }),
+    ),
+  },
+  { $id: "ThreadList" },
+);
+export type ThreadListView = Static<typeof ThreadListView>;
 
 /** rules: Attachment fields. */
-export interface AttachmentView {
-  id: string;
-  filename: string;
-  contentType: string;
-  size: number;
-  inline: boolean;
-  contentId?: string;
-  /** Path of the download on this server. */
-  url: string;
-}
+export const AttachmentView = t.Object(
+  {
+    id: t.String(),
+    filename: t.String(),
+    contentType: t.String(),
+    size: t.Integer({ description: "Bytes" }),
+    inline: t.Boolean({ description: "Embedded in the HTML body by cid:" }),
+    contentId: t.Optional(t.String({ description: "What cid: references in the HTML name" })),
+    url: t.String({ description: "Download path: GET with the same key" }),
+  },
+  { $id: "Attachment" },
+);
+export type AttachmentView = Static<typeof AttachmentView>;
+
+export const Direction = oneOf(["inbound", "outbound"]);
+export type Direction = Static<typeof Direction>;
+
+/** The header of a message that waits for a person, beside the fields that each message has. */
+export const HeldHeader = t.Object({
+  headers: t.Array(
+    t.Object({
+      name: t.String(),
+      value: t.String(),
+      redirects: t.Boolean({ description: "Answers or receipts go where it says: Reply-To and its kin" }),
+    }),
+    { description: "Other fields of its header, those that redirect first" },
+  ),
+  namedOnly: t.Array(EmailAddress, { description: "In To or Cc of its header, but none of its recipients" }),
+});
+export type HeldHeader = Static<typeof HeldHeader>;
+
+/** rules: Held for approval. */
+export const HeldView = t.Object(
+  {
+    state: oneOf(["waiting", "approved", "rejected"], {
+      description: "`approved`: it is sent when its time comes",
+    }),
+    reason: t.String({ description: "For people: why it waits, or was rejected" }),
+    since: dateTime(),
+    ...HeldHeader.properties,
+    textDiffers: t.Boolean({ description: "`text` says something else than `html`; both go out" }),
+  },
+  { description: "A message of an API key that waits for a person to approve it" },
+);
+export type HeldView = Static<typeof HeldView>;
+
+/** A sent message's delivery, to the recipients whom the caller may see. */
+export const DeliveryView = t.Object(
+  {
+    state: oneOf(["waiting", "delivered", "partly", "failed"], {
+      description:
+        "Of all recipients together: waiting while any waits or is held, delivered and failed if all are, else partly",
+    }),
+    recipients: t.Array(
+      t.Object({ recipient: t.String(), field: oneOf(RECIPIENT_FIELDS), state: oneOf(QUEUE_STATES) }),
+      {
+        description: "Of Bcc, for the person who sent it. /api/ext/v1/messages/{id}/deliveries has more",
+      },
+    ),
+  },
+  { description: "Of a message that was sent from here" },
+);
+export type DeliveryView = Static<typeof DeliveryView>;
+
+/** Fields of a message by itself, which it does not have in its conversation (rules: Message fields). */
+export const MessageDetailsView = t.Object({
+  folder: oneOf(FOLDERS, { description: "This and what follows: of GET /messages/{id} alone" }),
+  mailbox: email({ description: "The mailbox's address" }),
+  inReplyTo: t.Optional(t.String({ description: "RFC 5322 In-Reply-To" })),
+  references: t.Optional(t.Array(t.String(), { description: "RFC 5322 References, oldest first" })),
+  replyTo: t.Optional(t.Array(EmailAddress)),
+  listUnsubscribe: t.Optional(ListUnsubscribe),
+  held: t.Optional(HeldView),
+  approvedBy: t.Optional(t.String({ description: "Id of the person who approved a message that was held" })),
+  delivery: t.Optional(DeliveryView),
+});
+export type MessageDetailsView = Static<typeof MessageDetailsView>;
+
+/** rules: Message fields. */
+export const MessageView = t.Object(
+  {
+    id: t.String({ description: "The emailId of webhooks" }),
+    threadId: t.String(),
+    mailboxId: t.String(),
+    direction: Direction,
+    messageId: t.Optional(t.String({ description: "RFC 5322 Message-ID" })),
+    from: EmailAddress,
+    to: t.Array(EmailAddress),
+    cc: t.Array(EmailAddress),
+    bcc: t.Optional(t.Array(EmailAddress, { description: "Only when the key's user sent the message or was Bcc'd" })),
+    subject: t.String(),
+    date: dateTime(),
+    read: t.Boolean(),
+    text: t.String(),
+    truncated: t.Optional(
+      alwaysTrue({
+        description:
+          "True in a conversation too large to be given whole: text is the beginning; html, long lists of addresses and attachments after the first ten are left out. Get the message by itself for all of it",
+      }),
+    ),
+    html: t.Optional(t.String({ description: "Without scripts and event handlers; left out with html=false" })),
+    attachments: t.Array(AttachmentView),
+    auth: t.Optional(
+      t.Object({ spf: t.String(), dkim: t.String(), dmarc: t.String() }, { description: "Inbound verdicts" }),
+    ),
+    deliveredAt: t.Optional(dateTime({ description: "When the recipient's server accepted an outbound message" })),
+    ...t.Partial(MessageDetailsView).properties,
+  },
+  { $id: "Message" },
+);
+export type MessageView = Static<typeof MessageView>;
+
+/** rules: Message summary fields. */
+export const MessageSummaryView = t.Object(
+  {
+    id: t.String(),
+    threadId: t.String(),
+    mailbox: email(),
+    folder: oneOf(FOLDERS),
+    direction: Direction,
+    from: EmailAddress,
+    to: t.Array(EmailAddress),
+    cc: t.Optional(t.Array(EmailAddress)),
+    subject: t.String(),
+    snippet: t.String(),
+    bodyText: t.String(),
+    truncated: t.Optional(
+      alwaysTrue({
+        description:
+          "True in a list too large to be given whole: bodyText is the snippet, long lists of addresses are left out. Get the message by itself for all of it",
+      }),
+    ),
+    date: dateTime(),
+    read: t.Boolean(),
+    headerMessageId: t.Optional(t.String({ description: "RFC 5322 Message-ID" })),
+  },
+  { $id: "MessageSummary" },
+);
+export type MessageSummaryView = Static<typeof MessageSummaryView>;
+
+/** rules: Thread detail fields. */
+export const ThreadDetailView = t.Object(
+  {
+    thread: ThreadView,
+    messages: t.Array(MessageView, { description: "Oldest first" }),
+    permissions: t.Object({ send: t.Boolean(), manage: t.Boolean() }),
+  },
+  { $id: "ThreadDetail" },
+);
+export type ThreadDetailView = Static<typeof ThreadDetailView>;
 
 /** The bytes of an attachment, for a download. */
 export interface AttachmentContent {
@@ -182,10 +295,6 @@ export interface AttachmentContent {
   size: number;
   content: Bun.BunFile;
 }
-
-/** Orders of a search: latest message first, or best match first. */
-export const SEARCH_ORDERS = ["newest", "relevance"] as const;
-export type SearchOrder = (typeof SEARCH_ORDERS)[number];
 
 /** Parameters of GET /threads and GET /search (rules: List of conversations, Search operation). */
 export interface ThreadFilters {
@@ -222,13 +331,19 @@ export interface MessageFilters {
   limit: number;
 }
 
-/** Body of PATCH /threads/{id}; at least one field. */
-export interface ThreadPatch {
-  unread?: boolean | undefined;
-  read?: boolean | undefined;
-  starred?: boolean | undefined;
-  folder?: "inbox" | "archive" | "trash" | "spam" | undefined;
-  labels?: string[] | undefined;
-  addLabels?: string[] | undefined;
-  removeLabels?: string[] | undefined;
-}
+export const LabelName = filled({ maxLength: 60 });
+
+/** Body of PATCH /threads/{id}. */
+export const ThreadPatch = t.Object(
+  {
+    unread: t.Optional(t.Boolean({ description: "Needs read access" })),
+    read: t.Optional(t.Boolean({ description: "Not unread" })),
+    starred: t.Optional(t.Boolean()),
+    folder: t.Optional(oneOf(["inbox", "archive", "trash", "spam"], { description: "Moves the conversation" })),
+    labels: t.Optional(t.Array(LabelName, { maxItems: 20, description: "Replaces every label" })),
+    addLabels: t.Optional(t.Array(LabelName)),
+    removeLabels: t.Optional(t.Array(t.String(), { description: "Case-insensitive" })),
+  },
+  { $id: "ThreadPatch", additionalProperties: false, minProperties: 1 },
+);
+export type ThreadPatch = Given<typeof ThreadPatch>;

@@ -1,11 +1,5 @@
 /** How to leave the mailing list that a message came by (RFC 2369 §3.2, RFC 8058). */
-
-export interface ListUnsubscribe {
-  /** In the order of the field, which is the sender's preference. */
-  urls: string[];
-  /** A POST to the first https: URL leaves the list (RFC 8058 §3.1). */
-  oneClick: boolean;
-}
+import type { ListUnsubscribe } from "./schemas.ts";
 
 /** How a person leaves the list, the most certain way first. */
 export type WayToLeave =

@@ -1,16 +1,11 @@
-/**
- * The resources of the API as JSON Schema (rules: Resources). Types, checks and the OpenAPI document come from them. A
- * schema with `$id` is a component of the document, under that name.
- */
+/** Requests and answers of sending as JSON Schema, and what several operations have in common. */
 import { AppError } from "../base/errors.ts";
 import { dateTime, email, filled, filledList, nullable, oneOf, t } from "../base/json-schema.ts";
 import { MOST_ATTACHMENTS } from "../compose/files.ts";
-import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
-import { LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
+import { AttachmentView, Direction, LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { EmailAddress } from "../message/schemas.ts";
-import { DELIVERY_STATES } from "../outbound/progress.ts";
-import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS } from "../store/schema.ts";
+import { FOLDERS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
 
 /** The schema of a body whose unknown fields are refused, since nothing would come of them (rules: Parameters). */
@@ -59,246 +54,6 @@ export const Failure = t.Object(
   { $id: "Error" },
 );
 
-export const Mailbox = t.Object(
-  {
-    id: t.String(),
-    address: email(),
-    displayName: t.String(),
-    aliases: t.Array(email(), { description: "Deliver into this mailbox; replies may be sent from them" }),
-    source: oneOf(["owner", "admin", "grant"], {
-      description: "How the key reaches it: its user's own, as workspace admin, or shared with them",
-    }),
-    access: t.Object({
-      read: t.Boolean(),
-      send: t.Boolean(),
-      manage: t.Boolean({ description: "May move, star and label" }),
-    }),
-    unread: t.Integer({ description: "Unread conversations in the inbox" }),
-  },
-  { $id: "Mailbox" },
-);
-
-const Folder = oneOf(FOLDERS);
-
-const Highlight = t.Object(
-  {
-    emailId: t.String({ description: "Id of the message, as in GET /messages/{id}" }),
-    field: oneOf(HIGHLIGHT_FIELDS),
-    snippet: t.String({
-      description: `A piece of that field on one line, at most ${LONGEST_SNIPPET} UTF-16 code units; an ellipsis stands where it was cut`,
-    }),
-    ranges: t.Array(t.Array(t.Integer({ minimum: 0 }), { minItems: 2, maxItems: 2 }), {
-      description:
-        "What was found in the snippet: pairs of start (inclusive) and end (exclusive) in UTF-16 code units, ascending, not overlapping",
-    }),
-  },
-  { $id: "Highlight" },
-);
-
-export const Thread = t.Object(
-  {
-    id: t.String(),
-    mailboxId: t.String(),
-    mailbox: email({ description: "The mailbox's address" }),
-    receivedOn: email({
-      description: "Where the conversation arrived, an alias if so, or the address it was sent from",
-    }),
-    subject: t.String(),
-    snippet: t.String(),
-    from: EmailAddress,
-    participants: t.Array(EmailAddress, { description: "From, To and Cc of every message; never Bcc" }),
-    folder: Folder,
-    unread: t.Boolean(),
-    starred: t.Boolean(),
-    labels: t.Array(t.String()),
-    lastMessageAt: dateTime(),
-    snoozedUntil: t.Optional(dateTime()),
-    hasAttachments: t.Boolean(),
-    messageCount: t.Integer(),
-    highlights: t.Optional(
-      t.Array(Highlight, {
-        description:
-          "In lists asked for with q, and there always: where its messages match, of up to three of them, the latest first; empty when only operators match. In very large messages some may be left out",
-      }),
-    ),
-  },
-  { $id: "Thread" },
-);
-
-export const ThreadList = t.Object(
-  {
-    threads: t.Array(Thread),
-    nextCursor: nullable(t.String(), { description: "null on the last page" }),
-    unread: t.Integer({ description: "Unread conversations matching the filters, across all pages" }),
-    sort: t.Optional(oneOf(SEARCH_ORDERS, { description: "The order they are in, when sort was given" })),
-    suggestion: t.Optional(
-      t.String({
-        description: "When q finds nothing: what may have been meant, a q that finds something with the same filters",
-      }),
-    ),
-    notes: t.Optional(
-      t.Array(t.String(), {
-        description:
-          "Terms of q that look like operators and were searched as text, or that were not searched, and why; at most five",
-      }),
-    ),
-    nearWords: t.Optional(
-      t.Array(t.String(), {
-        description:
-          "When nothing has the words of q and the search engine forgives typos: the words, near them, that were found instead",
-      }),
-    ),
-  },
-  { $id: "ThreadList" },
-);
-
-const Attachment = t.Object(
-  {
-    id: t.String(),
-    filename: t.String(),
-    contentType: t.String(),
-    size: t.Integer({ description: "Bytes" }),
-    inline: t.Boolean({ description: "Embedded in the HTML body by cid:" }),
-    contentId: t.Optional(t.String({ description: "What cid: references in the HTML name" })),
-    url: t.String({ description: "Download path: GET with the same key" }),
-  },
-  { $id: "Attachment" },
-);
-
-const Direction = oneOf(["inbound", "outbound"]);
-
-/** What the header of a message that waits for a person has, beside what each message has. */
-export const heldHeader = {
-  headers: t.Array(
-    t.Object({
-      name: t.String(),
-      value: t.String(),
-      redirects: t.Boolean({ description: "Answers or receipts go where it says: Reply-To and its kin" }),
-    }),
-    { description: "Other fields of its header, those that redirect first" },
-  ),
-  namedOnly: t.Array(EmailAddress, { description: "In To or Cc of its header, but none of its recipients" }),
-};
-
-/** What a message has by itself, not in its conversation. */
-const MESSAGE_ALONE = {
-  folder: t.Optional(oneOf(FOLDERS, { description: "This and what follows: of GET /messages/{id} alone" })),
-  mailbox: t.Optional(email({ description: "The mailbox's address" })),
-  inReplyTo: t.Optional(t.String({ description: "RFC 5322 In-Reply-To" })),
-  references: t.Optional(t.Array(t.String(), { description: "RFC 5322 References, oldest first" })),
-  replyTo: t.Optional(t.Array(EmailAddress)),
-  listUnsubscribe: t.Optional(
-    t.Object(
-      {
-        urls: t.Array(t.String(), { description: "https: and mailto: URLs of List-Unsubscribe (RFC 2369)" }),
-        oneClick: t.Boolean({ description: "Its https: URL takes a POST by itself (RFC 8058)" }),
-      },
-      { description: "How to leave the list that it came by, as its sender says. For a person to press" },
-    ),
-  ),
-  held: t.Optional(
-    t.Object(
-      {
-        state: oneOf(["waiting", "approved", "rejected"], {
-          description: "`approved`: it is sent when its time comes",
-        }),
-        reason: t.String({ description: "For people: why it waits, or was rejected" }),
-        since: dateTime(),
-        ...heldHeader,
-        textDiffers: t.Boolean({ description: "`text` says something else than `html`; both go out" }),
-      },
-      { description: "A message of an API key that waits for a person to approve it" },
-    ),
-  ),
-  approvedBy: t.Optional(t.String({ description: "Id of the person who approved a message that was held" })),
-  delivery: t.Optional(
-    t.Object(
-      {
-        state: oneOf(DELIVERY_STATES, {
-          description:
-            "Of all recipients together: waiting while any waits or is held, delivered and failed if all are, else partly",
-        }),
-        recipients: t.Array(
-          t.Object({ recipient: t.String(), field: oneOf(RECIPIENT_FIELDS), state: oneOf(QUEUE_STATES) }),
-          {
-            description: "Of Bcc, for the person who sent it. /api/ext/v1/messages/{id}/deliveries has more",
-          },
-        ),
-      },
-      { description: "Of a message that was sent from here" },
-    ),
-  ),
-};
-
-export const Message = t.Object(
-  {
-    id: t.String({ description: "The emailId of webhooks" }),
-    threadId: t.String(),
-    mailboxId: t.String(),
-    direction: Direction,
-    messageId: t.Optional(t.String({ description: "RFC 5322 Message-ID" })),
-    from: EmailAddress,
-    to: t.Array(EmailAddress),
-    cc: t.Array(EmailAddress),
-    bcc: t.Optional(t.Array(EmailAddress, { description: "Only when the key's user sent the message or was Bcc'd" })),
-    subject: t.String(),
-    date: dateTime(),
-    read: t.Boolean(),
-    text: t.String(),
-    truncated: t.Optional(
-      t.Boolean({
-        description:
-          "True in a conversation too large to be given whole: text is the beginning; html, long lists of addresses and attachments after the first ten are left out. Get the message by itself for all of it",
-      }),
-    ),
-    html: t.Optional(t.String({ description: "Without scripts and event handlers; left out with html=false" })),
-    attachments: t.Array(Attachment),
-    auth: t.Optional(
-      t.Object({ spf: t.String(), dkim: t.String(), dmarc: t.String() }, { description: "Inbound verdicts" }),
-    ),
-    deliveredAt: t.Optional(dateTime({ description: "When the recipient's server accepted an outbound message" })),
-    ...MESSAGE_ALONE,
-  },
-  { $id: "Message" },
-);
-
-export const MessageSummary = t.Object(
-  {
-    id: t.String(),
-    threadId: t.String(),
-    mailbox: email(),
-    folder: Folder,
-    direction: Direction,
-    from: EmailAddress,
-    to: t.Array(EmailAddress),
-    cc: t.Optional(t.Array(EmailAddress)),
-    subject: t.String(),
-    snippet: t.String(),
-    bodyText: t.String(),
-    truncated: t.Optional(
-      t.Boolean({
-        description:
-          "True in a list too large to be given whole: bodyText is the snippet, long lists of addresses are left out. Get the message by itself for all of it",
-      }),
-    ),
-    date: dateTime(),
-    read: t.Boolean(),
-    headerMessageId: t.Optional(t.String({ description: "RFC 5322 Message-ID" })),
-  },
-  { $id: "MessageSummary" },
-);
-
-export const ThreadDetail = t.Object(
-  {
-    thread: Thread,
-    messages: t.Array(Message, { description: "Oldest first" }),
-    permissions: t.Object({ send: t.Boolean(), manage: t.Boolean() }),
-  },
-  { $id: "ThreadDetail" },
-);
-
-export const label = filled({ maxLength: 60 });
-
 export const Signature = t.String({ maxLength: 10_000, description: "Plain text; empty for none" });
 
 export const Template = t.Object(
@@ -308,20 +63,6 @@ export const Template = t.Object(
     text: t.String({ maxLength: 20_000, description: "Plain text" }),
   },
   { additionalProperties: false, $id: "Template" },
-);
-
-/** Body of PATCH /threads/{id}. */
-export const ThreadPatch = t.Object(
-  {
-    unread: t.Optional(t.Boolean({ description: "Needs read access" })),
-    read: t.Optional(t.Boolean({ description: "Not unread" })),
-    starred: t.Optional(t.Boolean()),
-    folder: t.Optional(oneOf(["inbox", "archive", "trash", "spam"], { description: "Moves the conversation" })),
-    labels: t.Optional(t.Array(label, { maxItems: 20, description: "Replaces every label" })),
-    addLabels: t.Optional(t.Array(label)),
-    removeLabels: t.Optional(t.Array(t.String(), { description: "Case-insensitive" })),
-  },
-  { $id: "ThreadPatch", additionalProperties: false, minProperties: 1 },
 );
 
 const addressList = (description: string) => t.Union([t.String(), t.Array(t.String())], { description });
@@ -538,7 +279,7 @@ export const Draft = t.Object(
     subject: t.String(),
     text: t.String(),
     html: t.Optional(t.String({ description: "Without scripts and event handlers" })),
-    attachments: t.Array(Attachment),
+    attachments: t.Array(AttachmentView),
     replyToThreadId: nullable(t.String(), { description: "The conversation that it replies to" }),
     savedAt: dateTime(),
     sendAt: t.Optional(dateTime({ description: "When it is sent" })),
@@ -568,7 +309,7 @@ export const parameter = {
   mailbox: t.Optional(filled({ description: "Mailbox id, address or alias address" })),
   mailboxAddress: t.Optional(email({ description: "Address or alias address of a mailbox" })),
   listFolder: (description: string) => t.Optional(oneOf(LIST_FOLDERS, { description })),
-  messageFolder: t.Optional(Folder),
+  messageFolder: t.Optional(oneOf(FOLDERS)),
   direction: t.Optional(Direction),
   html: t.Optional(t.Boolean({ default: true, description: "false leaves HTML bodies out" })),
   query: (description: string) => t.String({ maxLength: 500, description }),

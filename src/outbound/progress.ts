@@ -3,8 +3,10 @@
  * of a workspace, for its admins. Only the sender of a message sees its Bcc recipients, and any server's reply that might name
  * one (rules: Bcc).
  */
+
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
+import type { DeliveryView } from "../mailbox/views.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
@@ -78,14 +80,6 @@ export function progressOf(db: Db, caller: Caller, emailId: string): RecipientPr
       settledAt: isoOf(settledAt),
       complained: complainedAt !== null,
     }));
-}
-
-export const DELIVERY_STATES = ["waiting", "delivered", "partly", "failed"] as const;
-
-/** A sent message's delivery, to the recipients whom the caller may see. */
-export interface DeliveryView {
-  state: (typeof DELIVERY_STATES)[number];
-  recipients: { recipient: string; field: RecipientField; state: QueueState }[];
 }
 
 /** Undefined for a message that was not sent from here. @throws AppError not_found */

@@ -5,6 +5,7 @@
  * Invariants: ranges lie within their snippet, ascend and do not overlap; the text in a range, folded, is what the
  * query asks for, as far as the snippet reaches. `Work` bounds the cost of hostile mail.
  */
+import { oneOf, type Static, t } from "../base/json-schema.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { shownText } from "../message/characters.ts";
 import {
@@ -30,18 +31,26 @@ import {
 import { isOfPeople, type Query, type TextField } from "./query.ts";
 
 /** Fields of a message that highlights cover; Bcc is never one. */
-export const HIGHLIGHT_FIELDS = ["subject", "text", "from", "to", "cc", "attachment"] as const;
+const HIGHLIGHT_FIELDS = ["subject", "text", "from", "to", "cc", "attachment"] as const;
 type HighlightField = (typeof HIGHLIGHT_FIELDS)[number];
 
 /** Start and end in UTF-16 units of the snippet. */
 type Range = [start: number, end: number];
 
-export interface Highlight {
-  field: HighlightField;
-  /** On one line, at most LONGEST_SNIPPET units. */
-  snippet: string;
-  ranges: Range[];
-}
+/** An ellipsis marks a cut at either end. */
+export const LONGEST_SNIPPET = 160;
+
+export const Highlight = t.Object({
+  field: oneOf(HIGHLIGHT_FIELDS),
+  snippet: t.String({
+    description: `A piece of that field on one line, at most ${LONGEST_SNIPPET} UTF-16 code units; an ellipsis stands where it was cut`,
+  }),
+  ranges: t.Array(t.Unsafe<Range>(t.Array(t.Integer({ minimum: 0 }), { minItems: 2, maxItems: 2 })), {
+    description:
+      "What was found in the snippet: pairs of start (inclusive) and end (exclusive) in UTF-16 code units, ascending, not overlapping",
+  }),
+});
+export type Highlight = Static<typeof Highlight>;
 
 /** The searched fields of a stored message. */
 export interface SearchedMessage {
@@ -55,8 +64,6 @@ export interface SearchedMessage {
   filenames: readonly string[];
 }
 
-/** An ellipsis marks a cut at either end. */
-export const LONGEST_SNIPPET = 160;
 const LONGEST_CUT = LONGEST_SNIPPET - 2;
 /** Units shown before the match. */
 const LEAD = 40;

@@ -4,7 +4,7 @@
  * for another, and the oldest one may take the rest. The result counts the older ones that had no room.
  */
 import { AppError } from "../../base/errors.ts";
-import type { HeldView, MessageDetailsView, MessageView, ThreadDetailView } from "../../mailbox/views.ts";
+import type { HeldView, MessageView, ThreadDetailView } from "../../mailbox/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { newTextOf } from "../../message/quoted-history.ts";
 import { budgetOf, jsonLengthOfShown, type Piece, pieceOf, type Room } from "./budget.ts";
@@ -35,14 +35,8 @@ import {
 /** An offset longer than any, to measure what stands around a piece. */
 const FAR = 999_999_999;
 
-/** A message by itself. In a conversation it has none of the details. */
-export interface ReadMessage extends MessageView, Partial<MessageDetailsView> {
-  /** Of a message that was sent from here (outbound/progress.ts). */
-  delivery?: { state: string; recipients: { recipient: string; field: string; state: string }[] };
-}
-
 export async function renderMessage(
-  { message }: { message: ReadMessage },
+  { message }: { message: MessageView },
   args: RenderArguments,
   context: RenderContext,
 ): Promise<Rendered> {
@@ -59,7 +53,7 @@ export async function renderMessage(
 }
 
 function assemble(
-  message: ReadMessage,
+  message: MessageView,
   head: Head,
   body: Body,
   piece: Piece,
@@ -310,7 +304,7 @@ const LARGE_SHARE_OF_ATTACHMENTS = 1 / 10;
 
 /** `budget`: of lists. `room`: characters left for the message. */
 function headOf(
-  message: ReadMessage,
+  message: MessageView,
   { budget, room }: { budget: number; room: number },
   context: Pick<RenderContext, "nonce">,
 ): Head {
@@ -379,7 +373,7 @@ const WAYS_SHOWN = 2;
 const LONGEST_URL = 250;
 
 /** Names the state of each recipient where they differ. */
-function deliveryLine({ delivery }: ReadMessage, budget: number): string {
+function deliveryLine({ delivery }: MessageView, budget: number): string {
   const recipients = delivery?.recipients ?? [];
   if (recipients.every(({ state }) => state === recipients[0]?.state)) return "";
   const shown = recipients.map(({ recipient, state }) => `${shownAddress({ email: recipient }).email} ${state}`);
@@ -388,7 +382,7 @@ function deliveryLine({ delivery }: ReadMessage, budget: number): string {
 }
 
 /** The line above a message's fence. No value of it comes from mail. */
-function titleOf({ id, direction, date, read, mailbox, folder, deliveredAt, held, delivery }: ReadMessage): string {
+function titleOf({ id, direction, date, read, mailbox, folder, deliveredAt, held, delivery }: MessageView): string {
   let title = `${id} | ${direction} | ${date}`;
   if (mailbox !== undefined) title += ` | ${mailbox} | ${folder}`;
   if (!read) title += " | unread";
@@ -403,14 +397,14 @@ interface Around {
   after: Written;
 }
 
-function aroundBody(message: ReadMessage, lines: string, nonce: string): Around {
+function aroundBody(message: MessageView, lines: string, nonce: string): Around {
   const start = fenceStart(nonce, { from: message.from.email, auth: message.auth });
   return { nonce, before: write(`${titleOf(message)}\n${start}\n${lines}\n`), after: write(fenceEnd(nonce)) };
 }
 
 /** Writes a message with a piece of its body as text. */
 function messageText(
-  message: ReadMessage,
+  message: MessageView,
   { lines, around }: Head,
   piece: Piece,
   { nonce }: Pick<RenderContext, "nonce">,

@@ -9,6 +9,7 @@ import type { ErrorCode } from "../../base/errors.ts";
 import type {
   MailboxView,
   MessageSummaryView,
+  MessageView,
   ThreadDetailView,
   ThreadListView,
   ThreadView,
@@ -26,7 +27,7 @@ import {
   renderThreads,
   renderUpdated,
 } from "./render-lists.ts";
-import { type ReadMessage, renderMessage, renderThread } from "./render-messages.ts";
+import { renderMessage, renderThread } from "./render-messages.ts";
 import {
   fencedResult,
   type RenderArguments,
@@ -79,7 +80,7 @@ export interface Answers {
   updateThread: { thread: ThreadView };
   updateThreads: ManyUpdated;
   listMessages: { messages: MessageSummaryView[]; count: number };
-  getMessage: { message: ReadMessage };
+  getMessage: { message: MessageView };
   getRawMessage: RenderedDownload;
   getAttachment: RenderedDownload;
   sendEmail: SentAnswer;

@@ -3,14 +3,15 @@
 import { requireAdmin } from "../../access/caller.ts";
 import { reasonOf } from "../../admin/names.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { heldHeader as readHeldHeader } from "../../mailbox/held-content.ts";
+import { heldHeader } from "../../mailbox/held-content.ts";
+import { HeldHeader } from "../../mailbox/views.ts";
 import { EmailAddress } from "../../message/schemas.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, heldHeader, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** States of messages that were not sent. */
@@ -35,7 +36,7 @@ const Hold = t.Object(
       t.Object({ field: oneOf(RECIPIENT_FIELDS), email: t.String(), name: EmailAddress.properties.name }),
       { description: "Bcc only for a key with the scope approve, which decides in place of a person" },
     ),
-    ...heldHeader,
+    ...HeldHeader.properties,
   },
   { $id: "Hold" },
 );
@@ -50,7 +51,7 @@ const LONGEST_VALUE = 1_000;
 const holdView = (db: Db, held: HeldMessage, decides: boolean): HoldView => {
   const { emailId, threadId, answers, mailbox, keyId, userId, state, reason, recipients, ...times } = held;
   if (state === "sent") throw new Error(`the message ${emailId} was sent`);
-  const { headers, namedOnly } = readHeldHeader(db, emailId);
+  const { headers, namedOnly } = heldHeader(db, emailId);
   return {
     id: emailId,
     threadId: answers ?? threadId,

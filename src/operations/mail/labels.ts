@@ -2,9 +2,9 @@
 
 import { filled, t } from "../../base/json-schema.ts";
 import type { LabelInReach } from "../../mailbox/labels.ts";
+import { LabelName } from "../../mailbox/views.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { label } from "../schemas.ts";
 
 const common = { group: "Labels", audience: "key" } as const;
 const byName = t.Object({ name: filled({ description: "Of the label, in any case" }) });
@@ -54,7 +54,7 @@ export const renameLabel = operation({
   description:
     "On every conversation of the mailboxes that the key manages; one that has the new name already keeps it once. Conversations are changed in portions: after a failure, the same request does the rest.",
   params: byName,
-  body: t.Object({ name: label }, { additionalProperties: false }),
+  body: t.Object({ name: LabelName }, { additionalProperties: false }),
   example: { body: { name: "Invoices" } },
   success: 200,
   response: Changed,

@@ -1,10 +1,11 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
 
 import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
+import { MessageSummaryView, MessageView } from "../../mailbox/views.ts";
 import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, Message, MessageSummary, parameter, readDateTime } from "../schemas.ts";
+import { DEFAULT_LIMIT, parameter, readDateTime } from "../schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMessages = operation({
@@ -56,7 +57,7 @@ export const listMessages = operation({
   shows: (_, { messages }) => messages.map(({ id }) => id),
   success: 200,
   response: t.Object({
-    messages: t.Array(MessageSummary),
+    messages: t.Array(MessageSummaryView),
     count: t.Integer(),
     nextAfter: t.String({ description: "Position after these in the order of arrival, to pass on as after" }),
   }),
@@ -112,7 +113,7 @@ export const getMessage = operation({
   },
   shows: ({ params }) => [params.id],
   success: 200,
-  response: t.Object({ message: Message }),
+  response: t.Object({ message: MessageView }),
   errors: [400, 401, 403, 404, 429],
   run: async ({ caller, mailbox, store }, { params, query: { html = true } }) => {
     if (html) await mailbox.renewHtml(params.id);

@@ -4,18 +4,10 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { dateTime, nullable, t } from "../../base/json-schema.ts";
+import { MailboxView, ThreadDetailView, ThreadListView, ThreadPatch, ThreadView } from "../../mailbox/views.ts";
 import { TERMS } from "../../search/operators.ts";
 import { operation } from "../operation.ts";
-import {
-  DEFAULT_LIMIT,
-  Mailbox,
-  parameter,
-  readUntil,
-  Thread,
-  ThreadDetail,
-  ThreadList,
-  ThreadPatch,
-} from "../schemas.ts";
+import { DEFAULT_LIMIT, parameter, readUntil } from "../schemas.ts";
 import { GO_ON, maxChars, NEXT, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMailboxes = operation({
@@ -34,7 +26,7 @@ export const listMailboxes = operation({
     result: { mailboxes: "array", nextOffset: "integer" },
   },
   success: 200,
-  response: t.Object({ mailboxes: t.Array(Mailbox) }),
+  response: t.Object({ mailboxes: t.Array(MailboxView) }),
   errors: [401, 403, 404, 429],
   run: ({ caller, mailbox }) => ({ mailboxes: mailbox.listMailboxes(caller) }),
 });
@@ -79,7 +71,7 @@ export const listThreads = operation({
   },
   shows: (_, { threads }) => threads.map(({ id }) => id),
   success: 200,
-  response: ThreadList,
+  response: ThreadListView,
   errors: [400, 401, 403, 404, 429],
   run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
     mailbox.listThreads(caller, { ...filters, limit }),
@@ -121,7 +113,7 @@ export const searchMail = operation({
   },
   shows: (_, { threads }) => threads.map(({ id }) => id),
   success: 200,
-  response: ThreadList,
+  response: ThreadListView,
   errors: [400, 401, 403, 404, 429],
   run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
     mailbox.search(caller, { ...filters, limit }),
@@ -157,7 +149,7 @@ export const getThread = operation({
   },
   shows: ({ params }) => [params.id],
   success: 200,
-  response: ThreadDetail,
+  response: ThreadDetailView,
   errors: [400, 401, 403, 404, 429],
   run: async ({ caller, mailbox }, { params, query: { html = true } }) => {
     if (html) await mailbox.renewHtml(params.id);
@@ -184,7 +176,7 @@ export const updateThread = operation({
     result: { text: "string", thread: "object", changed: "integer", refused: "array" },
   },
   success: 200,
-  response: t.Object({ thread: Thread }),
+  response: t.Object({ thread: ThreadView }),
   errors: [400, 401, 403, 404, 409, 422, 429],
   run: ({ caller, mailbox }, { params, body }) => ({ thread: mailbox.update(caller, params.id, body) }),
 });
@@ -223,7 +215,7 @@ export const updateThreads = operation({
   example: { body: { ids: ["thr_1", "thr_2"], folder: "archive" } },
   success: 200,
   response: t.Object({
-    threads: t.Array(Thread, { description: "Those that were changed" }),
+    threads: t.Array(ThreadView, { description: "Those that were changed" }),
     refused: t.Array(t.Object({ id: t.String(), code: t.String(), error: t.String() })),
   }),
   errors: [400, 401, 403, 404, 413, 429],
@@ -247,7 +239,7 @@ export const snoozeThread = operation({
   ),
   example: { body: { until: null } },
   success: 200,
-  response: t.Object({ thread: Thread }),
+  response: t.Object({ thread: ThreadView }),
   errors: [400, 401, 403, 404, 409, 413, 429],
   run({ caller, mailbox, runtime, snoozed }, { params, body: { until } }) {
     const at = until === null ? null : readUntil("until", until, runtime.now());

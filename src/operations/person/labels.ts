@@ -1,9 +1,9 @@
 /** The labels of one mailbox in the app: listing them, their names and their colours. */
 
 import { nullable, oneOf, t } from "../../base/json-schema.ts";
+import { LabelName } from "../../mailbox/views.ts";
 import { LABEL_COLOURS } from "../../store/schema.ts";
 import { appOperation } from "../operation.ts";
-import { label } from "../schemas.ts";
 
 const MOST_LABELS = 500;
 
@@ -30,7 +30,7 @@ export const changeLabel = appOperation({
   params: NAMED,
   body: t.Object({
     ...IN_MAILBOX,
-    name: t.Optional(label),
+    name: t.Optional(LabelName),
     colour: t.Optional(nullable(oneOf(LABEL_COLOURS), { description: "null: none" })),
   }),
   async run({ caller, mailbox }, { params, body: { mailbox: of, name, colour } }) {

@@ -5,10 +5,11 @@
 import { AppError } from "../../base/errors.ts";
 import { dateTime, t } from "../../base/json-schema.ts";
 import { approverOf } from "../../mailbox/holds.ts";
+import { ThreadPatch } from "../../mailbox/views.ts";
 import { progressOf } from "../../outbound/progress.ts";
 import { MOST_AT_ONCE } from "../mail/threads.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, readUntil, ThreadPatch } from "../schemas.ts";
+import { BY_ID, readUntil } from "../schemas.ts";
 
 const MOST_PEOPLE = 8;
 const LONGEST_PREFIX = 100;

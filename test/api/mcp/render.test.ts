@@ -68,8 +68,14 @@ const oneMessage = fc
     replyTo: fc.array(address, { maxLength: 30 }),
     listUnsubscribe: fc.record({ urls: fc.array(text(30), { maxLength: 10 }), oneClick: fc.boolean() }),
     delivery: fc
-      .array(fc.record({ recipient: text(4), field: fc.constant("to"), state: fc.constantFrom("waiting", "bounced") }))
-      .map((recipients) => ({ state: "waiting", recipients })),
+      .array(
+        fc.record({
+          recipient: text(4),
+          field: fc.constant("to" as const),
+          state: fc.constantFrom("waiting" as const, "bounced" as const),
+        }),
+      )
+      .map((recipients) => ({ state: "waiting" as const, recipients })),
   })
   .map((fields) => ({ ...message(fields), ...fields, mailbox: "ben@example.test", folder: "inbox" as const }));
 const aThread = fc
