@@ -1,10 +1,7 @@
 /** Creates and connects the modules that move mail, in and out, without the listeners. */
 import { join } from "node:path";
 import { openTlsPolicies } from "./authentication/tls-policy.ts";
-import type { Log } from "./base/log.ts";
 import { createRoom, mostLargeBytes } from "./base/memory.ts";
-import type { Meters } from "./base/metrics.ts";
-import type { Runtime } from "./base/runtime.ts";
 import type { Job } from "./base/scheduler.ts";
 import { createAutomatic } from "./compose/automatic.ts";
 import { createInvitations } from "./compose/invitations.ts";
@@ -15,12 +12,14 @@ import { createGreylist } from "./inbound/greylist.ts";
 import { createKnownNetworks } from "./inbound/known.ts";
 import { createMxRole } from "./inbound/mx.ts";
 import { resolveRecipient } from "./inbound/rcpt.ts";
-import type { Mailbox } from "./mailbox/mailbox.ts";
+import type { MailCore } from "./mailbox/core.ts";
+import { createMailbox } from "./mailbox/mailbox.ts";
 import { workspaceOf } from "./mailbox/mailboxes.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
 import { type Submit, submitMessage } from "./outbound/accept.ts";
 import { createApprovals } from "./outbound/approval.ts";
 import { deliverHere, recodeContent } from "./outbound/attempt.ts";
+import type { SendCore } from "./outbound/core.ts";
 import { createHoldNotices } from "./outbound/hold-notices.ts";
 import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
 import { concludeAttempt } from "./outbound/outcome.ts";
@@ -29,38 +28,23 @@ import { createRefusalLimit, createTraceUpkeep } from "./outbound/trace-log.ts";
 import { createTransport } from "./outbound/transport.ts";
 import { openSpool } from "./smtp/spool.ts";
 import { isReserveSpent } from "./store/reserve.ts";
-import type { Options } from "./store/settings.ts";
-import type { Store } from "./store/store.ts";
 import { createParserPool } from "./workers/parser-pool.ts";
 import type { StartParser } from "./workers/parser-process.ts";
 
-interface MailFlowParts {
-  /** The data folder. */
-  folder: string;
-  hostname: string;
-  /** The public origin. */
-  baseUrl: string;
-  store: Store;
-  mailbox: Mailbox;
-  options: Options;
-  runtime: Runtime;
-  log: Log;
-  meters: Meters;
+interface MailOptions {
   startParser?: StartParser | undefined;
   /** Holds mail to the outside instead of sending it. */
   hold: boolean;
   /** Has a domain verified: see resolveRecipient in inbound/rcpt.ts. */
   verifyOnArrival(domain: string): Promise<void>;
-  /** Runs a job now, because there may be new work for it. */
-  wake(job: string): void;
 }
 
-export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }: MailFlowParts) {
-  const { store, mailbox, options, runtime, log } = parts;
+export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival }: MailOptions) {
+  const { store, options, runtime, log, wake, site } = opened;
+  const { folder, hostname, baseUrl } = site;
   const names = createDnsCache(runtime);
-  const blobFolder = join(folder, "blobs");
   const parser = createParserPool({
-    blobFolder,
+    blobFolder: join(folder, "blobs"),
     remote: store.remote,
     names,
     runtime,
@@ -71,11 +55,14 @@ export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }:
   const room = createRoom();
   const spool = openSpool(join(folder, "spool"), room);
   const isTraced = createRefusalLimit(runtime);
-  const transport = createTransport({ ...parts, tlsPolicies: openTlsPolicies(parts) });
+  const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
+  const transport = createTransport({ runtime, hostname, options, tlsPolicies, log });
+  const core: SendCore = { ...opened, parser, transport, spool };
+  const mailbox = createMailbox({ ...core, ...parser });
+  const parts = { ...core, mailbox, hold, hostname, baseUrl, verifyOnArrival };
   const wakeRelay = (): void => wake(relay.job.name);
   const relay = createRelay({
     ...parts,
-    transport,
     deliverHere: (claim, content) => deliverHere({ db: store.db, mailbox, parser, runtime }, claim, content),
     recode: (...recoding) => recodeContent({ db: store.db, parser, runtime }, ...recoding),
     conclude: (claim, results) => concludeAttempt(parts, claim, results),
@@ -83,24 +70,32 @@ export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }:
     wake: wakeRelay,
   });
   const submit: Submit = async (...submission) => {
-    const sent = await submitMessage({ ...parts, transport, parser }, ...submission);
+    const sent = await submitMessage(parts, ...submission);
     wakeRelay();
     return sent;
   };
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
-  const approvals = createApprovals({ ...parts, transport, parser, wake, wakeRelay });
-  const sending = createSending({ ...parts, transport, parser, submit, spool, wake, approvals });
-  const automatic = createAutomatic({ ...parts, transport, parser, onQueued: wakeRelay, wake });
-  const invitations = createInvitations({ ...parts, sending, parser });
+  const approvals = createApprovals({ ...parts, wakeRelay });
+  const sending = createSending({ ...parts, submit, approvals });
+  const automatic = createAutomatic({ ...parts, onQueued: wakeRelay });
+  const invitations = createInvitations({ ...parts, sending });
   const known = createKnownNetworks({ store, runtime });
   const notify: NotifyAdmins = async (...notice) => {
-    await notifyAdmins({ ...parts, parser }, ...notice);
+    await notifyAdmins(parts, ...notice);
     wakeRelay();
   };
   const holdNotices = createHoldNotices({ store, notify, page: `${baseUrl}/approve` });
   const jobs: readonly Job[] = [
     relay.job,
+    // Woken when an administrator asks for attempts now (admin/outbound.ts).
+    {
+      name: "end-rests",
+      runDue() {
+        relay.endRests();
+        return null;
+      },
+    },
     sending.job,
     automatic.job,
     approvals.job,
@@ -117,24 +112,16 @@ export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }:
       greylist,
       runtime,
       resolve: (...recipient) => resolveRecipient({ ...parts, isFull: () => isReserveSpent(folder) }, ...recipient),
-      accept: (...message) => acceptMessage({ ...parts, parser, spool, known, isTraced }, ...message),
+      accept: (...message) => acceptMessage({ ...parts, known, isTraced }, ...message),
       isKnown: known.isKnown,
     }),
+    core,
+    mailbox,
     submit,
     sending,
     invitations,
     notifyAdmins: notify,
-    spool,
     relay,
     jobs,
-    /** Prepares mail in parsers. */
-    parser,
-    /** Reads stored HTML in a parser. */
-    read: parser.read,
-    composeStored: parser.composeStored,
-    /** Extracts the text of documents in a parser. */
-    readDocument: parser.readDocument,
-    /** Ends the parsers. Called after everything that takes in mail has stopped. */
-    stopParsing: () => parser.stop(),
   };
 }

@@ -1,9 +1,8 @@
 /**
- * The standby as a server: an appliance that reads what replica/standby.ts follows. Until that can be read for the first
+ * The standby as a server: a server that reads what replica/standby.ts follows. Until that can be read for the first
  * time, the listeners refuse every request with the reason.
  */
 import { createPools } from "./api/pools.ts";
-import { type Appliance, bound, createAppliance, type Ready } from "./appliance.ts";
 import { limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
 import { type AppError, unavailable } from "./base/errors.ts";
 import type { Log } from "./base/log.ts";
@@ -12,7 +11,9 @@ import type { Config } from "./config.ts";
 import type { HttpServer } from "./http/carrier.ts";
 import { createConnections } from "./http/connections.ts";
 import { startHttp } from "./http/server.ts";
+import { type Opened, open } from "./open.ts";
 import { publicState, type Standby } from "./replica/standby.ts";
+import { bound, type Ready, type Server, serve } from "./serve.ts";
 import { openReadOnlyStore, type ReadOnlyStore } from "./store/read-only.ts";
 import { openS3Blobs } from "./store/s3.ts";
 import { openCertificates } from "./tls/certificates.ts";
@@ -38,7 +39,7 @@ export async function startStandby(parts: {
   const { config, standby, runtime, log } = parts;
   const ready = Promise.withResolvers<Ready>();
   let waiting: { stop(graceMs: number): Promise<void> } | undefined;
-  let appliance: Appliance | undefined;
+  let server: Server | undefined;
   let store: ReadOnlyStore | undefined;
   let read: string | undefined;
   /** One change at a time. */
@@ -49,11 +50,11 @@ export async function startStandby(parts: {
     return reason === undefined ? undefined : refusalFor(reason);
   }
 
-  function open(file: string): Appliance {
+  function openAt(file: string): Opened {
     read = file;
     const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
     store = openReadOnlyStore({ folder: config.data, s3, file, refusal: standby.refusal, runtime, log });
-    return createAppliance(config, runtime, log, { following: { store, state: standby.state, unreadable } });
+    return open(config, runtime, log, { following: { store, state: standby.state, unreadable } });
   }
 
   /** At once: the file that was read before is removed after this. */
@@ -65,12 +66,12 @@ export async function startStandby(parts: {
       read = file;
       return;
     }
-    turn = Promise.try(open, file)
+    turn = Promise.try(openAt, file)
       .then(async (opened) => {
-        appliance = opened;
         await waiting?.stop(0);
         waiting = undefined;
-        ready.resolve(await opened.start());
+        server = await serve(opened);
+        ready.resolve(server.ready);
       })
       .catch(ready.reject);
   }
@@ -80,11 +81,11 @@ export async function startStandby(parts: {
   changed();
   return {
     ready: ready.promise,
-    reload: () => appliance?.reload(),
+    reload: () => server?.reload(),
     async stop(graceMs) {
       await turn;
       await waiting?.stop(0);
-      await appliance?.stop(graceMs);
+      await server?.stop(graceMs);
     },
   };
 }

@@ -1,9 +1,10 @@
 /** A clock that was ahead by a day: sending, retries and webhooks continue once it is set right. */
 import { describe, expect, test } from "bun:test";
 import { makeDkimKeys } from "../src/admin/domains.ts";
-import { createAppliance } from "../src/appliance.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
+import { open } from "../src/open.ts";
+import { serve } from "../src/serve.ts";
 import { MAIL_SCOPES } from "../src/store/schema.ts";
 import { apiClient } from "./harness/clients/api.ts";
 import { atEndOfFile } from "./harness/end.ts";
@@ -33,9 +34,13 @@ async function createWorld() {
   let apiKey = "";
 
   async function start() {
-    const appliance = createAppliance(config, runtime, log, { startParser: shareParser, doctor: { checks: {} } });
-    atEndOfFile(() => appliance.stop(0).catch(() => {}));
-    const { store, people, domains, developers, options } = appliance;
+    const opened = open(config, runtime, log, { doctor: { checks: {} } });
+    const {
+      core: { store, options },
+      people,
+      domains,
+      developers,
+    } = opened;
     if (apiKey === "") {
       const dkim = await keys;
       store.transact((tx) => options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
@@ -54,18 +59,20 @@ async function createWorld() {
         developers.addWebhook(tx, { workspaceId, url: receiver.url, events: ["message.delivered"] });
         options.set(tx, "sending.mailboxPerHour", "4");
       });
-      deliverTo(remote, appliance);
+      deliverTo(remote, opened.core);
     }
-    const { http } = await appliance.start();
-    const api = apiClient(`http://${http}`, apiKey);
+    const server = await serve(opened, { startParser: shareParser });
+    atEndOfFile(() => server.stop(0).catch(() => {}));
+    const api = apiClient(`http://${server.ready.http}`, apiKey);
     return {
-      appliance,
+      core: opened.core,
+      server,
       api,
       send: (to: string) =>
         api.post<{ emailId?: string }>("/send", { from: "alice@example.test", to: [to], subject: "Hi", text: "Text" }),
       advance: async (ms: number) => {
         runtime.advanceTo(runtime.now() + ms);
-        await appliance.settled();
+        await server.settled();
       },
     };
   }
@@ -82,20 +89,20 @@ describe.each(["while it runs", "while it is stopped"])("a clock a day ahead tha
     let server = await start();
     // Sent before the clock leaps, so that the limit counts both times.
     expect((await server.send("first@out.example")).status).toBe(202);
-    await server.appliance.settled();
+    await server.server.settled();
     expect(receiver.hooks).toHaveLength(1);
 
     runtime.setBy(DAY_MS);
     await server.advance(2_000);
     expect((await server.send("late@out.example")).status).toBe(202);
     expect((await server.send("second@out.example")).status).toBe(202);
-    await server.appliance.settled();
+    await server.server.settled();
     await server.advance(5 * MINUTE_MS);
     expect(remote.messages.map(({ to }) => to[0])).toEqual(["first@out.example", "second@out.example"]);
     const before = receiver.hooks.length;
 
     receiver.answer = () => new Response("ok");
-    if (when === "while it is stopped") await server.appliance.stop(0);
+    if (when === "while it is stopped") await server.server.stop(0);
     runtime.setBy(-DAY_MS);
     if (when === "while it is stopped") server = await start();
     await server.advance(2_000);
@@ -109,7 +116,7 @@ describe.each(["while it runs", "while it is stopped"])("a clock a day ahead tha
     expect(new Set(told).size).toBe(3);
 
     expect((await server.send("third@out.example")).status).toBe(202);
-    await server.appliance.settled();
+    await server.server.settled();
     expect(remote.messages).toHaveLength(4);
     const refused = await server.send("fourth@out.example");
     expect(refused.status).toBe(429);
@@ -123,13 +130,13 @@ describe.each(["while it runs", "while it is stopped"])("a clock a day ahead tha
 
 test("mail sent by a clock a day ahead counts for the warm-up of the day it was sent on, and of no other", async () => {
   const { runtime, start } = await createWorld();
-  const { appliance, send, advance } = await start();
-  const { store, options } = appliance;
+  const { core, server, send, advance } = await start();
+  const { store, options } = core;
   store.transact((tx) => options.set(tx, "sending.warmup", "3,3,3"));
   const sent = async (count: number) => {
     const answers = [];
     for (let i = 0; i < count; i++) answers.push((await send("ann@out.example")).status);
-    await appliance.settled();
+    await server.settled();
     return answers;
   };
   expect(await sent(1)).toEqual([202]);
@@ -148,10 +155,10 @@ test.each(["while it runs", "while it is stopped"])(
   async (when) => {
     const { runtime, start } = await createWorld();
     let server = await start();
-    const { store, options } = server.appliance;
+    const { store, options } = server.core;
     store.transact((tx) => options.set(tx, "retention.trashDays", "30"));
     await server.send("alice@example.test");
-    await server.appliance.settled();
+    await server.server.settled();
     const { body } = await server.api.get<{ messages: { id: string; threadId: string }[] }>("/messages");
     const [message] = body.messages;
     if (!message) throw new Error("it did not arrive");
@@ -159,7 +166,7 @@ test.each(["while it runs", "while it is stopped"])(
     await server.advance(2 * HOUR_MS);
     const isThere = async () => (await server.api.get(`/messages/${message.id}`)).status === 200;
 
-    if (when === "while it is stopped") await server.appliance.stop(0);
+    if (when === "while it is stopped") await server.server.stop(0);
     runtime.setBy(40 * DAY_MS);
     if (when === "while it is stopped") server = await start();
     for (let minutes = 0; minutes < 50; minutes += 10) {

@@ -18,7 +18,7 @@ import {
 import { addNotice } from "../access/notices.ts";
 import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import { describeRefusal, newSecret } from "../events/delivery.ts";
 import {
   type Endpoint,
@@ -37,9 +37,9 @@ import { EVENT_NAMES, type EventName, envelope, sampleOf } from "../events/outbo
 import { type Delivery, putTest } from "../events/queue.ts";
 import { mailboxIdOf } from "../mailbox/mailboxes.ts";
 import { RefusedDestination, readDestination } from "../net/destination.ts";
+import type { Core } from "../store/core.ts";
 import { type DeliveryState, mailboxes, type Policy, type Scope } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { nameOf, reasonOf } from "./names.ts";
 
 export { EVENT_NAMES } from "../events/outbox.ts";
@@ -82,18 +82,10 @@ const RECOVERED_AT_ONCE = 500;
 
 export type Developers = ReturnType<typeof createDevelopers>;
 
-export function createDevelopers({
-  store,
-  options,
-  runtime,
-  deliverSoon,
-}: {
-  store: Store;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Tells the deliverer, if it runs in this process, that the transaction under way makes a delivery due. */
-  deliverSoon(): void;
-}) {
+export function createDevelopers({ store, options, runtime, wake }: Core) {
+  /** Has the deliverer look, since the transaction under way makes a delivery due. */
+  const deliverSoon = (): void => wake("webhooks");
+
   /** Checks a URL without asking DNS; every attempt checks it again. @throws AppError unprocessable */
   function refuseDestination(url: string): void {
     const allowed = options.get("webhooks.allowNetworks");

@@ -2,7 +2,7 @@
 import { eq } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import {
   listUnsettled,
   type QueuePosition,
@@ -17,9 +17,10 @@ import {
   unsuppress as removeSuppression,
   type Suppression,
 } from "../outbound/suppression.ts";
+import type { Core } from "../store/core.ts";
 import type { RowPage } from "../store/cursor.ts";
 import { outboundMessages, queueEntries } from "../store/schema.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { addressOf, reasonOf } from "./names.ts";
 
 export type { Suppression, Unsettled, UnsettledView };
@@ -33,24 +34,7 @@ export interface NewSuppression {
 
 export type Outbound = ReturnType<typeof createOutbound>;
 
-export function createOutbound({
-  store,
-  runtime,
-  sendSoon,
-}: {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Tells the relay, if it runs in this process, that a recipient is due. */
-  sendSoon(): void;
-}) {
-  let retried = false;
-  // The relay reads committed rows, so it is woken after the commit.
-  store.onCommit(() => {
-    if (!retried) return;
-    retried = false;
-    sendSoon();
-  });
-
+export function createOutbound({ store, runtime, wake }: Core) {
   /** Returns the workspace of a recipient, even a settled one; undefined when there is no such recipient. */
   function workspaceOf(db: Db, id: string): string | undefined {
     return db
@@ -92,7 +76,7 @@ export function createOutbound({
     retry(tx: Tx, id: string, workspaceId?: string): void {
       requireIn(tx, id, workspaceId);
       retryEntry(tx, id, runtime.now());
-      retried = true;
+      wake("end-rests");
     },
     /**
      * Gives a recipient up without a bounce; `workspaceId`: only of that workspace.
@@ -104,7 +88,7 @@ export function createOutbound({
     },
     /** Releases the held recipients of one workspace or of all; returns how many. */
     releaseHeld(tx: Tx, workspaceId?: string): number {
-      retried = true;
+      wake("end-rests");
       return releaseHeld(tx, runtime.now(), workspaceId);
     },
     /** Lists the suppressions of one workspace or of all, oldest first. */

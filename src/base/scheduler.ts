@@ -37,6 +37,16 @@ export async function workOnEach<T>(items: Iterable<T>, work: (item: T) => Promi
   if (failure !== undefined) throw failure;
 }
 
+interface Entry {
+  job: Job;
+  /** Epoch ms. */
+  due: number | null;
+  failures: number;
+  running: Promise<void> | null;
+  again: boolean;
+  wasAhead: boolean;
+}
+
 export type Scheduler = ReturnType<typeof createScheduler>;
 
 const FIRST_RETRY_MS = 1_000;
@@ -48,16 +58,8 @@ const AHEAD_MS = 10 * 60_000;
 /** Jobs that delete wait until the clock has run steadily for this long. */
 const STEADY_MS = 60 * 60_000;
 
-export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log: Log, jobs: readonly Job[]) {
-  const entries = jobs.map((job) => ({
-    job,
-    due: null as number | null,
-    failures: 0,
-    running: null as Promise<void> | null,
-    again: false,
-    wasAhead: true,
-  }));
-  type Entry = (typeof entries)[number];
+export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log: Log) {
+  const entries: Entry[] = [];
   let cancelTimer: (() => void) | undefined;
   let stopped = true;
   /** The time of the last look, and since when the clock has run steadily: epoch ms. */
@@ -155,6 +157,12 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
   }
 
   return {
+    /** Adds jobs, before the start. */
+    add(jobs: readonly Job[]): void {
+      for (const job of jobs) {
+        entries.push({ job, due: null, failures: 0, running: null, again: false, wasAhead: true });
+      }
+    },
     /** Runs every job at once. `leapt`: the clock is so far from the server's last run that it may be wrong. */
     start(leapt = false): void {
       stopped = false;

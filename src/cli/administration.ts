@@ -29,7 +29,7 @@ export const domainCommands = [
     options: WORKSPACE,
     text: (document) => dnsTable(document as DnsRecord[]),
     run: (session, { arguments: { domain }, options }) =>
-      session.appliance.domains.recordsOf(find("domain", session, domain, options.workspace).id).map(withId),
+      session.opened.domains.recordsOf(find("domain", session, domain, options.workspace).id).map(withId),
   }),
   command({
     name: "domain verify",
@@ -37,7 +37,10 @@ export const domainCommands = [
     arguments: { domain: "DOMAIN" },
     options: { ...WORKSPACE, "skip-dns": { summary: "Take your word for it instead of looking them up" } },
     async run(session, { arguments: { domain: name }, options }) {
-      const { store, domains } = session.appliance;
+      const {
+        core: { store },
+        domains,
+      } = session.opened;
       const { id, workspaceId } = find("domain", session, name, options.workspace);
       const workspace = workspaceName(session, workspaceId);
       const present = () => domainDocument(domainView(domains.domainIn(workspaceId, id), []), { workspace });
@@ -63,7 +66,7 @@ const MAILBOX = { address: "ADDRESS" } as const;
 
 /** The mailbox as it is now. */
 function shown(session: Session, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
-  const mailbox = mailboxView(session.appliance.people.mailboxIn(workspaceId, id));
+  const mailbox = mailboxView(session.opened.people.mailboxIn(workspaceId, id));
   return mailboxDocument(mailbox, { workspace: workspaceName(session, workspaceId) });
 }
 
@@ -74,7 +77,10 @@ export const mailboxCommands = [
     arguments: { ...MAILBOX, action: ["add", "remove"], alias: "ALIAS" },
     options: WORKSPACE,
     run(session, { arguments: { address, action, alias }, options }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const mailbox = find("mailbox", session, address, options.workspace);
       store.transact((tx) => {
         if (action === "add") people.addAlias(tx, mailbox.id, alias);
@@ -89,7 +95,10 @@ export const mailboxCommands = [
     arguments: MAILBOX,
     options: { from: { value: "USER", required: true, summary: "Address of the user" }, ...WORKSPACE },
     run(session, { arguments: { address }, options }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const mailbox = find("mailbox", session, address, options.workspace);
       const user = people.userAt(options.from);
       store.transact((tx) => people.revokeGrant(tx, mailbox.id, user.id));
@@ -103,7 +112,7 @@ export const mailboxCommands = [
     options: WORKSPACE,
     async run(session, { arguments: { address: given }, options }) {
       const { id, address } = find("mailbox", session, given, options.workspace);
-      await session.appliance.people.removeMailbox(id);
+      await session.opened.people.removeMailbox(id);
       return { id, address, removed: true };
     },
   }),
@@ -128,7 +137,16 @@ export const webhookCommands = [
         summary: `How long the previous one stays valid; ${DEFAULT_OVERLAP_HOURS} unless told, 0 for not at all`,
       },
     },
-    run({ appliance: { store, developers }, runtime }, { arguments: { id }, options: { rotate, overlap } }) {
+    run(
+      {
+        opened: {
+          core: { store },
+          developers,
+        },
+        runtime,
+      },
+      { arguments: { id }, options: { rotate, overlap } },
+    ) {
       if (!rotate && overlap !== undefined) throw new UsageError("--overlap goes with --rotate");
       if (!rotate) return secretsOf(developers.webhook(id), runtime.now());
       const isHours = (value: number) => value >= 0;
@@ -144,8 +162,15 @@ export const webhookCommands = [
     name: "webhook resend",
     summary: "Send a delivery once more, now, with the same payload and event id",
     arguments: { id: "DELIVERY" },
-    run: ({ appliance: { store, developers } }, { arguments: { id } }) =>
-      deliveryView(store.transact((tx) => developers.resendDelivery(tx, id))),
+    run: (
+      {
+        opened: {
+          core: { store },
+          developers,
+        },
+      },
+      { arguments: { id } },
+    ) => deliveryView(store.transact((tx) => developers.resendDelivery(tx, id))),
   }),
 ];
 
@@ -158,7 +183,7 @@ export const queueCommands = [
     columns: ["id", "recipient", "field", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],
     run(session, { options }) {
       const names = workspaceNames(session);
-      const listed = session.appliance.outbound.listQueue(workspaceIdOf(session, options.workspace));
+      const listed = session.opened.outbound.listQueue(workspaceIdOf(session, options.workspace));
       // Bcc recipients too, whom the API shows to the sender alone.
       return Array.from(listed, (entry) => ({ ...queueEntryView(entry), workspace: names.get(entry.workspaceId) }));
     },
@@ -168,7 +193,10 @@ export const queueCommands = [
     summary: "Release all mail that is held, as after a restore",
     options: WORKSPACE,
     run(session, { options }) {
-      const { store, outbound } = session.appliance;
+      const {
+        core: { store },
+        outbound,
+      } = session.opened;
       const workspaceId = workspaceIdOf(session, options.workspace);
       return { released: store.transact((tx) => outbound.releaseHeld(tx, workspaceId)) };
     },

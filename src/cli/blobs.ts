@@ -9,7 +9,7 @@ export const blobsMove = command({
   name: "blobs move",
   summary: "Move the files of attachments to S3, or back into the data folder; safe to interrupt and to repeat",
   options: { to: { value: PLACES, summary: "Where they go; MAILROOM_BLOBS says which place in S3" } },
-  async run({ appliance: { mailbox }, config, runtime, io }, { options: { to } }) {
+  async run({ opened: { mailbox }, config, runtime, io }, { options: { to } }) {
     if (to === undefined) throw new UsageError("give --to s3 or --to files");
     if (!config.blobs)
       throw new UsageError("set MAILROOM_BLOBS to the place in S3, for this command as for the server");

@@ -1,6 +1,7 @@
 /** `mailroom certificates renew` has the running server ask its authority now. */
-import { askRenewal } from "../appliance.ts";
+
 import { maybeIsoOf } from "../operations/schemas.ts";
+import { askRenewal } from "../serve.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
 
 interface Renewed {

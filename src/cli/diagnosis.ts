@@ -27,11 +27,11 @@ export const doctor = command({
   name: "doctor",
   summary: "Check this server and say what to do; exit 1 if something is bad",
   text: describeFindings,
-  async run({ appliance }) {
-    const findings = await appliance.doctor.examine();
+  async run({ opened }) {
+    const findings = await opened.doctor.examine();
     const bad = findings.filter(({ state }) => state === "bad").length;
     if (bad === 0) return findings;
-    const spared = findDemo(appliance) ? findings.filter(isSparedDemo).map(({ name }) => name) : [];
+    const spared = findDemo(opened) ? findings.filter(isSparedDemo).map(({ name }) => name) : [];
     throw new FailedCheck(
       `${bad} ${bad === 1 ? "thing needs" : "things need"} attention${spared.length > 0 ? `, but in a demo not: ${spared.join(", ")}` : ""}`,
       findings,
@@ -58,7 +58,14 @@ export const trace = command({
   summary: "Print every step of a message: arrival, filing, attempts to deliver, events, webhooks",
   arguments: { message: "MESSAGE-ID" },
   text: describeTrace,
-  run({ appliance: { store } }, { arguments: { message } }) {
+  run(
+    {
+      opened: {
+        core: { store },
+      },
+    },
+    { arguments: { message } },
+  ) {
     const { messageId, emailIds, steps } = traceMessage(store.db, message);
     return {
       id: messageId ?? emailIds[0],

@@ -38,8 +38,11 @@ const journal = command({
   arguments: { key: "ID" },
   options: { since: { ...SINCE, summary: `${SINCE.summary}; without it the latest ${LATEST}` } },
   columns: ["at", "kind", "operation", "outcome", "face", "client", "source", "reads", "changes", "recipients", "ids"],
-  run({ appliance, runtime }, { arguments: { key }, options }) {
-    const { journal: journals, store } = appliance;
+  run({ opened, runtime }, { arguments: { key }, options }) {
+    const {
+      journal: journals,
+      core: { store },
+    } = opened;
     const subject = journals.subjectOf(store.db, key);
     const since = options.since === undefined ? undefined : readSince(options.since, runtime.now());
     if (since === undefined) return journals.list(subject, { limit: LATEST }).entries.map(entryDocument);
@@ -104,8 +107,11 @@ const undo = command({
     "dry-run": { summary: "Only say what would be taken back" },
   },
   text: describeUndo,
-  async run({ appliance, runtime }, { arguments: { key }, options }) {
-    const { journal: journals, store } = appliance;
+  async run({ opened, runtime }, { arguments: { key }, options }) {
+    const {
+      journal: journals,
+      core: { store },
+    } = opened;
     const subject = journals.subjectOf(store.db, key);
     const since = readSince(options.since, runtime.now());
     const dryRun = options["dry-run"];

@@ -28,7 +28,7 @@ function policyOf(given: string): Policy {
 
 /** A key of any workspace, or of the named one. @throws AppError not_found */
 function keyNamed(session: Session, id: string, workspace?: string): { key: KeyRecord; workspaceId: string } {
-  const { developers, people } = session.appliance;
+  const { developers, people } = session.opened;
   const only = workspaceIdOf(session, workspace);
   for (const workspaceId of only === undefined ? people.listWorkspaces().map((known) => known.id) : [only]) {
     const key = developers.listKeys(workspaceId).find((known) => known.id === id);
@@ -44,7 +44,10 @@ function change(
   workspace: string | undefined,
   set: { name?: string; policy?: Policy; paused?: boolean },
 ) {
-  const { store, developers } = session.appliance;
+  const {
+    core: { store },
+    developers,
+  } = session.opened;
   const { workspaceId } = keyNamed(session, id, workspace);
   const key = store.transact((tx) => {
     const { policy } = set;
@@ -67,7 +70,11 @@ const pausing = (name: "key pause" | "key resume", summary: string, all: string)
       const paused = name === "key pause";
       if (more.length > 0 || (id === undefined) !== all) throw new UsageError("give the ID of a key, or --all");
       if (id !== undefined) return change(session, id, workspace, { paused });
-      const { store, developers, people } = session.appliance;
+      const {
+        core: { store },
+        developers,
+        people,
+      } = session.opened;
       const only = workspaceIdOf(session, workspace);
       const workspaces = people.listWorkspaces().filter((known) => only === undefined || known.id === only);
       store.transact((tx) => {
@@ -91,7 +98,10 @@ export const keyCommands = [
     run(session, { options }) {
       // Before root's rights are given up, with which root may have named a file.
       const given = options.policy === undefined ? {} : policyOf(options.policy);
-      const { store, developers } = session.appliance;
+      const {
+        core: { store },
+        developers,
+      } = session.opened;
       const user = find("person", session, options.user, options.workspace);
       const { name, scopes } = options;
       const { id, key, policy } = store.transact((tx) => {
@@ -122,7 +132,10 @@ export const keyCommands = [
     arguments: { id: "ID" },
     options: WORKSPACE,
     run(session, { arguments: { id }, options }) {
-      const { store, developers } = session.appliance;
+      const {
+        core: { store },
+        developers,
+      } = session.opened;
       const workspaceId = workspaceIdOf(session, options.workspace);
       const goesOn = store.transact((tx) => {
         developers.revokeKey(tx, id, workspaceId);

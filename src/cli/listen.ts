@@ -36,15 +36,15 @@ export const listen = command({
     ...WORKSPACE,
   },
   async run(session, { options }) {
-    const { io, runtime, appliance } = session;
+    const { io, runtime, opened } = session;
     const json = (options as { json?: boolean }).json === true;
     let isOver = false;
     const interrupted = io.interrupted().then(() => {
       isOver = true;
     });
     const workspaceId = workspaceIdOf(session, options.workspace);
-    const forwarder = options.forward === undefined ? undefined : createForwarder(appliance, options.forward);
-    const next = followEvents(appliance.store, { workspaceId, events: options.events });
+    const forwarder = options.forward === undefined ? undefined : createForwarder(opened.core, options.forward);
+    const next = followEvents(opened.core.store, { workspaceId, events: options.events });
     if (forwarder) io.writeStderr(`Forwarding to ${options.forward}, signed with the secret ${forwarder.secret}\n`);
     io.writeStderr("Listening for events; Ctrl-C ends it\n");
     try {

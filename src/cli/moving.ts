@@ -10,9 +10,9 @@ import { record, watchProgress } from "./output.ts";
 import type { Session } from "./session.ts";
 
 /** Settings that differ from their defaults. */
-const settingsOf = ({ appliance }: Session): Record<string, string> =>
+const settingsOf = ({ opened }: Session): Record<string, string> =>
   Object.fromEntries(
-    appliance.options.list().flatMap(({ name, value, default: usual }) => (value === usual ? [] : [[name, value]])),
+    opened.core.options.list().flatMap(({ name, value, default: usual }) => (value === usual ? [] : [[name, value]])),
   );
 
 function describeImport(document: Document): string {
@@ -44,14 +44,14 @@ export const movingCommands = [
     },
     async run(session, { arguments: { name }, options }) {
       await session.prepareFolder(resolve(options.to));
-      const { appliance, config, runtime, log, io } = session;
-      const { id, name: known } = appliance.people.workspaceNamed(name);
+      const { opened, config, runtime, log, io } = session;
+      const { id, name: known } = opened.people.workspaceNamed(name);
       const {
         rows,
         settings: _,
         ...exported
       } = await exportWorkspace(
-        { store: appliance.store, runtime, log },
+        { store: opened.core.store, runtime, log },
         {
           data: config.data,
           workspace: { id, name: known },
@@ -82,8 +82,12 @@ export const movingCommands = [
     async run(session, { arguments: { folder }, options: { identity } }) {
       // Before root's rights are given up, with which root may have named a file.
       const identities = identity === undefined ? undefined : await openIdentities(identity);
-      const { appliance, config, runtime, log, io } = session;
-      const { store, mailbox, domains } = appliance;
+      const { opened, config, runtime, log, io } = session;
+      const {
+        core: { store },
+        mailbox,
+        domains,
+      } = opened;
       const imported = await importWorkspace(
         { store, mailbox, domains, runtime, log },
         { data: config.data, folder, identities, ...progressOf(session) },
@@ -102,7 +106,15 @@ export const movingCommands = [
     name: "workspace reopen",
     summary: "Serve a workspace here again after its final export, which must not have been imported elsewhere",
     arguments: { name: "NAME" },
-    run({ appliance: { store, people } }, { arguments: { name } }) {
+    run(
+      {
+        opened: {
+          core: { store },
+          people,
+        },
+      },
+      { arguments: { name } },
+    ) {
       const { id, name: known } = people.workspaceNamed(name);
       store.transact((tx) => reopenWorkspace(tx, id));
       return { id, name: known, state: "active" };
@@ -112,7 +124,18 @@ export const movingCommands = [
     name: "workspace remove",
     summary: "Remove a workspace that has left for another server, or whose import was given up, with all its mail",
     arguments: { name: "NAME" },
-    async run({ appliance: { store, people }, config, runtime, log }, { arguments: { name } }) {
+    async run(
+      {
+        opened: {
+          core: { store },
+          people,
+        },
+        config,
+        runtime,
+        log,
+      },
+      { arguments: { name } },
+    ) {
       const { id, name: known } = people.workspaceNamed(name);
       await removeWorkspace({ store, runtime, log }, { data: config.data, workspaceId: id });
       return { id, name: known, removed: true };

@@ -16,20 +16,18 @@ const ALL = 1_000_000_000;
 type Find<K extends keyof Targets> = (session: Session, named: string, workspaceId?: string) => Targets[K];
 
 const FIND: { readonly [K in keyof Targets]: Find<K> } = {
-  mailbox: ({ appliance }, address, workspaceId) => appliance.people.mailboxAt(address, workspaceId),
-  person: ({ appliance }, address, workspaceId) => appliance.people.userAt(address, workspaceId),
-  domain: ({ appliance }, name, workspaceId) => appliance.domains.domainNamed(name, workspaceId),
-  suppression({ appliance }, text, workspaceId) {
+  mailbox: ({ opened }, address, workspaceId) => opened.people.mailboxAt(address, workspaceId),
+  person: ({ opened }, address, workspaceId) => opened.people.userAt(address, workspaceId),
+  domain: ({ opened }, name, workspaceId) => opened.domains.domainNamed(name, workspaceId),
+  suppression({ opened }, text, workspaceId) {
     const address = addressOf(text);
-    const [entry, another] = appliance.outbound
-      .listSuppressions(workspaceId)
-      .filter((known) => known.address === address);
+    const [entry, another] = opened.outbound.listSuppressions(workspaceId).filter((known) => known.address === address);
     if (!entry) throw new AppError("not_found", `${address} is not suppressed`);
     if (another) throw new UsageError(`several workspaces suppress ${address}: name one with --workspace NAME`);
     return entry;
   },
-  webhook: ({ appliance }, id) => appliance.developers.webhook(id),
-  recipient: ({ appliance }, id) => appliance.outbound.recipient(id),
+  webhook: ({ opened }, id) => opened.developers.webhook(id),
+  recipient: ({ opened }, id) => opened.outbound.recipient(id),
 };
 
 /** Named by an id, which says the workspace. */
@@ -47,7 +45,7 @@ export const find = <K extends keyof Targets>(
   workspace: string | undefined,
 ): Targets[K] => {
   const found = FIND[kind](session, named, workspaceIdOf(session, workspace));
-  requireServed(session.appliance.store.db, found.workspaceId);
+  requireServed(session.opened.core.store.db, found.workspaceId);
   return found;
 };
 
@@ -65,7 +63,7 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
   const isList = !isMediaType(operation.response) && "nextCursor" in operation.response.properties;
 
   async function run(session: Session, given: Parameters<Command["run"]>[1]): Promise<Document> {
-    const { appliance, log } = session;
+    const { opened } = session;
     const words = given.arguments as Record<string, string>;
     const { workspace: named } = given.options as { workspace?: string };
     const input: { query?: { limit?: number } } = { ...described.input?.(given) };
@@ -75,7 +73,7 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
     const names = workspaceNames(session);
 
     const performIn = (workspaceId: string, most?: number): Promise<unknown> =>
-      performAsOperator(operation, { ...appliance, log }, workspaceId, asked, most);
+      performAsOperator(operation, { ...opened.core, ...opened }, workspaceId, asked, most);
     function documentOf(workspaceId: string, answer: unknown): object {
       const workspace = names.get(workspaceId) as string;
       if (!described.document) return { ...(answer as object), workspace };

@@ -15,7 +15,16 @@ const STANDSTILL_MS = 60_000;
 export const reindex = command({
   name: "reindex",
   summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
-  async run({ appliance: { store, mailbox }, config, runtime, log, io }) {
+  async run({
+    opened: {
+      core: { store },
+      mailbox,
+    },
+    config,
+    runtime,
+    log,
+    io,
+  }) {
     const { portion, prune, isDamaged, empty, complete, refill, pending } = mailbox.reindexing;
     const total = store.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM messages").get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });

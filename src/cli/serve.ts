@@ -1,11 +1,11 @@
 /** `mailroom serve`: runs until a signal. */
 
-import type { Appliance, Ready } from "../appliance.ts";
 import { keepEnvironment } from "../backup/environment.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Demo } from "../demo/demo.ts";
 import { requireLoopback } from "../demo/folder.ts";
+import { type ServeOptions, type Server, serve as serveOn } from "../serve.ts";
 import { takeReserve } from "../store/reserve.ts";
 import { command } from "./command.ts";
 import { refuseEnvironment, type Session } from "./session.ts";
@@ -21,24 +21,24 @@ export const serve = command({
   async run(session, { options }) {
     const { io, config } = session;
     const interrupted = io.interrupted();
-    let running: Appliance | undefined;
+    let running: Server | undefined;
     heedSignals(session, () => running?.reload());
     // Loaded only when needed: it imports what reads mail, which otherwise only parsers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     // Before the data folder is opened, and so made. The appliance says it of a demo's folder without --demo.
     if (demo) await Promise.try(requireLoopback, config).catch(refuseEnvironment);
-    const { appliance } = session;
-    running = appliance;
+    const { opened } = session;
     let loaded: Demo | undefined;
     // Runs once this server has the folder, so that it changes nothing in the demo of another server.
     const prepare = async () => {
-      loaded = await demo?.loadDemo(appliance);
+      loaded = await demo?.loadDemo(opened);
     };
     await runServer(session, {
       interrupted,
-      start: { hold: options.demo, prepare },
-      started({ http }) {
-        if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, http));
+      options: { hold: options.demo, prepare },
+      started(server) {
+        running = server;
+        if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, server.ready.http));
       },
     });
     return undefined;
@@ -70,44 +70,45 @@ export function heedSignals({ io, log }: Session, reload: () => void): void {
 }
 
 /**
- * Runs the session's appliance until `interrupted`. `started` is called when it listens. @throws Fenced when another
+ * Serves the session's data folder until `interrupted`. `started` is called when it listens. @throws Fenced when another
  * server has taken over
  */
 export async function runServer(
-  { io, log, config, appliance }: Session,
+  { io, log, config, runtime, opened }: Session,
   {
     interrupted,
-    start,
+    options,
     started,
   }: {
     interrupted: Promise<void>;
-    start?: Parameters<Appliance["start"]>[0];
-    started?(ready: Ready): void;
+    options?: Pick<ServeOptions, "hold" | "prepare">;
+    started?(server: Server): void;
   },
 ): Promise<void> {
   const interruption = new AbortController();
   const { signal } = interruption;
   const ended = interrupted.then(() => interruption.abort());
-  const ready = await appliance.start({ ...start, signal }).catch((error) => {
+  const server = await serveOn(opened, { ...options, signal }).catch((error) => {
     if (error !== signal.reason) refuseEnvironment(error);
   });
-  if (!ready) return;
-  started?.(ready);
+  if (!server) return;
+  started?.(server);
+  const { ready } = server;
   // For backups. The server serves on a full disk, too.
   await keepEnvironment(config.data, io.env).catch((error) =>
     log.warn("the environment was not written down", { error }),
   );
-  const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
+  const token = ready.http === "off" ? undefined : opened.firstRun.issueToken();
   if (token !== undefined) {
     // Browsers do not send the part after #, so no proxy sees the token.
     const link = `${config.baseUrl}/setup#${token}`;
     log.warn("Mailroom is not set up yet: open the link once in a browser, or run mailroom setup", { link });
   }
-  const endReserve = keepReserve(config.data, appliance.runtime);
+  const endReserve = keepReserve(config.data, runtime);
   await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
   // A server that was fenced finishes nothing.
-  await Promise.race([ended, appliance.fenced]);
+  await Promise.race([ended, server.fenced]);
   endReserve();
-  const stopped = appliance.stop().then(() => true);
-  if (!(await atMost(appliance.runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
+  const stopped = server.stop().then(() => true);
+  if (!(await atMost(runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
 }

@@ -1,17 +1,17 @@
 /**
- * One run of the program: the process around it, and the configuration and appliance that its command uses. Both are
+ * One run of the program: the process around it, and the configuration and data folder that its command uses. Both are
  * opened at first use, so that `version` and `--help` open nothing.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Appliance, createAppliance, type Following } from "../appliance.ts";
 import { ConfigError, StandbyRefusal, UsageError } from "../base/errors.ts";
 import { createLog, type Log, type LogLevel, openPriorities } from "../base/log.ts";
 import { type Runtime, systemRuntime } from "../base/runtime.ts";
 import { type Config, processEnvironment, readConfig } from "../config.ts";
 import { demoEnvironment } from "../demo/folder.ts";
 import { fetchByName, openConfiguredNames } from "../net/configured-names.ts";
+import { type Following, type Opened, open } from "../open.ts";
 import {
   describeRefusal,
   followedDatabase,
@@ -151,8 +151,8 @@ export interface Session {
   /** @throws UsageError for a bad environment */
   readonly config: Config;
   readonly log: Log;
-  /** The appliance with its data folder open, not started. */
-  readonly appliance: Appliance;
+  /** The data folder, open. */
+  readonly opened: Opened;
   /** Lets the command write into the folder that the command line named. To be called as `lendFiles`. */
   prepareFolder(path: string): Promise<void>;
   /** The files that the command line named. To be called before anything else here is used: see Io.lendFiles. */
@@ -227,9 +227,9 @@ export function openSession(
   const log = once(() =>
     createLog(config().log, runtime().now, (line, level) => io.writeStderr(`${io.priority(level)}${line}\n`)),
   );
-  let opened: Appliance | undefined;
+  let folder: Opened | undefined;
   let standIn: string | undefined;
-  const appliance = once(() => {
+  const opened = once(() => {
     let used = config();
     if (lists && isUnused(used.data)) {
       io.writeStderr(`mailroom: there is nothing in ${used.data} yet (MAILROOM_DATA names another data folder)\n`);
@@ -244,8 +244,8 @@ export function openSession(
     }
     const following = record && followedBy(used, record, { runtime: runtime(), log: log() });
     const options = serving ? {} : { busyTimeoutMs: BUSY_TIMEOUT_MS };
-    opened = createAppliance(used, runtime(), log(), following ? { following } : options);
-    return opened;
+    folder = open(used, runtime(), log(), following ? { following } : options);
+    return folder;
   });
   return {
     io,
@@ -258,8 +258,8 @@ export function openSession(
     get log() {
       return log();
     },
-    get appliance() {
-      return appliance();
+    get opened() {
+      return opened();
     },
     prepareFolder: (path) => io.prepareFolder(environment().data, path),
     lendFiles: (named) => io.lendFiles(environment().data, named),
@@ -268,7 +268,7 @@ export function openSession(
     },
     readSecret: async () => (await io.readStdin()).split(/\r?\n/)[0] as string,
     close() {
-      opened?.close();
+      folder?.close();
       if (standIn !== undefined) rmSync(standIn, { recursive: true, force: true });
     },
   };

@@ -9,7 +9,7 @@ export const settingsCommands = [
     lists: true,
     summary: "List the settings, their values and what they mean",
     columns: ["name", "value", "default", "description"],
-    run: ({ appliance }) => appliance.options.list(),
+    run: ({ opened }) => opened.core.options.list(),
   }),
   command({
     name: "settings get",
@@ -17,14 +17,14 @@ export const settingsCommands = [
     summary: "Print the value of a setting",
     arguments: SETTING,
     text: (document) => `${(document as { value: string }).value}\n`,
-    run: ({ appliance }, { arguments: { name } }) => appliance.options.find(name),
+    run: ({ opened }, { arguments: { name } }) => opened.core.options.find(name),
   }),
   command({
     name: "settings set",
     summary: "Change a setting; a running server follows within 2 seconds. VALUE -: read it from standard input",
     arguments: { ...SETTING, value: "VALUE" },
-    async run({ appliance, io, readSecret }, { arguments: { name, value } }) {
-      const { store, options } = appliance;
+    async run({ opened, io, readSecret }, { arguments: { name, value } }) {
+      const { store, options } = opened.core;
       const isRead = value === "-";
       const given = isRead ? await readSecret() : value;
       store.transact((tx) => options.set(tx, name, given));
@@ -41,8 +41,8 @@ export const settingsCommands = [
     name: "settings reset",
     summary: "Bring a setting back to its default",
     arguments: SETTING,
-    run({ appliance }, { arguments: { name } }) {
-      const { store, options } = appliance;
+    run({ opened }, { arguments: { name } }) {
+      const { store, options } = opened.core;
       store.transact((tx) => options.reset(tx, name));
       return options.find(name);
     },

@@ -88,8 +88,12 @@ export const standby = command({
     const opened = await openHere(session, { serves: true });
     if (!opened) {
       log.info("this machine has the lease of the replica: it is the server");
-      running = session.appliance;
-      await serveHere(session, { interrupted });
+      await serveHere(session, {
+        interrupted,
+        started(server) {
+          running = server;
+        },
+      });
       return undefined;
     }
     const { standby, promote, isPromoting, release } = opened;
@@ -142,8 +146,13 @@ export const standby = command({
     if (took) {
       await becomeServer(config.data, session.runtime.now());
       release();
-      running = session.appliance;
-      await serveHere(session, { interrupted, started: (ready) => serving.resolve({ ready }) });
+      await serveHere(session, {
+        interrupted,
+        started(server) {
+          running = server;
+          serving.resolve({ ready: server.ready });
+        },
+      });
     } else release();
     await control.stop();
     return undefined;

@@ -21,7 +21,7 @@ import { WORKSPACE } from "./workspace.ts";
 
 /** Messages of the IMAP account at `url`. @throws UsageError, AppError */
 async function* findRemote(
-  { io, appliance: { mailbox }, readSecret, runtime, log }: Session,
+  { io, opened: { mailbox }, readSecret, runtime, log }: Session,
   url: string,
   {
     mailboxId,
@@ -120,8 +120,12 @@ export const importCommand = command({
     }
     const paths = rest.map((path) => resolve(path));
     const files = session.lendFiles({ read: paths, token: options["token-command"] });
-    const { appliance, config, runtime, log } = session;
-    const { store, mailbox, people } = appliance;
+    const { opened, config, runtime, log } = session;
+    const {
+      core: { store },
+      mailbox,
+      people,
+    } = opened;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
     const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), placing);
@@ -174,7 +178,7 @@ export const exportCommand = command({
   async run(session, { options }) {
     const path = resolve(options.to);
     const files = session.lendFiles({ create: path });
-    const { mailbox } = session.appliance;
+    const { mailbox } = session.opened;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
     const { isInterrupted, tell } = watchProgress(session);
     const exported = await exportMail(mailbox.exportMail(entry.id), await files.create(path), {

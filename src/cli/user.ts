@@ -40,7 +40,10 @@ export const userCommands = [
       ...WORKSPACE,
     },
     async run(session, { arguments: { address }, options }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const workspaceId = workspaceFor(session, options.workspace, address);
       const passwordHash = await passwordHashOf(session, options);
       const { userId, mailboxId } = store.transact((tx) =>
@@ -68,7 +71,10 @@ export const userCommands = [
       ...WORKSPACE,
     },
     async run(session, { arguments: { address }, options }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const { id, email } = find("person", session, address, options.workspace);
       const given = options["password-stdin"] ? await session.readSecret() : undefined;
       const password = given ?? randomPassword(session.runtime);
@@ -84,7 +90,10 @@ export const userCommands = [
     arguments: USER,
     options: WORKSPACE,
     run(session, { arguments: { address }, options }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const { id, email } = find("person", session, address, options.workspace);
       const { link, expiresAt } = store.transact((tx) => people.inviteUser(tx, id));
       return { id, address: email, link, expiresAt: isoOf(expiresAt) };
@@ -102,7 +111,10 @@ export const userCommands = [
       ...WORKSPACE,
     },
     run(session, { arguments: { address }, options }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const { id } = find("person", session, address, options.workspace);
       if (options.reset) store.transact((tx) => people.resetSecondFactor(tx, id));
       const { email, secondFactor } = people.userAt(address);
@@ -122,7 +134,11 @@ export const userCommands = [
       ...WORKSPACE,
     },
     async run(session, { arguments: { address }, options }) {
-      const { store, people, erasure } = session.appliance;
+      const {
+        core: { store },
+        people,
+        erasure,
+      } = session.opened;
       const { id, email } = find("person", session, address, options.workspace);
       if (options.erase) {
         if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(id, options)) };

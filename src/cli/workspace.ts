@@ -18,7 +18,7 @@ export const WORKSPACE = {
 
 /** Id of the named workspace; undefined, for all of them, without a name. @throws AppError not_found */
 export function workspaceIdOf(session: Session, name: string | undefined): string | undefined {
-  return name === undefined ? undefined : session.appliance.people.workspaceNamed(name).id;
+  return name === undefined ? undefined : session.opened.people.workspaceNamed(name).id;
 }
 
 /**
@@ -29,12 +29,12 @@ export function workspaceIdOf(session: Session, name: string | undefined): strin
  */
 export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
   const id = chosen(session, name, address);
-  requireServed(session.appliance.store.db, id);
+  requireServed(session.opened.core.store.db, id);
   return id;
 }
 
 function chosen(session: Session, name: string | undefined, address: string): string {
-  const { people, domains } = session.appliance;
+  const { people, domains } = session.opened;
   if (name !== undefined) return people.workspaceNamed(name).id;
   const [first, second] = people.listWorkspaces();
   if (first === undefined) {
@@ -52,10 +52,10 @@ function chosen(session: Session, name: string | undefined, address: string): st
 
 /** Names by id. */
 export function workspaceNames(session: Session): Map<string, string> {
-  return new Map(session.appliance.people.listWorkspaces().map(({ id, name }) => [id, name]));
+  return new Map(session.opened.people.listWorkspaces().map(({ id, name }) => [id, name]));
 }
 
-export const workspaceName = ({ appliance }: Session, id: string): string => appliance.people.workspaceOf(id).name;
+export const workspaceName = ({ opened }: Session, id: string): string => opened.people.workspaceOf(id).name;
 
 /** 119 random bits. */
 const PASSWORD_LENGTH = 20;
@@ -76,17 +76,20 @@ export const setup = command({
     const given = options["password-stdin"] ? await session.readSecret() : undefined;
     const password = given ?? randomPassword(session.runtime);
     const { domain, email, name, workspace } = options;
-    const made = await setUp(session.appliance, { domain, email, name, workspace, password });
+    const made = await setUp(
+      { ...session.opened, ...session.opened.core },
+      { domain, email, name, workspace, password },
+    );
     const { workspaceId, userId, mailboxId, address, apiKey, dns } = made;
     return { workspaceId, userId, mailboxId, address, apiKey, ...(given === undefined && { password }), dns };
   },
 });
 
-const present = ({ appliance }: Session, workspace: Workspace) => ({
+const present = ({ opened }: Session, workspace: Workspace) => ({
   id: workspace.id,
   name: workspace.name,
   ...sendingState(workspace),
-  ...appliance.people.useOf(workspace.id),
+  ...opened.people.useOf(workspace.id),
   mostMailboxes: workspace.mostMailboxes,
   mostBytes: workspace.mostBytes,
   ...(workspace.moving && { state: workspace.moving === "out" ? "moved" : "arriving" }),
@@ -94,7 +97,7 @@ const present = ({ appliance }: Session, workspace: Workspace) => ({
 });
 
 /** The workspace as it is now. */
-const shown = (session: Session, name: string) => present(session, session.appliance.people.workspaceNamed(name));
+const shown = (session: Session, name: string) => present(session, session.opened.people.workspaceNamed(name));
 
 /** @throws UsageError for what is no limit */
 function limitOf(
@@ -118,7 +121,10 @@ export const workspaceCommands = [
     summary: "Add a workspace",
     arguments: { name: "NAME" },
     run(session, { arguments: { name } }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       return present(
         session,
         store.transact((tx) => people.addWorkspace(tx, name)),
@@ -130,7 +136,7 @@ export const workspaceCommands = [
     lists: true,
     summary: "List the workspaces",
     columns: ["id", "name", "state", "paused", "mailboxes", "mostMailboxes", "usedBytes", "mostBytes", "createdAt"],
-    run: (session) => session.appliance.people.listWorkspaces().map((workspace) => present(session, workspace)),
+    run: (session) => session.opened.people.listWorkspaces().map((workspace) => present(session, workspace)),
   }),
   command({
     name: "workspace pause",
@@ -138,7 +144,10 @@ export const workspaceCommands = [
     arguments: { name: "NAME" },
     options: REASON,
     run(session, { arguments: { name }, options: { reason } }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const { id } = people.workspaceNamed(name);
       store.transact((tx) => people.pauseWorkspace(tx, id, reason));
       return shown(session, name);
@@ -149,7 +158,10 @@ export const workspaceCommands = [
     summary: "Accept mail for sending from a workspace again",
     arguments: { name: "NAME" },
     run(session, { arguments: { name } }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const { id } = people.workspaceNamed(name);
       store.transact((tx) => people.resumeWorkspace(tx, id));
       return shown(session, name);
@@ -168,7 +180,10 @@ export const workspaceCommands = [
       },
     },
     run(session, { arguments: { name }, options: { mailboxes, bytes } }) {
-      const { store, people } = session.appliance;
+      const {
+        core: { store },
+        people,
+      } = session.opened;
       const { id } = people.workspaceNamed(name);
       const limits = {
         ...(mailboxes !== undefined && { mostMailboxes: limitOf("mailboxes", mailboxes, readCount, "a whole number") }),

@@ -7,7 +7,7 @@ import { createKey, findCaller, reviveKey, verifyPassword } from "../access/cred
 import { type Domains, makeDkimKeys } from "../admin/domains.ts";
 import { hashPassword, type People } from "../admin/people.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
+import type { MailCore } from "../mailbox/core.ts";
 import { putHold, setTold } from "../mailbox/holds.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
@@ -44,8 +44,7 @@ export interface Demo {
 }
 
 export interface DemoParts {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+  core: MailCore;
   people: People;
   domains: Domains;
   mailbox: Mailbox;
@@ -56,7 +55,10 @@ export interface DemoParts {
  * if they were changed. @throws AppError conflict for any other data folder
  */
 export async function loadDemo(parts: DemoParts): Promise<Demo> {
-  const { store, runtime, people } = parts;
+  const {
+    core: { store, runtime },
+    people,
+  } = parts;
   const known = findDemo(parts);
   if (known) return { address: await reopen(parts, known.id), ...CREDENTIALS };
   if (people.listWorkspaces().length > 0) {
@@ -90,7 +92,7 @@ export function describeDemo({ address, password, key }: Demo, http: string): st
 }
 
 /** Makes the key and the password of the owner work; returns the owner's address. */
-async function reopen({ store, runtime, people }: DemoParts, workspaceId: string): Promise<string> {
+async function reopen({ core: { store, runtime }, people }: DemoParts, workspaceId: string): Promise<string> {
   const owners = people.listUsers(workspaceId).filter(({ role, locked }) => role === "owner" && !locked);
   const owner = owners.find(({ email }) => email === ADA) ?? owners[0];
   if (!owner) throw new AppError("conflict", `the workspace ${NAME} has no owner any more: add one with user add`);
@@ -106,14 +108,14 @@ async function reopen({ store, runtime, people }: DemoParts, workspaceId: string
   return email;
 }
 
-function addKey(tx: Tx, runtime: DemoParts["runtime"], userId: string): void {
+function addKey(tx: Tx, runtime: MailCore["runtime"], userId: string): void {
   createKey(tx, runtime, { userId, name: NAME, scopes: MAIL_SCOPES, key: CREDENTIALS.key });
 }
 
 /** Makes workspace, people, mailboxes, aliases, a share, and the key. */
 function populate(
   tx: Tx,
-  { people, domains, runtime }: DemoParts,
+  { people, domains, core: { runtime } }: DemoParts,
   keys: Awaited<ReturnType<typeof makeDkimKeys>>,
   passwordHash: string,
 ): void {
@@ -175,7 +177,11 @@ function headersOf({ subject, messages }: DemoConversation, i: number, j: number
 }
 
 /** Returns the ids of Ada's conversations by their subjects. */
-function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: PreparedConversation[]): Map<string, string> {
+function file(
+  tx: Tx,
+  { people, mailbox, core: { runtime } }: DemoParts,
+  prepared: PreparedConversation[],
+): Map<string, string> {
   const caller = findCaller(tx, CREDENTIALS.key);
   if (!caller) throw new Error("the demo's key does not work");
   const threadIds = new Map<string, string>();
@@ -238,7 +244,7 @@ function prepareAnswers(store: Store, now: number): Promise<PreparedAnswer[]> {
 /** Files what an agent wrote: a draft, and a message that waits for approval. */
 function fileAnswers(
   tx: Tx,
-  { people, mailbox, runtime }: DemoParts,
+  { people, mailbox, core: { runtime } }: DemoParts,
   prepared: readonly PreparedAnswer[],
   threadIds: ReadonlyMap<string, string>,
 ): void {

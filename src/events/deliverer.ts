@@ -108,7 +108,6 @@ export function createDeliverer(parts: DelivererParts) {
   const waiters: (() => void)[] = [];
   let underWay = 0;
   let turning: Promise<void> | undefined;
-  let asked = false;
   /** When it last looked for due deliveries, epoch ms. */
   let lookedAt = 0;
   let started = false;
@@ -127,8 +126,7 @@ export function createDeliverer(parts: DelivererParts) {
   });
 
   const stopListening = store.onCommit(() => {
-    if (!started || stopped || !(asked || hasNewEvents(store.db))) return;
-    asked = false;
+    if (!started || stopped || !hasNewEvents(store.db)) return;
     wake();
   });
 
@@ -358,12 +356,8 @@ export function createDeliverer(parts: DelivererParts) {
   }
 
   return {
-    /** Woken by commits of this process that emit events or ask for a delivery, and by attempts that end. */
+    /** Woken by commits of this process that emit events, by who makes a delivery due, and by attempts that end. */
     job: { name: "webhooks", runDue: (_, wasAhead = false) => runDue(wasAhead) } as Job,
-    /** Wakes the job after the commit under way, which makes a delivery due. */
-    deliverSoon() {
-      asked = true;
-    },
     idle,
     /** Stops claiming, gives attempts `graceMs` to end, and gives the other deliveries back. */
     async stop(graceMs: number) {

@@ -21,8 +21,6 @@ interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   mostConnections: number;
 }
 
-export type Events = ReturnType<typeof createEvents>;
-
 export function createEvents(parts: EventsParts) {
   const { store, options, runtime, log, meters, wake, mostConnections } = parts;
   const none: readonly string[] = [];

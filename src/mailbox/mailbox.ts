@@ -41,7 +41,7 @@ import {
   takeBack,
 } from "./carrying.ts";
 import { snooze, trashDraft, wakeSnoozed } from "./change.ts";
-import { type ChangesView, forgetChanges, readChanges, stampChanges } from "./change-feed.ts";
+import { type ChangesView, forgetChanges, readChanges } from "./change-feed.ts";
 import { createCodes } from "./codes.ts";
 import type { ComposeStored } from "./composers.ts";
 import {
@@ -146,7 +146,6 @@ export function createMailbox({
   wake?: (job: string) => void;
 }) {
   const { db } = store;
-  stampChanges(store, runtime.now);
   const reading = createHtmlReading({ store, engine, read });
   const codes = createCodes({ db, read, reading });
   const uids = createUids({ store, now: runtime.now });

@@ -6,21 +6,13 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { readBackupState } from "../backup/layout.ts";
 import { limitOfOpenFiles } from "../base/descriptors.ts";
-import { createMeters, createMetrics, type Metrics, type Sample } from "../base/metrics.ts";
-import type { Runtime } from "../base/runtime.ts";
+import type { Sample } from "../base/metrics.ts";
 import { build, version } from "../base/version.ts";
 import { listWarmup } from "../outbound/guardrails.ts";
+import type { Core } from "../store/core.ts";
 import { QUEUE_LINES } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store } from "../store/store.ts";
-
-/** Registers all metrics. `meters`: the counters that modules add to. */
-export function createMonitoring(parts: Omit<Gauges, "metrics">) {
-  const metrics = createMetrics();
-  const gauges = registerGauges({ ...parts, metrics });
-  return { metrics, meters: createMeters(metrics, parts.runtime.now), stop: gauges.stop };
-}
+import type { Certificates } from "../tls/certificates.ts";
 
 /*
  * Gauges over the database, the disk and the process, read at each scrape.
@@ -28,19 +20,6 @@ export function createMonitoring(parts: Omit<Gauges, "metrics">) {
  * Invariant: a scrape reads no table whole that grows with the mail. It reads partial indexes of pending work, and
  * tables with one row a mailbox or domain.
  */
-
-interface Gauges {
-  metrics: Metrics;
-  store: Pick<Store, "db">;
-  options: Pick<Options, "get">;
-  /** The data folder. */
-  folder: string;
-  /** The server's own certificate in force, PEM; undefined without TLS listeners. */
-  certificate(): string | undefined;
-  /** The certificates of domains: when each ends (epoch ms), if it is there, and whether its last order failed. */
-  domainCertificates(): readonly { domain: string; until: number | undefined; isFailing: boolean }[];
-  runtime: Pick<Runtime, "now">;
-}
 
 /** Interval of the samples of the event loop's delay, ms. */
 const LOOP_RESOLUTION_MS = 20;
@@ -87,10 +66,12 @@ const MOST_DOMAINS = 20;
 
 const one = (value: number): Sample[] => [[{}, value]];
 
-/** Registers the gauges. `stop` ends the sampling of the event loop. */
-function registerGauges({ metrics, store, options, folder, certificate, domainCertificates, runtime }: Gauges) {
+/** Registers the gauges. `certificates`: undefined without TLS listeners. `stop` ends the sampling of the event loop. */
+export function registerGauges(
+  { metrics, db, options, runtime, site: { folder } }: Core,
+  certificates: Pick<Certificates, "current" | "domains"> | undefined,
+) {
   const { gauge, counted } = metrics;
-  const { db } = store;
   const secondsSince = (ms: number): number => Math.max(0, (runtime.now() - ms) / 1_000);
 
   gauge("mailroom_info", "Version of the program, and which build of it", () => [[{ version, build }, 1]]);
@@ -180,14 +161,13 @@ function registerGauges({ metrics, store, options, folder, certificate, domainCe
     one((await readBackupState(folder)).lastFailure ? 1 : 0),
   );
   gauge("mailroom_certificate_expiry_timestamp_seconds", "When the server's own certificate ends", () => {
-    const pem = certificate();
-    return pem === undefined ? [] : one(new X509Certificate(pem).validToDate.getTime() / 1_000);
+    return certificates ? one(new X509Certificate(certificates.current().cert).validToDate.getTime() / 1_000) : [];
   });
   gauge(
     "mailroom_domain_certificates",
     "Domains with a certificate of their own; those whose last order failed",
     () => {
-      const all = domainCertificates();
+      const all = certificates?.domains() ?? [];
       return [
         [{ kind: "valid" }, all.filter(({ until }) => until !== undefined && until > runtime.now()).length],
         [{ kind: "failing" }, all.filter(({ isFailing }) => isFailing).length],
@@ -198,7 +178,7 @@ function registerGauges({ metrics, store, options, folder, certificate, domainCe
     "mailroom_domain_certificate_expiry_timestamp_seconds",
     "When the certificates of domains end, of those that end first",
     () =>
-      domainCertificates()
+      (certificates?.domains() ?? [])
         .flatMap(({ domain, until }) => (until === undefined ? [] : [{ domain, until }]))
         .sort((a, b) => a.until - b.until)
         .slice(0, MOST_DOMAINS)

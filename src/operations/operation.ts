@@ -23,8 +23,10 @@ import type { Invitations } from "../compose/invitations.ts";
 import type { ApiSending, Sending } from "../compose/send.ts";
 import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
+import type { MailCore } from "../mailbox/core.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { OAuth } from "../oauth/oauth.ts";
+import type { SendCore } from "../outbound/core.ts";
 import type { StandbyState } from "../replica/standby.ts";
 import type { Policy, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -49,6 +51,7 @@ export type Wait = <T>(seconds: number, look: (caller: Caller) => T | undefined)
 
 /** What `run` of a mail operation works with. */
 export interface MailContext {
+  core: SendCore;
   caller: Caller;
   mailbox: Mailbox;
   sending: ApiSending;
@@ -64,6 +67,7 @@ export interface MailContext {
 
 /** What operations of administration work with: the functions of admin/, and the store. */
 export interface Administration {
+  core: MailCore;
   store: Pick<Store, "db" | "transact" | "note" | "replicated" | "requireWritable">;
   people: People;
   domains: Domains;
@@ -135,6 +139,7 @@ export interface BrowserRequest {
 
 /** What the app's own operations work with. */
 export interface AppServices {
+  core: SendCore;
   store: Pick<Store, "db" | "transact" | "note">;
   mailbox: Mailbox;
   sending: Sending;

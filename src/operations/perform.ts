@@ -22,6 +22,7 @@ import {
 import { noteDeed } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { SendCore } from "../outbound/core.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import type {
@@ -41,6 +42,7 @@ import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
 
 /** What the operations of the APIs are performed with. */
 export interface OperationServices {
+  core: SendCore;
   mailbox: Mailbox;
   sending: MailContext["sending"];
   snoozed: MailContext["snoozed"];
@@ -150,7 +152,7 @@ function adminContextOf(
 }
 
 function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
-  const { mailbox, sending, administration, idempotency, reads, snoozed } = services;
+  const { core, mailbox, sending, administration, idempotency, reads, snoozed } = services;
   const { store, options, runtime } = administration;
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
@@ -181,7 +183,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     const context =
       operation.audience === "admin"
         ? adminContextOf(administration, operation, caller, signedIn, recordShown)
-        : { caller, mailbox, sending, store, options, runtime, wait, record: recordMail, snoozed };
+        : { core, caller, mailbox, sending, store, options, runtime, wait, record: recordMail, snoozed };
     const body = operation.body && knownOf(input.body);
     const answer = await operation.run(context as never, { ...input, body, files });
     const fault = faultOf(answer);

@@ -4,11 +4,8 @@
  * filling, too slow or faulty, FTS5 takes over, and the state says so.
  */
 import type { ProcessState } from "../base/child-process.ts";
-import type { Log } from "../base/log.ts";
 import type { Metrics, Sample } from "../base/metrics.ts";
-import type { Runtime } from "../base/runtime.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
 import type { SearchEngine } from "./engine.ts";
 import { createFts5Engine } from "./fts5/fts5.ts";
 import { countBacklog } from "./fts5/upkeep.ts";
@@ -55,20 +52,7 @@ function reasonOf({ phase, behind, refused }: FeedState): string | undefined {
   }
 }
 
-export function createSearch({
-  store,
-  options,
-  runtime,
-  log,
-  putOff = () => {},
-}: {
-  store: Store;
-  options: Options;
-  runtime: Runtime;
-  log: Log;
-  /** Called after a transaction that left messages to be indexed. */
-  putOff?: () => void;
-}) {
+export function createSearch({ store, options, runtime, log, wake }: Core) {
   const fts5 = createFts5Engine(store);
   const meilisearch = createMeilisearchEngine(store.db, runtime, fts5.messagesMatching);
   let feed: ReturnType<typeof createFeed> | undefined;
@@ -105,8 +89,7 @@ export function createSearch({
     addLater(tx, messageSeq) {
       noteChange(tx, messageSeq);
       fts5.addLater(tx, messageSeq);
-      // Transactions are synchronous.
-      queueMicrotask(putOff);
+      wake("search-backlog");
     },
     replace(tx, messageSeq, scope, document) {
       noteChange(tx, messageSeq);

@@ -6,7 +6,7 @@ import { createLog } from "../../src/base/log.ts";
 import { signInSources } from "../../src/store/schema.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { START } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 import { until } from "../harness/until.ts";
 
@@ -47,8 +47,8 @@ test("of too many, those are forgotten from which nobody signed in for longest",
 });
 
 test("a mail app that signs in makes its source known, one that fails does not", async () => {
-  const { appliance, ready, owner } = await boot({});
-  const rows = () => appliance.store.db.select().from(signInSources).all();
+  const { core, ready, owner } = await boot({});
+  const rows = () => core.store.db.select().from(signInSources).all();
   const port = Number(ready.submission.split(":")[1]);
   const signIn = async (from: string, secret: string) => {
     const client = await connectSmtp({ host: "127.0.0.1", port }, { from });

@@ -26,9 +26,9 @@ const codeOf = (work: () => unknown): string => {
   }
 };
 function newKey(world: ExtWorld, userId = world.owner.userId) {
-  const { appliance, apiWith } = world;
-  const made = appliance.store.transact((tx) =>
-    appliance.developers.createKey(tx, { userId, name: "Agent", scopes: MAIL_SCOPES }),
+  const { core, opened, apiWith } = world;
+  const made = core.store.transact((tx) =>
+    opened.developers.createKey(tx, { userId, name: "Agent", scopes: MAIL_SCOPES }),
   );
   return { id: made.id, api: apiWith(made.key) };
 }
@@ -61,8 +61,12 @@ describe("who may see it", () => {
 
   test("a member is refused another's key, and nobody finds one of another workspace", async () => {
     const world = await bootExt();
-    const { appliance, owner, maxId, maxKeyId } = world;
-    const { store, journal, people } = appliance;
+    const { opened, owner, maxId, maxKeyId } = world;
+    const {
+      core: { store },
+      journal,
+      people,
+    } = opened;
     const { id } = newKey(world);
     const [alice, max] = [
       callerOf(world, { userId: owner.userId, role: "owner", email: ALICE }),
@@ -89,11 +93,11 @@ describe("the list", () => {
     for (let i = 0; i < 5; i++) await key.api.patch(`/threads/${threadId}`, { starred: i % 2 === 0 });
     await key.api.post("/send", { from: ALICE, to: MAX, text: "Hi" });
   });
-  const subject = () => world.appliance.journal.subjectOf(world.appliance.store.db, key.id);
+  const subject = () => world.opened.journal.subjectOf(world.core.store.db, key.id);
   const shown = ({ kind, operation }: JournalEntry) => `${kind} ${operation}`;
 
   test("newest first, all kinds or some", () => {
-    const { journal } = world.appliance;
+    const { journal } = world.opened;
     const all = journal.list(subject(), { limit: 100 });
     expect(all.next).toBeUndefined();
     expect(all.entries.map(shown)).toEqual([
@@ -107,7 +111,7 @@ describe("the list", () => {
   });
 
   test("in pages", () => {
-    const { journal } = world.appliance;
+    const { journal } = world.opened;
     const seqs: number[] = [];
     for (let behind: { at: number; seq: number } | undefined; ; ) {
       const { entries, next } = journal.list(subject(), { behind, limit: 3 });
@@ -120,16 +124,16 @@ describe("the list", () => {
 
   test("since a time", () => {
     const since = world.runtime.now();
-    expect(world.appliance.journal.list(subject(), { since, limit: 100 }).entries).toHaveLength(6);
-    expect(world.appliance.journal.list(subject(), { since: since + 1, limit: 100 }).entries).toEqual([]);
+    expect(world.opened.journal.list(subject(), { since, limit: 100 }).entries).toHaveLength(6);
+    expect(world.opened.journal.list(subject(), { since: since + 1, limit: 100 }).entries).toEqual([]);
   });
 
   test("a look for what is rare is short, and goes on in the next page", () => {
-    const { db } = world.appliance.store;
+    const { db } = world.core.store;
     const [sample] = db.select().from(journalEntries).where(eq(journalEntries.operation, "updateThread")).all();
     if (!sample) throw new Error("there is no entry");
     const rare = { ...sample, keyId: "key_busy" };
-    world.appliance.store.transact((tx) => {
+    world.core.store.transact((tx) => {
       for (let i = 0; i < 6_000; i++) {
         const { seq: _, ...row } = { ...rare, at: i, outcome: i === 10 ? "forbidden" : "ok" };
         tx.insert(journalEntries).values(row).run();
@@ -147,19 +151,19 @@ describe("the list", () => {
 describe("undo", () => {
   test("an agent trashes 300 conversations and marks others; a person pauses it and takes all of it back exactly", async () => {
     const world = await bootExt();
-    const { appliance, runtime, owner } = world;
+    const { core, opened, runtime, owner } = world;
     const agent = newKey(world);
     const ids: string[] = [];
     for (let i = 0; i < 320; i++) {
       const source = letter({ subject: `Letter ${i}`, from: `sender-${i % 40}@remote.example` });
-      const message = await prepareMessage(new TextEncoder().encode(source), appliance.store.blobs);
+      const message = await prepareMessage(new TextEncoder().encode(source), core.store.blobs);
       const filing = { mailboxId: owner.mailboxId, receivedOn: ALICE, message, now: runtime.now() };
-      ids.push(appliance.store.transact((tx) => appliance.mailbox.file(tx, filing)).threadId);
+      ids.push(core.store.transact((tx) => opened.mailbox.file(tx, filing)).threadId);
     }
     await world.api.patch(`${EXT}/threads`, { ids: ids.slice(0, 90), folder: "archive", addLabels: ["Kept", "News"] });
     await world.api.patch(`${EXT}/threads`, { ids: ids.slice(50, 120), starred: true, read: true });
     const stateOf = () =>
-      appliance.store.db.$client
+      core.store.db.$client
         .query<{ id: string }, []>(
           `SELECT id, folder, unread, starred, snoozed_until,
              (SELECT group_concat(label_key || label || position) FROM thread_labels WHERE thread_seq = threads.seq) AS labels,
@@ -186,9 +190,8 @@ describe("undo", () => {
     expect((await world.api.patch(`/api/admin/v1/keys/${agent.id}`, { paused: true })).status).toBe(200);
     expect((await agent.api.patch(`/threads/${ids[0]}`, { folder: "spam" })).status).toBe(403);
     const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
-    const subject = appliance.journal.subjectOf(appliance.store.db, agent.id, alice);
-    const undo = (dryRun: boolean) =>
-      appliance.journal.undo(subject, since, { person: () => alice, face: "app", dryRun });
+    const subject = opened.journal.subjectOf(core.store.db, agent.id, alice);
+    const undo = (dryRun: boolean) => opened.journal.undo(subject, since, { person: () => alice, face: "app", dryRun });
     const wouldBe = await undo(true);
     expect(await undo(false)).toEqual(wouldBe);
     expect(wouldBe).toMatchObject({ threads: 320, left: [], leftChanges: 0, reachesBack: true });
@@ -204,10 +207,10 @@ describe("undo", () => {
 
   test("says when the journal does not reach back, and finds nothing after a time to come", async () => {
     const world = await bootExt();
-    const { appliance, runtime } = world;
+    const { core, opened, runtime } = world;
     const { id } = newKey(world);
-    const subject = appliance.journal.subjectOf(appliance.store.db, id);
-    const undo = (since: number) => appliance.journal.undo(subject, since, { face: "cli", dryRun: true });
+    const subject = opened.journal.subjectOf(core.store.db, id);
+    const undo = (since: number) => opened.journal.undo(subject, since, { face: "cli", dryRun: true });
     expect((await undo(runtime.now() - 90 * DAY_MS)).reachesBack).toBe(true);
     expect((await undo(runtime.now() - 90 * DAY_MS - 1)).reachesBack).toBe(false);
     expect(await undo(runtime.now() + DAY_MS)).toMatchObject({ reachesBack: true, threads: 0, changes: 0, left: [] });
@@ -215,30 +218,30 @@ describe("undo", () => {
 
   test("ends when the person who undoes loses their role, and leaves what is done whole", async () => {
     const world = await bootExt();
-    const { appliance, owner } = world;
+    const { core, opened, owner } = world;
     const agent = newKey(world);
     const { threadId } = await world.receive(ALICE, "News");
     await agent.api.patch(`/threads/${threadId}`, { folder: "trash" });
-    const subject = appliance.journal.subjectOf(appliance.store.db, agent.id);
+    const subject = opened.journal.subjectOf(core.store.db, agent.id);
     const person = () => {
       throw Object.assign(new Error("no longer"), { code: "forbidden" });
     };
-    expect(appliance.journal.undo(subject, 0, { person, face: "app", dryRun: false })).rejects.toThrow("no longer");
+    expect(opened.journal.undo(subject, 0, { person, face: "app", dryRun: false })).rejects.toThrow("no longer");
     const { body } = await world.api.get<{ thread: { folder: string } }>(`/threads/${threadId}`);
     expect([body.thread.folder, owner.userId]).toEqual(["trash", owner.userId]);
   });
 });
 
 describe("with time and people", () => {
-  const rowsOf = ({ appliance }: ExtWorld, keyId: string) => ({
-    entries: appliance.store.db.select().from(journalEntries).where(eq(journalEntries.keyId, keyId)).all().length,
-    changes: appliance.store.db.select().from(keyChanges).where(eq(keyChanges.keyId, keyId)).all().length,
+  const rowsOf = ({ core }: ExtWorld, keyId: string) => ({
+    entries: core.store.db.select().from(journalEntries).where(eq(journalEntries.keyId, keyId)).all().length,
+    changes: core.store.db.select().from(keyChanges).where(eq(keyChanges.keyId, keyId)).all().length,
   });
 
   test("reads are kept for 14 days and the rest for 90, or as the settings say", async () => {
     const world = await bootExt();
     const { id } = newKey(world);
-    const { db } = world.appliance.store;
+    const { db } = world.core.store;
     const { threadId } = await world.receive(ALICE, "News");
     await world.asMax.get(`/threads/${threadId}`);
     await world.api.patch(`/threads/${threadId}`, { starred: true });
@@ -258,7 +261,7 @@ describe("with time and people", () => {
     await days(2);
     expect(new Set(kinds())).toEqual(new Set([false]));
     expect(db.select().from(keyChanges).all()).toHaveLength(1);
-    world.appliance.store.transact((tx) => world.appliance.options.set(tx, "retention.journalDays", "20"));
+    world.core.store.transact((tx) => world.core.options.set(tx, "retention.journalDays", "20"));
     await days(6);
     expect([kinds(), db.select().from(keyChanges).all()]).toEqual([[], []]);
     expect(id).toMatch(/^key_/);
@@ -267,8 +270,13 @@ describe("with time and people", () => {
   test("a key that goes with its person keeps its journal; an erasure deletes it", async () => {
     for (const erases of [false, true]) {
       const world = await bootExt();
-      const { appliance, maxId, maxKeyId, owner } = world;
-      const { store, people, erasure, journal } = appliance;
+      const { opened, maxId, maxKeyId, owner } = world;
+      const {
+        core: { store },
+        people,
+        erasure,
+        journal,
+      } = opened;
       const aliceKey = newKey(world);
       const { threadId } = await world.receive(MAX, "News");
       await world.asMax.patch(`/threads/${threadId}`, { folder: "archive" });
@@ -300,17 +308,17 @@ describe("with time and people", () => {
 
   test("a mailbox that is removed takes what would undo changes in it along", async () => {
     const world = await bootExt();
-    const { appliance, maxMailboxId } = world;
+    const { core, opened, maxMailboxId } = world;
     const { threadId } = await world.receive(MAX, "News");
     await world.api.patch(`/threads/${threadId}`, { starred: true });
     const left = () =>
-      appliance.store.db
+      core.store.db
         .select()
         .from(keyChanges)
         .where(and(eq(keyChanges.mailboxId, maxMailboxId)))
         .all();
     expect(left()).toHaveLength(1);
-    await passing(world, appliance.people.removeMailbox(maxMailboxId));
+    await passing(world, opened.people.removeMailbox(maxMailboxId));
     expect(left()).toEqual([]);
   });
 });

@@ -6,7 +6,7 @@ import { checkDomains } from "../../src/doctor/checks/mail.ts";
 import type { DomainView } from "../../src/operations/admin/domains.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { takePort } from "../harness/port.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const ALL = { imap: 143, imaps: 993, submission: 587, submissions: 465 };
 const create = (ports: Partial<Parameters<typeof createMailAppRecords>[0]["ports"]>, baseUrl = "https://mail.test") =>
@@ -93,7 +93,7 @@ test("the doctor warns of missing ones, which is no failure of mail", async () =
   };
   const checks = { domains: checkDomains };
   const app = await boot({ MAILROOM_IMAPS: `127.0.0.1:${port}` }, zone(published), { checks });
-  const look = async () => (await app.appliance.doctor.examine()).find(({ id }) => id === "mail-apps:example.test");
+  const look = async () => (await app.opened.doctor.examine()).find(({ id }) => id === "mail-apps:example.test");
   expect(await look()).toEqual({
     id: "mail-apps:example.test",
     name: "Settings for mail apps of example.test",
@@ -104,18 +104,21 @@ test("the doctor warns of missing ones, which is no failure of mail", async () =
   published["_pop3s._tcp.example.test"] = { srv: [[0, 0, 0, ""]] };
   expect((await look())?.state).toBe("ok");
   const without = await boot({}, zone({}), { checks });
-  expect((await without.appliance.doctor.examine()).map(({ id }) => id)).not.toContain("mail-apps:example.test");
+  expect((await without.opened.doctor.examine()).map(({ id }) => id)).not.toContain("mail-apps:example.test");
 });
 
 test("their hosts are listed by domain, after those of policies", async () => {
   const app = await boot({ MAILROOM_IMAPS: `127.0.0.1:${await takePort()}` });
-  const { domains, store } = app.appliance;
+  const {
+    core: { store },
+    domains,
+  } = app.opened;
   store.transact((tx) => domains.markVerified(tx, domains.addDomain(tx, app.owner.workspaceId, "other.test", []).id));
   const owner = app.owner.workspaceId;
   const hostsOf = (name: string) => [`mta-sts.${name}`, `autoconfig.${name}`, `autodiscover.${name}`];
   expect(domains.webHosts()).toEqual(
     ["example.test", "other.test"].map((name) => ({ name, owner, hosts: hostsOf(name) })),
   );
-  const [first] = (await boot()).appliance.domains.webHosts();
+  const [first] = (await boot()).opened.domains.webHosts();
   expect(first?.hosts).toEqual(["mta-sts.example.test"]);
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
 import { readStsPolicy, readStsRecord } from "../../src/authentication/mta-sts.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ON = { MAILROOM_BASE_URL: "https://mail.example.test", MAILROOM_HTTPS: "127.0.0.1:0" };
 const PATH = "/.well-known/mta-sts.txt";
@@ -11,12 +11,11 @@ const PATH = "/.well-known/mta-sts.txt";
 const ask = ({ ready }: Booted, host: string, path = PATH, method = "GET") =>
   fetch(`https://${ready.https}${path}`, { method, headers: { host }, tls: { rejectUnauthorized: false } });
 
-const set = ({ appliance }: Booted, mode: string) =>
-  appliance.store.transact((tx) => appliance.options.set(tx, "mtaSts.mode", mode));
+const set = ({ core }: Booted, mode: string) => core.store.transact((tx) => core.options.set(tx, "mtaSts.mode", mode));
 
-function recordsOf({ appliance }: Booted) {
-  const { id } = appliance.domains.domainNamed("example.test");
-  return appliance.domains.recordsOf(id).filter(({ optional }) => optional);
+function recordsOf({ opened }: Booted) {
+  const { id } = opened.domains.domainNamed("example.test");
+  return opened.domains.recordsOf(id).filter(({ optional }) => optional);
 }
 
 describe("the policy", () => {
@@ -38,7 +37,10 @@ describe("the policy", () => {
 
   test("is served at no other host, and for no unverified domain", async () => {
     const app = await boot(ON);
-    const { domains, store } = app.appliance;
+    const {
+      core: { store },
+      domains,
+    } = app.opened;
     store.transact((tx) => domains.addDomain(tx, app.owner.workspaceId, "new.test", []));
     for (const host of ["mail.example.test", "example.test", "mta-sts.new.test", "mta-sts.elsewhere.test"]) {
       expect([host, (await ask(app, host)).status]).toEqual([host, 404]);
@@ -99,7 +101,7 @@ describe("its records", () => {
   test("may be missing for a verified domain", async () => {
     const records: Zone = {};
     const app = await boot(ON, zone(records));
-    const { domains } = app.appliance;
+    const { domains } = app.opened;
     const { id } = domains.domainNamed("example.test");
     for (const { type, name, value, optional } of domains.recordsOf(id)) {
       if (!optional) records[name] = type === "MX" ? { mx: [[10, "mail.example.test"]] } : { txt: [value] };

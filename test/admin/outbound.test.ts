@@ -8,8 +8,8 @@ import { openOffice } from "../harness/servers/admin-office.ts";
 
 function openOutbound() {
   const office = openOffice();
-  const { store, runtime, acme, beta, write } = office;
-  const outbound = createOutbound({ store, runtime, sendSoon() {} });
+  const { core, store, runtime, acme, beta, write } = office;
+  const outbound = createOutbound(core);
   const put = (id: string, workspaceId: string, recipient: string) =>
     write((tx) =>
       addOutbound(tx, {

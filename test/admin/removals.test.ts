@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { addresses, mailboxes, messages } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 /** Begins a removal of more than one portion. Timers never fire, so the removal stops at its first pause. */
 async function cutShort(forget?: () => Promise<void>) {
@@ -65,8 +65,11 @@ test("a mailbox gets no address or owner once its removal has begun, which would
 });
 
 test("the server finishes a removal that a killed command left", async () => {
-  const { appliance, owner, advance } = await boot();
-  const { people, store } = appliance;
+  const { opened, owner, advance } = await boot();
+  const {
+    core: { store },
+    people,
+  } = opened;
   const { workspaceId } = owner;
   const id = store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "old@example.test", name: "Old" }));
   store.transact((tx) => void tx.delete(addresses).where(eq(addresses.mailboxId, id)).run());

@@ -1,31 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
-import { createDevelopers } from "../../src/admin/developers.ts";
-import { createDomains } from "../../src/admin/domains.ts";
-import { createPeople } from "../../src/admin/people.ts";
 import { setUp } from "../../src/admin/setup.ts";
-import { createAppliance } from "../../src/appliance.ts";
-import { createLog } from "../../src/base/log.ts";
-import { readConfig } from "../../src/config.ts";
-import { openOptions } from "../../src/store/settings.ts";
-import { newDatabase, storeInMemory } from "../harness/data/database.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import { openInMemory } from "../harness/servers/core.ts";
 
 function openEmpty() {
-  const runtime = fakeRuntime();
-  const store = storeInMemory(runtime);
-  return {
-    store,
-    people: createPeople({ store, runtime, baseUrl: "http://mail.example.test" }),
-    domains: createDomains({
-      store,
-      runtime,
-      log: createLog("silent", runtime.now, () => {}),
-      hostname: "mail.acme.test",
-    }),
-    developers: createDevelopers({ store, options: openOptions(store), runtime, deliverSoon() {} }),
-  };
+  const { core, ...services } = openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" });
+  return { ...services, ...core };
 }
 
 const GIVEN = { domain: "Acme.test", email: "Ada@acme.TEST", name: "Ada", password: "correct horse" };
@@ -67,20 +47,9 @@ test.each([
   expect(parts.people.listUsers()).toEqual([]);
 });
 
-function emptyAppliance() {
-  const runtime = fakeRuntime();
-  const config = readConfig({ MAILROOM_DATA: temporaryFolder() });
-  return createAppliance(
-    config,
-    runtime,
-    createLog("silent", runtime.now, () => {}),
-    { file: newDatabase() },
-  );
-}
-
 describe("the token of the first run", () => {
   test("only the last one issued is valid", () => {
-    const { firstRun } = emptyAppliance();
+    const { firstRun } = openEmpty();
     expect(["", "undefined", "x".repeat(43)].map(firstRun.admits)).toEqual([false, false, false]);
     const [old = "", token = ""] = [firstRun.issueToken(), firstRun.issueToken()];
     expect(token).toMatch(/^[A-Za-z0-9]{43}$/);
@@ -89,18 +58,18 @@ describe("the token of the first run", () => {
 
   test("it is used up by setting up, in the browser or at the command line, and no other is issued", async () => {
     for (const byCommand of [true, false]) {
-      const appliance = emptyAppliance();
-      const { firstRun } = appliance;
+      const parts = openEmpty();
+      const { firstRun } = parts;
       const token = firstRun.issueToken() ?? "";
       expect([firstRun.isDue(), firstRun.admits(token)]).toEqual([true, true]);
-      await (byCommand ? setUp(appliance, GIVEN) : firstRun.setUp(GIVEN));
+      await (byCommand ? setUp(parts, GIVEN) : firstRun.setUp(GIVEN));
       expect([firstRun.isDue(), firstRun.admits(token), firstRun.issueToken()]).toEqual([false, false, undefined]);
       await expect(firstRun.setUp({ ...GIVEN, workspace: "Again" })).rejects.toThrow(/there is a workspace already/);
     }
   });
 
   test("two at once make one workspace", async () => {
-    const { firstRun, people } = emptyAppliance();
+    const { firstRun, people } = openEmpty();
     firstRun.issueToken();
     const outcomes = await Promise.allSettled([
       firstRun.setUp(GIVEN),

@@ -4,7 +4,7 @@ import { events, idempotencyKeys, messages, outboundMessages, queueEntries } fro
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { startRemoteMx } from "../harness/peers/remote-mx.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const SEND = { from: "alice@example.test", to: "zoe@remote.example", subject: "Hello", text: "Lunch?" };
 const MIB = 1_048_576;
@@ -12,7 +12,10 @@ const MIB = 1_048_576;
 async function start() {
   // Mail to this host waits in the queue.
   const booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
-  const { store, people, options } = booted.appliance;
+  const {
+    core: { store, options },
+    people,
+  } = booted.opened;
   const { workspaceId, mailboxId } = booted.owner;
   const send = (key: string, body: object = SEND) => booted.api.post("/send", body, { "idempotency-key": key });
   const countOf = (table: typeof events | typeof idempotencyKeys | typeof messages | typeof outboundMessages) =>
@@ -70,7 +73,7 @@ test("many concurrent requests with one idempotency key send one message", async
 
 test("a replay is answered even when the message could not be sent now", async () => {
   const world = await start();
-  const { send, api, people, store, set, workspaceId, mailboxId, appliance } = world;
+  const { send, api, people, store, set, workspaceId, mailboxId, opened } = world;
   const threadId = await receive(world);
   const first = await send("sent");
   const answer = { text: "Yes" };
@@ -79,7 +82,7 @@ test("a replay is answered even when the message could not be sent now", async (
   const before = world.stored();
 
   store.transact((tx) => people.pauseMailbox(tx, mailboxId, "Sent spam"));
-  store.transact((tx) => appliance.outbound.suppress(tx, { workspaceId, address: SEND.to, reason: "No" }));
+  store.transact((tx) => opened.outbound.suppress(tx, { workspaceId, address: SEND.to, reason: "No" }));
   set("sending.mailboxPerHour", "1");
   set("smtp.maxMessageBytes", "1024");
   await api.patch(`/threads/${threadId}`, { folder: "trash" });
@@ -95,7 +98,7 @@ test("a replay is answered even when the message could not be sent now", async (
 
 test("a refusal leaves nothing behind and frees the idempotency key", async () => {
   const world = await start();
-  const { send, api, apiWith, appliance, people, store, set, workspaceId, mailboxId, stored } = world;
+  const { send, api, apiWith, opened, people, store, set, workspaceId, mailboxId, stored } = world;
   const pause = (reason: string | null) =>
     store.transact((tx) => {
       if (reason === null) people.resumeMailbox(tx, mailboxId);
@@ -111,8 +114,8 @@ test("a refusal leaves nothing behind and frees the idempotency key", async () =
     });
     people.grant(tx, mailboxId, userId, "view");
     people.addAlias(tx, mailboxId, "sales@example.test");
-    appliance.outbound.suppress(tx, { workspaceId, address: "gone@remote.example", reason: "Bounced" });
-    return appliance.developers.createKey(tx, { userId, name: "Max", scopes: ["send", "write"] }).key;
+    opened.outbound.suppress(tx, { workspaceId, address: "gone@remote.example", reason: "Bounced" });
+    return opened.developers.createKey(tx, { userId, name: "Max", scopes: ["send", "write"] }).key;
   });
 
   const refusals: [body: object, status: number, code: string, says: RegExp][] = [

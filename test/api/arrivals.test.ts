@@ -84,7 +84,10 @@ describe("waiting", () => {
   test("a fifth request of a key is 429, and ends when its client goes", async () => {
     const ending = new AbortController();
     const before = timers();
-    const { developers, store } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const made = store.transact((tx) => developers.createKey(tx, { userId: world.maxId, name: "W", scopes: ["read"] }));
     const headers = { authorization: `Bearer ${made.key}` };
     const open = () =>
@@ -109,8 +112,8 @@ describe("messageId and threadId", () => {
     expect((await read("?messageId=unknown@remote.example")).messages).toEqual([]);
     expect((await read(`?threadId=${threadId}`)).messages.map((message) => message.id)).toEqual([emailId]);
     const other = await world.receive(MAX, "His", { messageId: "<his@remote.example>" });
-    const stranger = world.appliance.store.transact((tx) => {
-      const { people, developers } = world.appliance;
+    const stranger = world.core.store.transact((tx) => {
+      const { people, developers } = world.opened;
       const { workspaceId } = world.owner;
       const eve = people.addUser(tx, {
         workspaceId,

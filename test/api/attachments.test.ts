@@ -10,7 +10,7 @@ import type { Answer, Client } from "../harness/clients/api.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const PNG = Buffer.from(
@@ -128,14 +128,17 @@ function formOf(request: object, ...files: [name: string, content: string, type:
 }
 
 const keyWith = (...scopes: Scope[]): Client => {
-  const { store, runtime } = booted.appliance;
+  const { store, runtime } = booted.core;
   const { key } = store.transact((tx) => createKey(tx, runtime, { userId: booted.owner.userId, name: "k", scopes }));
   return booted.apiWith(key);
 };
 
 /** The key of a member who reaches their own mailbox only. */
 async function strangersKey(): Promise<Client> {
-  const { store, runtime, people } = booted.appliance;
+  const {
+    core: { store, runtime },
+    people,
+  } = booted.opened;
   return store.transact((tx) => {
     const carl = { workspaceId: booted.owner.workspaceId, email: "carl@example.test", name: "Carl" } as const;
     const { userId } = people.addUser(tx, { ...carl, role: "member", ownMailbox: true });
@@ -144,7 +147,7 @@ async function strangersKey(): Promise<Client> {
 }
 
 const alice = () => {
-  const caller = findPerson(booted.appliance.store.db, booted.owner.userId);
+  const caller = findPerson(booted.core.store.db, booted.owner.userId);
   if (!caller) throw new Error("Alice is gone");
   return caller;
 };
@@ -152,7 +155,7 @@ const alice = () => {
 const spoolOf = (): string[] => readdirSync(join(folder, "spool"));
 
 function settle(settings: Record<string, string>): void {
-  const { store, options } = booted.appliance;
+  const { store, options } = booted.core;
   store.transact((tx) => {
     for (const [name, value] of Object.entries(settings)) options.set(tx, name, value);
   });
@@ -462,7 +465,7 @@ describe("an idempotency key", () => {
     const [file] = (await messageOf(body.emailId)).attachments;
     const attachments = [{ attachmentId: file?.id }];
     const first = await once("k2", attachments);
-    booted.appliance.store.db.$client.run("UPDATE attachments SET id = 'att_gone' WHERE id = ?", [file?.id ?? ""]);
+    booted.core.store.db.$client.run("UPDATE attachments SET id = 'att_gone' WHERE id = ?", [file?.id ?? ""]);
     const again = await once("k2", attachments);
     expect([again.status, again.body]).toEqual([202, first.body]);
   });
@@ -533,7 +536,7 @@ describe("fields of the header", () => {
     const reply = await api.post<Sent>(`/threads/${thread}/reply`, { text: "x", replyTo: "help@example.test" });
     expect(await rawOf(reply.body.emailId)).toMatch(/^Reply-To: help@example\.test\r$/m);
     const draft = await api.post<Sent>(`/threads/${thread}/draft`, { text: "x", headers });
-    const opened = booted.appliance.mailbox.drafts.read(alice(), draft.body.draftId);
+    const opened = booted.opened.mailbox.drafts.read(alice(), draft.body.draftId);
     expect(opened.headers.map(([name]) => name)).toEqual(expect.arrayContaining(["References", "X-Ticket"]));
   });
 

@@ -40,7 +40,7 @@ let received: { threadId: string; emailId: string };
 let draft: Made;
 beforeAll(async () => {
   world = await bootExt();
-  const { store, options } = world.appliance;
+  const { store, options } = world.core;
   store.transact((tx) => {
     for (const name of ["sending.mailboxPerHour", "sending.workspacePerHour"] as const)
       options.set(tx, name, "1000000");
@@ -48,12 +48,12 @@ beforeAll(async () => {
   received = await world.receive(ALICE, "Question", { from: `Max <${MAX}>` });
   await world.api.patch(`/threads/${received.threadId}`, { addLabels: ["Kept"] });
   draft = (await world.api.post<Made>(`${EXT}/drafts`, { to: MAX, subject: "Draft", text: "x" })).body;
-  await world.appliance.settled();
+  await world.server.settled();
 });
 
 /** Every row of the database, without when keys were used. */
 function rows(): string {
-  const { $client: sqlite } = world.appliance.store.db;
+  const { $client: sqlite } = world.core.store.db;
   const tables = sqlite
     .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'")
     .all();
@@ -396,7 +396,7 @@ test("any JSON in any field is accepted, or refused with a code and without a tr
     );
   await fc.assert(
     fc.asyncProperty(request, async ([ask, more]) => {
-      await world.appliance.settled();
+      await world.server.settled();
       const before = rows();
       const { status, body } = await ask(more);
       if (status < 300) {

@@ -10,7 +10,7 @@ import { messageBodies, messages } from "../../src/store/schema.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { CLASSES_BY_RULES } from "../harness/mail/hostile-html.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { bodyIn } from "./mcp/mcp-mail.ts";
 
 const htmlMail = (html: string, subject = "Offer"): string =>
@@ -89,7 +89,7 @@ test("six such mails do not delay sending", async () => {
   expect(new Set(await ids).size).toBe(6);
 });
 
-const bodyOf = ({ appliance: { store } }: Booted, id: string) =>
+const bodyOf = ({ core: { store } }: Booted, id: string) =>
   store.db
     .select({ text: messageBodies.text, seenText: messageBodies.seenText, seenHidden: messageBodies.seenHidden })
     .from(messageBodies)
@@ -148,7 +148,7 @@ test("lists and conversations show a model no hidden text", async () => {
 
 test("the visible text of older mail is found once, in a worker, and stored", async () => {
   const booted = await boot();
-  const { store } = booted.appliance;
+  const { store } = booted.core;
   const mcp = await connectMcp(booted.http, booted.owner.apiKey);
   const id = await receive(booted, multipart("Hello secret", "<p>Hello</p><p hidden>secret</p>"));
   const asStored = bodyOf(booted, id);

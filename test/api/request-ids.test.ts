@@ -1,7 +1,7 @@
 /** Ids of requests, in responses and in the log (rules: Request ids). */
 import { expect, test } from "bun:test";
 import { type Answer, startApi } from "../harness/servers/api-setup.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const idOf = ({ headers }: Pick<Answer, "headers">): string => headers.get("x-request-id") ?? "";
 

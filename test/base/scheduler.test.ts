@@ -10,11 +10,8 @@ function setUp(jobs: (ran: string[], now: () => number) => Job[]) {
   const ran: string[] = [];
   const lines: string[] = [];
   const log = createLog("info", runtime.now, (line) => lines.push(line));
-  const scheduler = createScheduler(
-    runtime,
-    log,
-    jobs(ran, () => (runtime.now() - START) / MINUTE),
-  );
+  const scheduler = createScheduler(runtime, log);
+  scheduler.add(jobs(ran, () => (runtime.now() - START) / MINUTE));
   const advance = async (minutes: number): Promise<void> => {
     runtime.advanceTo(runtime.now() + minutes * MINUTE);
     await scheduler.settled();

@@ -1,11 +1,11 @@
 /** `mailroom listen`: events that other processes commit, printed and forwarded (rules: Listening). */
 import { expect, test } from "bun:test";
 import { Webhook } from "standardwebhooks";
-import { createAppliance } from "../../src/appliance.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { type EventData, type EventName, emit, sampleOf } from "../../src/events/outbox.ts";
 import { freePort } from "../../src/net/ip.ts";
+import { open } from "../../src/open.ts";
 import { atEndOfFile } from "../harness/end.ts";
 
 import { startReceiver } from "../harness/peers/receiver.ts";
@@ -15,7 +15,7 @@ import { whenChanged } from "../harness/until.ts";
 
 const opened = new Set<{ close(): void }>();
 atEndOfFile(() => {
-  for (const appliance of opened) appliance.close();
+  for (const one of opened) one.close();
 });
 
 /** A server's data folder, and `mailroom listen` beside it. */
@@ -24,8 +24,12 @@ async function startListening(...options: string[]) {
   await ask("workspace", "add", "Other");
   const runtime = fakeRuntime();
   const silent = createLog("silent", runtime.now, () => {});
-  const { store, people, close } = createAppliance(readConfig({ MAILROOM_DATA: data }), runtime, silent);
-  opened.add({ close });
+  const folder = open(readConfig({ MAILROOM_DATA: data }), runtime, silent);
+  opened.add(folder);
+  const {
+    core: { store },
+    people,
+  } = folder;
 
   let count = 0;
   function happen<E extends EventName>(event: E, { changed = {}, workspace = "acme.test" } = {}): string {

@@ -4,7 +4,7 @@ import { type Page, setPassword, signIn } from "../harness/clients/browser-sessi
 import { type Invited, invitationMail } from "../harness/mail/invitations.ts";
 import { mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;
@@ -43,7 +43,10 @@ async function sent(): Promise<{ id: string; threadId: string; raw: string }> {
 beforeAll(async () => {
   // The answers wait.
   booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const bob = store.transact((tx) =>
     people.addUser(tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
@@ -87,7 +90,7 @@ describe("an answer", () => {
   test("is transmitted as RFC 6047 says", async () => {
     const id = await deliver();
     await answer(id, "accepted");
-    const { content } = booted.appliance.store.db.$client
+    const { content } = booted.core.store.db.$client
       .query("SELECT bytes AS content FROM outbound_contents ORDER BY message_seq DESC LIMIT 1")
       .get() as { content: Uint8Array };
     const bytes = Buffer.from(content).toString();
@@ -100,7 +103,7 @@ describe("an answer", () => {
   });
 
   test("comes from the alias that was invited", async () => {
-    const { store } = booted.appliance;
+    const { store } = booted.core;
     store.db.$client.run(
       "INSERT INTO addresses SELECT 'sales@example.test', mailbox_id, domain_id, 'alias', created_at FROM addresses WHERE address = ?",
       [ALICE],
@@ -165,8 +168,8 @@ describe("is refused", () => {
 });
 
 test("answers end with the mailbox", async () => {
-  const rows = () => booted.appliance.store.db.$client.query("SELECT count(*) AS n FROM invitation_answers").get();
+  const rows = () => booted.core.store.db.$client.query("SELECT count(*) AS n FROM invitation_answers").get();
   expect(rows()).not.toEqual({ n: 0 });
-  booted.appliance.store.db.$client.run("DELETE FROM mailboxes WHERE id = ?", [booted.owner.mailboxId]);
+  booted.core.store.db.$client.run("DELETE FROM mailboxes WHERE id = ?", [booted.owner.mailboxId]);
   expect(rows()).toEqual({ n: 0 });
 });

@@ -9,7 +9,7 @@ import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
 import { mailer } from "../harness/mail/mail.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";
@@ -66,7 +66,10 @@ beforeAll(async () => {
     },
   });
   booted = await boot({}, dns, { authorities: [authority] });
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const bob = store.transact((tx) =>
     people.addUser(tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
@@ -173,7 +176,7 @@ describe("one click", () => {
     ).replace("Hello", "Other");
     await mailer(booted.mx).send({ from: "news@news.example", to: ALICE }, raw);
     const { body } = await booted.api.get<{ messages: { id: string }[] }>("/messages?limit=1");
-    expect(receivedMessage(booted.appliance.store.db, owner, body.messages[0]?.id ?? "")?.isListSigned).toBe(false);
+    expect(receivedMessage(booted.core.store.db, owner, body.messages[0]?.id ?? "")?.isListSigned).toBe(false);
   });
 });
 

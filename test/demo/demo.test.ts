@@ -4,39 +4,24 @@ import { inflateSync } from "node:zlib";
 import { eq } from "drizzle-orm";
 import { findCaller, verifyPassword } from "../../src/access/credentials.ts";
 import { hashPassword } from "../../src/admin/people.ts";
-import { createAppliance } from "../../src/appliance.ts";
-import { createLog } from "../../src/base/log.ts";
-import { readConfig } from "../../src/config.ts";
 import { ADA, BEN, lampPicture, pdfOf } from "../../src/demo/conversations.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
 import { holdsAmong } from "../../src/mailbox/holds.ts";
 import { apiKeys, users } from "../../src/store/schema.ts";
-import { newDatabase } from "../harness/data/database.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
-
-function open() {
-  const runtime = fakeRuntime();
-  const config = readConfig({ MAILROOM_DATA: temporaryFolder() });
-  return createAppliance(
-    config,
-    runtime,
-    createLog("silent", runtime.now, () => {}),
-    { file: newDatabase() },
-  );
-}
+import { openInMemory } from "../harness/servers/core.ts";
 
 async function openDemo() {
-  const appliance = open();
-  const demo = await loadDemo(appliance);
-  const caller = findCaller(appliance.store.db, demo.key);
+  const opened = openInMemory();
+  const { core } = opened;
+  const demo = await loadDemo(opened);
+  const caller = findCaller(core.store.db, demo.key);
   if (!caller) throw new Error("the demo's key is nobody's");
-  return { appliance, demo, caller };
+  return { opened, core, demo, caller };
 }
 
 test("the demo has people, a share, and mail of every kind", async () => {
-  const { appliance, caller } = await openDemo();
-  const { mailbox, people, domains } = appliance;
+  const { opened, caller } = await openDemo();
+  const { mailbox, people, domains } = opened;
   expect(caller).toMatchObject({ role: "owner" });
   expect(caller.scopes).toEqual(new Set(["read", "send", "write"]));
   expect(people.listWorkspaces()).toMatchObject([{ name: "Demo" }]);
@@ -70,8 +55,11 @@ test("the demo has people, a share, and mail of every kind", async () => {
 });
 
 test("an agent has drafted an answer, and another one waits for approval", async () => {
-  const { appliance, caller } = await openDemo();
-  const { store, mailbox } = appliance;
+  const { opened, caller } = await openDemo();
+  const {
+    core: { store },
+    mailbox,
+  } = opened;
   const { threads: inbox } = await mailbox.listThreads(caller, { folder: "inbox", limit: 100 });
   const idOf = (subject: string) => inbox.find((thread) => thread.subject.startsWith(subject))?.id;
   expect(mailbox.drafts.marked(caller, ADA).filter(({ agent }) => agent)).toMatchObject([
@@ -83,7 +71,7 @@ test("an agent has drafted an answer, and another one waits for approval", async
   ]);
   const [held, ...others] = mailbox.drafts.held(caller, ADA);
   expect([held, others]).toMatchObject([{ state: "waiting", answers: idOf("Invoice BL-0417") }, []]);
-  const [waiting] = holdsAmong(store.db, [appliance.people.mailboxAt(ADA).id], "waiting", {
+  const [waiting] = holdsAmong(store.db, [opened.people.mailboxAt(ADA).id], "waiting", {
     after: undefined,
     most: 2,
   });
@@ -94,9 +82,9 @@ test("an agent has drafted an answer, and another one waits for approval", async
 });
 
 test("its mail is filed like all mail: attachments open, inline pictures are linked, replies are threaded", async () => {
-  const { appliance, caller } = await openDemo();
-  const { threads } = await appliance.mailbox.search(caller, { q: 'subject:"oak boards"', limit: 10 });
-  const { messages } = appliance.mailbox.getThread(caller, threads[0]?.id ?? "", { html: true });
+  const { opened, caller } = await openDemo();
+  const { threads } = await opened.mailbox.search(caller, { q: 'subject:"oak boards"', limit: 10 });
+  const { messages } = opened.mailbox.getThread(caller, threads[0]?.id ?? "", { html: true });
   expect(messages.map(({ direction }) => direction)).toEqual([
     "outbound",
     "inbound",
@@ -113,20 +101,20 @@ test("its mail is filed like all mail: attachments open, inline pictures are lin
   const picture = last?.attachments[0];
   expect(picture).toMatchObject({ inline: true, contentType: "image/png" });
   expect(last?.html).toContain(`cid:${picture?.contentId}`);
-  const { content } = await appliance.mailbox.getAttachment(caller, picture?.id ?? "");
+  const { content } = await opened.mailbox.getAttachment(caller, picture?.id ?? "");
   expect(await content.bytes()).toEqual(new Uint8Array(lampPicture(96, 64, [222, 184, 135])));
 });
 
 test("on the demo's own data folder, mail, key and password stay, and sessions go on", async () => {
-  const { appliance, demo, caller } = await openDemo();
-  const before = await appliance.mailbox.listThreads(caller, { folder: "all", limit: 100 });
-  const people = () => appliance.store.db.select().from(users).all();
-  const keys = () => appliance.store.db.select().from(apiKeys).all();
+  const { core, opened, demo, caller } = await openDemo();
+  const before = await opened.mailbox.listThreads(caller, { folder: "all", limit: 100 });
+  const people = () => core.store.db.select().from(users).all();
+  const keys = () => core.store.db.select().from(apiKeys).all();
   const [peopleBefore, keysBefore] = [people(), keys()];
-  expect(await loadDemo(appliance)).toEqual(demo);
+  expect(await loadDemo(opened)).toEqual(demo);
   // A new hash would end Ada's sessions.
   expect([people(), keys()]).toEqual([peopleBefore, keysBefore]);
-  expect(await appliance.mailbox.listThreads(caller, { folder: "all", limit: 100 })).toEqual(before);
+  expect(await opened.mailbox.listThreads(caller, { folder: "all", limit: 100 })).toEqual(before);
 });
 
 test("key and password are the same in every demo, and say that they are public", async () => {
@@ -139,8 +127,12 @@ test("key and password are the same in every demo, and say that they are public"
 });
 
 test("a demo from before gets key and password; a revoked key and a changed password work again", async () => {
-  const { appliance, demo, caller } = await openDemo();
-  const { store, people, developers } = appliance;
+  const { opened, demo, caller } = await openDemo();
+  const {
+    core: { store },
+    people,
+    developers,
+  } = opened;
   const isOpen = async () => {
     const ada = store.db.select().from(users).where(eq(users.email, ADA)).get();
     return {
@@ -154,34 +146,37 @@ test("a demo from before gets key and password; a revoked key and a changed pass
     developers.revokeKey(tx, caller.keyId ?? "");
   });
   expect(await isOpen()).toEqual({ key: undefined, password: false });
-  expect(await loadDemo(appliance)).toEqual(demo);
+  expect(await loadDemo(opened)).toEqual(demo);
   expect(await isOpen()).toEqual({ key: ADA, password: true });
   // The key had no fixed value once.
   store.transact((tx) => tx.delete(apiKeys).run());
-  await loadDemo(appliance);
+  await loadDemo(opened);
   expect(await isOpen()).toEqual({ key: ADA, password: true });
 });
 
 test("key and password are those of another owner once Ada is gone", async () => {
-  const { appliance, demo, caller } = await openDemo();
-  const { store, people } = appliance;
+  const { opened, demo, caller } = await openDemo();
+  const {
+    core: { store },
+    people,
+  } = opened;
   store.transact((tx) => {
     people.setRole(tx, people.userAt(BEN).id, "owner");
     people.removeUser(tx, caller.userId);
   });
   expect(findCaller(store.db, demo.key)).toBeUndefined();
-  expect(await loadDemo(appliance)).toEqual({ ...demo, address: BEN });
+  expect(await loadDemo(opened)).toEqual({ ...demo, address: BEN });
   expect(findCaller(store.db, demo.key)).toMatchObject({ email: BEN, role: "owner" });
 });
 
 test("a data folder in use is refused and left as it is", async () => {
-  const appliance = open();
-  appliance.store.transact((tx) => appliance.people.addWorkspace(tx, "Acme").id);
-  await expect(loadDemo(appliance)).rejects.toThrow(/--demo needs an empty data folder/);
-  expect(appliance.people.listWorkspaces()).toHaveLength(1);
+  const opened = openInMemory();
+  opened.core.store.transact((tx) => opened.people.addWorkspace(tx, "Acme").id);
+  await expect(loadDemo(opened)).rejects.toThrow(/--demo needs an empty data folder/);
+  expect(opened.people.listWorkspaces()).toHaveLength(1);
   // A name alone does not make it the demo.
-  const other = open();
-  other.store.transact((tx) => other.people.addWorkspace(tx, "Demo").id);
+  const other = openInMemory();
+  other.core.store.transact((tx) => other.people.addWorkspace(tx, "Demo").id);
   await expect(loadDemo(other)).rejects.toThrow(/--demo needs an empty data folder/);
 });
 

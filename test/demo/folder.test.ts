@@ -1,11 +1,12 @@
 /** Which listeners a demo may have, with --demo and without. */
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
-import { createAppliance } from "../../src/appliance.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { loadDemo } from "../../src/demo/demo.ts";
 import { requireLoopback } from "../../src/demo/folder.ts";
+import { open } from "../../src/open.ts";
+import { serve } from "../../src/serve.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { shareParser } from "../harness/servers/parser.ts";
@@ -35,7 +36,7 @@ test("a demo's folder is refused there without --demo too, since its key and pas
   const data = temporaryFolder();
   const runtime = fakeRuntime();
   const silent = createLog("silent", runtime.now, () => {});
-  const demo = createAppliance(readConfig({ MAILROOM_DATA: data }), runtime, silent);
+  const demo = open(readConfig({ MAILROOM_DATA: data }), runtime, silent);
   await loadDemo(demo);
   demo.close();
   const { say } = openTerminal({ data, env: { MAILROOM_HTTP: "0.0.0.0:0" } });
@@ -49,9 +50,10 @@ test("a demo answers under names of this machine alone, also to its key: another
   const config = readConfig({ ...env, MAILROOM_DATA: temporaryFolder(), MAILROOM_HTTP: "127.0.0.1:0" });
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
-  const appliance = createAppliance(config, runtime, log, { startParser: shareParser });
-  const { key } = await loadDemo(appliance);
-  const { http } = await appliance.start();
+  const opened = open(config, runtime, log);
+  const { key } = await loadDemo(opened);
+  const server = await serve(opened, { startParser: shareParser });
+  const { http } = server.ready;
   const port = http?.split(":").at(-1) ?? "";
   const ask = (host: string) =>
     fetch(`http://127.0.0.1:${port}/api/v1/mailboxes`, { headers: { authorization: `Bearer ${key}`, host } }).then(
@@ -65,6 +67,6 @@ test("a demo answers under names of this machine alone, also to its key: another
       expect([host, await ask(host)]).toEqual([host, 403]);
     }
   } finally {
-    await appliance.stop(0);
+    await server.stop(0);
   }
 });

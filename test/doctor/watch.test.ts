@@ -4,7 +4,7 @@ import { createLog } from "../../src/base/log.ts";
 import type { Finding } from "../../src/doctor/check.ts";
 import { createWatch } from "../../src/doctor/doctor.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const DAY_MS = 24 * 3_600_000;
 

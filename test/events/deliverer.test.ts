@@ -30,7 +30,8 @@ function deliver({ store }: Rig, mostSlots = 192, clock: Partial<Runtime> = {}) 
     options: openOptions(store),
     wake: () => scheduler.wake(),
   });
-  const scheduler = createScheduler(runtime, log, [deliverer.job]);
+  const scheduler = createScheduler(runtime, log);
+  scheduler.add([deliverer.job]);
   scheduler.start();
   return deliverer;
 }

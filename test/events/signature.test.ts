@@ -76,8 +76,11 @@ test("v1 is the lower-case hex HMAC-SHA256 of `<t>.<raw body>`, keyed with the w
 });
 
 test("while the secret is rotated, v1 is by the old one and webhook-signature by both, until the overlap ends", async () => {
-  const { receiver, secret: old, appliance, happen, settled, advance, runtime } = await deliver();
-  const { store, developers } = appliance;
+  const { receiver, secret: old, opened, happen, settled, advance, runtime } = await deliver();
+  const {
+    core: { store },
+    developers,
+  } = opened;
   const { secret } = store.transact((tx) => developers.rotateWebhookSecret(tx, receiver.id, 24));
   expect(secret).not.toBe(old);
   const next = async (): Promise<Hook> => {
@@ -104,8 +107,11 @@ test("while the secret is rotated, v1 is by the old one and webhook-signature by
 });
 
 test("a second rotation is refused during an overlap, unless it ends the old secret at once", async () => {
-  const { receiver, appliance, happen, settled, runtime } = await deliver();
-  const { store, developers } = appliance;
+  const { receiver, opened, happen, settled, runtime } = await deliver();
+  const {
+    core: { store },
+    developers,
+  } = opened;
   const rotate = (hours: number) =>
     store.transact((tx) => developers.rotateWebhookSecret(tx, receiver.id, hours)).secret;
   const second = rotate(1);

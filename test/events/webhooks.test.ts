@@ -45,11 +45,11 @@ describe("an event is delivered", () => {
   });
 
   test("to each endpoint of the workspace that chose its kind, from the time the endpoint was added", async () => {
-    const { receive, happen, settled, appliance, add, owner } = await openRig();
+    const { receive, happen, settled, core, opened, add, owner } = await openRig();
     happen("message.inbound");
     const [all, bounces] = [receive(), receive(["message.bounced", "message.complaint"])];
     const elsewhere = startReceiver();
-    const other = appliance.store.transact((tx) => appliance.people.addWorkspace(tx, "Other").id);
+    const other = core.store.transact((tx) => opened.people.addWorkspace(tx, "Other").id);
     add(elsewhere.url, undefined, other);
     expect(other).not.toBe(owner.workspaceId);
     for (const event of ["message.outbound", "message.bounced", "message.delivered"] as const) happen(event);
@@ -71,7 +71,7 @@ describe("an event is delivered", () => {
 
 describe("the schedule", () => {
   test("makes seven attempts, 0, 1, 5 and 30 minutes, 2, 6 and 12 hours after one another, to the second", async () => {
-    const { receive, happen, advance, settled, log, runtime, appliance } = await openRig();
+    const { receive, happen, advance, settled, log, runtime, opened } = await openRig();
     const receiver = receive();
     receiver.answer = FAILS;
     const id = happen("message.outbound");
@@ -95,7 +95,7 @@ describe("the schedule", () => {
     const first = START / 1_000;
     const sums = [0, 60, 360, 2_160, 9_360, 30_960, 74_160].map((seconds) => String(first + seconds));
     expect(receiver.hooks.map(({ headers }) => headers.get("x-service-timestamp"))).toEqual(sums);
-    expect(appliance.developers.webhook(receiver.id).exhausted).toBe(1);
+    expect(opened.developers.webhook(receiver.id).exhausted).toBe(1);
   });
 
   test("follows the setting, in fractions of seconds too", async () => {
@@ -190,16 +190,16 @@ describe("the schedule", () => {
   });
 
   test("a destination that is refused fails at once", async () => {
-    const { receive, happen, settled, log, appliance } = await openRig();
+    const { receive, happen, settled, log, core, opened } = await openRig();
     const receiver = receive();
-    appliance.store.transact((tx) => appliance.options.set(tx, "webhooks.allowNetworks", "none"));
+    core.store.transact((tx) => core.options.set(tx, "webhooks.allowNetworks", "none"));
     happen("message.outbound");
     await settled();
     const [row] = log(receiver.id);
     expect(row).toMatchObject({ state: "failed", attempts: 1, status: null, finishedAt: START });
     expect(row?.error).toContain("loopback");
     expect(receiver.hooks).toEqual([]);
-    expect(appliance.developers.webhook(receiver.id).exhausted).toBe(1);
+    expect(opened.developers.webhook(receiver.id).exhausted).toBe(1);
   });
 
   test("4 KiB of the response are kept", async () => {
@@ -224,8 +224,12 @@ describe("an endpoint that fails", () => {
 
   test("is disabled after 15 deliveries in a row, and its admins are mailed once", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "sending.mailboxPerHour": "0", "sending.workspacePerHour": "0" });
-    const { appliance, receive, owner, api, advance, log } = rig;
-    const { people, developers, store } = appliance;
+    const { opened, receive, owner, api, advance, log } = rig;
+    const {
+      core: { store },
+      people,
+      developers,
+    } = opened;
     store.transact((tx) => {
       const added = { workspaceId: owner.workspaceId, name: "Somebody", ownMailbox: true } as const;
       people.addUser(tx, { ...added, email: "bob@example.test", role: "admin" });
@@ -264,7 +268,7 @@ describe("an endpoint that fails", () => {
 
   test("is disabled with its waiting deliveries: they fail, uncounted, and stay failed when it is enabled", async () => {
     const rig = await openRig({ "webhooks.disableAfter": "1" });
-    const { receive, happen, settled, log, appliance, advance, runtime } = rig;
+    const { receive, happen, settled, log, core, opened, advance, runtime } = rig;
     const receiver = receive();
     receiver.answer = FAILS;
     const first = happen("message.outbound");
@@ -277,15 +281,15 @@ describe("an endpoint that fails", () => {
     expect(log(receiver.id).map(({ state }) => state)).toEqual(["retrying", "retrying", "retrying"]);
     await advance(1);
     const disabledAt = runtime.now();
-    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", disabledAt, exhausted: 1 });
+    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", disabledAt, exhausted: 1 });
     expect(log(receiver.id)).toMatchObject([
       { eventId: first, state: "failed", error: "answered 503" },
       { state: "failed", error: "the endpoint was disabled", dueAt: null, finishedAt: disabledAt },
       { state: "failed", error: "the endpoint was disabled", dueAt: null, finishedAt: disabledAt },
     ]);
     const attempts = receiver.hooks.length;
-    appliance.store.transact((tx) => appliance.developers.enableWebhook(tx, receiver.id));
-    expect(appliance.developers.webhook(receiver.id)).toMatchObject({
+    core.store.transact((tx) => opened.developers.enableWebhook(tx, receiver.id));
+    expect(opened.developers.webhook(receiver.id)).toMatchObject({
       state: "active",
       exhausted: 0,
       disabledAt: null,
@@ -300,8 +304,11 @@ describe("an endpoint that fails", () => {
   });
 
   test("may be disabled while the deliverer works: the deliverer sweeps its waiting deliveries, and ends", async () => {
-    const { add, happen, settled, log, appliance } = await openRig();
-    const { store, developers } = appliance;
+    const { add, happen, settled, log, opened } = await openRig();
+    const {
+      core: { store },
+      developers,
+    } = opened;
     const receiver = startReceiver();
     // One endpoint more than one turn claims for: the last is due, and not claimed.
     const ids = Array.from({ length: 17 }, () => add(receiver.url).id);
@@ -321,9 +328,9 @@ describe("an endpoint that fails", () => {
 
   test("counts from zero after a success, and after it was enabled", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "3" });
-    const { receive, appliance } = rig;
+    const { receive, core, opened } = rig;
     const receiver = receive();
-    const exhausted = () => appliance.developers.webhook(receiver.id).exhausted;
+    const exhausted = () => opened.developers.webhook(receiver.id).exhausted;
     receiver.answer = FAILS;
     await exhaust(rig, 2);
     expect(exhausted()).toBe(2);
@@ -332,32 +339,35 @@ describe("an endpoint that fails", () => {
     expect(exhausted()).toBe(0);
     receiver.answer = FAILS;
     await exhaust(rig, 2);
-    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
     await exhaust(rig, 1);
-    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 3 });
-    appliance.store.transact((tx) => appliance.developers.enableWebhook(tx, receiver.id));
+    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 3 });
+    core.store.transact((tx) => opened.developers.enableWebhook(tx, receiver.id));
     await exhaust(rig, 2);
-    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
   });
 
   test("is reported to an admin without a mailbox here, too; no further notice follows one that bounces", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "1", "smtp.relay": "smtp://127.0.0.1:1" });
-    const { appliance, receive, owner, advance } = rig;
-    const { store, people } = appliance;
+    const { core, opened, receive, owner, advance } = rig;
+    const {
+      core: { store },
+      people,
+    } = opened;
     store.transact((tx) => {
       const far = { workspaceId: owner.workspaceId, email: "far@remote.example", name: "Far", role: "admin" } as const;
       people.addUser(tx, { ...far, ownMailbox: false });
-      appliance.options.set(tx, "smtp.retrySeconds", "1");
+      core.options.set(tx, "smtp.retrySeconds", "1");
     });
     receive().answer = FAILS;
     await exhaust(rig, 1);
-    const [waiting] = [...appliance.outbound.listQueue()];
+    const [waiting] = [...opened.outbound.listQueue()];
     expect(waiting).toMatchObject({ recipient: "far@remote.example", mailbox: "postmaster@example.test" });
     await advance(10_000);
-    expect([...appliance.outbound.listQueue()]).toEqual([]);
+    expect([...opened.outbound.listQueue()]).toEqual([]);
     const bounced = store.db.$client.query("SELECT count(*) FROM events WHERE event = 'message.bounced'").values();
     expect(bounced.flat()).toEqual([0]);
-    expect(appliance.outbound.listSuppressions()).toEqual([]);
+    expect(opened.outbound.listSuppressions()).toEqual([]);
   });
 });
 
@@ -470,8 +480,8 @@ test("a delivery claimed for an endpoint that then became slow is sent once, eve
 });
 
 test("an outcome that cannot be recorded on a full disk is recorded later, without a second attempt", async () => {
-  const { receive, happen, settled, log, appliance, runtime } = await openRig();
-  const { store } = appliance;
+  const { receive, happen, settled, log, core, runtime } = await openRig();
+  const { store } = core;
   const enqueue = spyOn(store, "enqueue");
   const receiver = receive();
   const full = Promise.withResolvers<void>();
@@ -495,8 +505,8 @@ test("an outcome that cannot be recorded on a full disk is recorded later, witho
 });
 
 test("a lease starts when its commit succeeds, also after a full disk", async () => {
-  const { receive, happen, settled, appliance, runtime } = await openRig();
-  const enqueue = spyOn(appliance.store, "enqueue");
+  const { receive, happen, settled, core, runtime } = await openRig();
+  const enqueue = spyOn(core.store, "enqueue");
   const receiver = receive();
   const [full, looked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   receiver.answer = async (_, nth) => {
@@ -527,11 +537,14 @@ test("a lease starts when its commit succeeds, also after a full disk", async ()
 
 describe("at the request of an admin", () => {
   test("a delivery in any state is resent once, with the same payload and id", async () => {
-    const { receive, happen, settled, log, appliance, advance, runtime } = await openRig({
+    const { receive, happen, settled, log, opened, advance, runtime } = await openRig({
       "webhooks.retrySeconds": "60",
       "webhooks.disableAfter": "2",
     });
-    const { store, developers } = appliance;
+    const {
+      core: { store },
+      developers,
+    } = opened;
     const receiver = receive();
     happen("message.outbound");
     await settled();
@@ -569,8 +582,11 @@ describe("at the request of an admin", () => {
   });
 
   test("resending a waiting delivery makes its next attempt now; during an attempt it is refused", async () => {
-    const { receive, happen, settled, log, appliance, advance, runtime } = await openRig();
-    const { store, developers } = appliance;
+    const { receive, happen, settled, log, opened, advance, runtime } = await openRig();
+    const {
+      core: { store },
+      developers,
+    } = opened;
     const receiver = receive();
     receiver.answer = FAILS;
     happen("message.outbound");
@@ -590,8 +606,11 @@ describe("at the request of an admin", () => {
   });
 
   test("a test is a signed sample, sent once, which changes no count and reaches a disabled endpoint", async () => {
-    const { receive, settled, log, appliance, advance, happen } = await openRig({ "webhooks.disableAfter": "1" });
-    const { store, developers } = appliance;
+    const { receive, settled, log, opened, advance, happen } = await openRig({ "webhooks.disableAfter": "1" });
+    const {
+      core: { store },
+      developers,
+    } = opened;
     const receiver = receive(["message.bounced", "message.delivered"]);
     const send = async (event?: string) => {
       store.transact((tx) => developers.testWebhook(tx, receiver.id, event));
@@ -627,8 +646,11 @@ describe("at the request of an admin", () => {
   });
 
   test("removing an endpoint removes its deliveries", async () => {
-    const { receive, happen, settled, appliance, advance } = await openRig();
-    const { store, developers } = appliance;
+    const { receive, happen, settled, opened, advance } = await openRig();
+    const {
+      core: { store },
+      developers,
+    } = opened;
     const [removed, kept] = [receive(), receive()];
     removed.answer = FAILS;
     happen("message.outbound");
@@ -655,8 +677,8 @@ describe("at the request of an admin", () => {
 
 describe("the server keeps", () => {
   test("finished deliveries for 30 days, and the events behind them", async () => {
-    const { receive, happen, settled, log, advance, appliance, runtime } = await openRig();
-    const count = () => appliance.store.db.$client.query("SELECT count(*) FROM events").values().flat()[0];
+    const { receive, happen, settled, log, advance, core, runtime } = await openRig();
+    const count = () => core.store.db.$client.query("SELECT count(*) FROM events").values().flat()[0];
     happen("message.inbound");
     const receiver = receive();
     receiver.answer = (_, nth) => new Response(null, { status: nth === 1 ? 500 : 200 });
@@ -684,7 +706,7 @@ describe("the server keeps", () => {
   });
 
   test("unfinished deliveries, whatever their age", async () => {
-    const { receive, happen, settled, log, advance, appliance } = await openRig({
+    const { receive, happen, settled, log, advance, core } = await openRig({
       "webhooks.retrySeconds": "864000",
       "retention.deliveryLogDays": "1",
     });
@@ -698,12 +720,12 @@ describe("the server keeps", () => {
     expect(receiver.hooks[1]?.body).toBe(receiver.hooks[0]?.body as string);
     await advance(2 * DAY_MS);
     expect(log(receiver.id)).toEqual([]);
-    expect(appliance.store.db.$client.query("SELECT count(*) FROM events").values().flat()).toEqual([0]);
+    expect(core.store.db.$client.query("SELECT count(*) FROM events").values().flat()).toEqual([0]);
   });
 
   test("few deliveries of a long backlog in memory, and the backlog delays no other endpoint", async () => {
-    const { receive, happen, appliance, runtime, owner } = await openRig();
-    const { store } = appliance;
+    const { receive, happen, core, runtime, owner } = await openRig();
+    const { store } = core;
     const [dead, working] = [receive(["message.inbound"]), receive(["message.outbound"])];
     dead.answer = () => new Promise(() => {});
     const backlog = store.db.$client.prepare(
@@ -721,7 +743,7 @@ describe("the server keeps", () => {
   });
 
   test("at most 64 claimed deliveries of a working endpoint, and only the bodies under way", async () => {
-    const { receive, happen, appliance, settled } = await openRig();
+    const { receive, happen, core, settled } = await openRig();
     const receiver = receive();
     // The first response proves that it works; the others wait.
     const looked = Promise.withResolvers<void>();
@@ -729,7 +751,7 @@ describe("the server keeps", () => {
     for (let i = 0; i < 200; i++) happen("message.outbound", { subject: "x".repeat(30_000) });
     await receiver.waitFor(9);
     for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
-    const { $client } = appliance.store.db;
+    const { $client } = core.store.db;
     expect($client.query("SELECT count(*) FROM webhook_deliveries WHERE leased = 1").values()).toEqual([[64]]);
     // The body is read from the event when the attempt begins.
     $client.run("UPDATE events SET data = '{}' WHERE seq = 60");

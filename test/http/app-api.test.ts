@@ -4,7 +4,7 @@ import { ADMIN_OPERATIONS, APP_OPERATIONS, MAIL_OPERATIONS } from "../../src/ope
 import { threads } from "../../src/store/schema.ts";
 import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -17,7 +17,10 @@ let count = 0;
 
 beforeAll(async () => {
   booted = await boot();
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
   const { userId, mailboxId = "" } = store.transact((tx) => people.addUser(tx, { ...person, email: BOB, name: "Bob" }));
   bobBox = mailboxId;
@@ -51,7 +54,10 @@ async function arrive(to = ALICE): Promise<Row> {
 }
 
 test("an operation is refused to everybody whom it is not for, whatever they send", async () => {
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { userId } = store.transact((tx) => {
     const { id: workspaceId } = people.addWorkspace(tx, "Other");
     return people.addUser(tx, { workspaceId, email: "zoe@other.test", name: "Zoe", role: "owner", ownMailbox: false });
@@ -90,7 +96,7 @@ test("a session performs the operations of the API, with the same responses", as
 
 test("pages of other origins are refused and read nothing, listed or not", async () => {
   const origin = "https://app.example.com";
-  const { store, options } = booted.appliance;
+  const { store, options } = booted.core;
   store.transact((tx) => options.set(tx, "api.allowOrigins", origin));
   const headers = { origin, "access-control-request-method": "GET" };
   for (const [init, status] of [
@@ -137,18 +143,18 @@ describe("emptying", () => {
       status: 200,
       body: { deleted: 2 },
     });
-    const left = booted.appliance.store.db.select({ id: threads.id }).from(threads).all();
+    const left = booted.core.store.db.select({ id: threads.id }).from(threads).all();
     const ids = left.map(({ id }) => id);
     expect([one, two, kept, bobs].map(({ id }) => ids.includes(id))).toEqual([false, false, true, true]);
     expect((await bob.get<{ threads: Row[] }>("/threads?folder=trash")).body.threads).toHaveLength(1);
   });
 
   test("needs manage access", async () => {
-    const { appliance, owner } = booted;
+    const { core, opened, owner } = booted;
     const bobId = (await bob.get<{ id: string }>("/me")).body.id;
-    appliance.store.transact((tx) => appliance.people.grant(tx, owner.mailboxId, bobId, "send"));
+    core.store.transact((tx) => opened.people.grant(tx, owner.mailboxId, bobId, "send"));
     expect(await statusOf(bob.send("POST", "/spam/empty", { mailbox: owner.mailboxId }))).toBe(403);
-    appliance.store.transact((tx) => appliance.people.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => opened.people.revokeGrant(tx, owner.mailboxId, bobId));
   });
 });
 

@@ -5,7 +5,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -105,7 +105,10 @@ async function settle(): Promise<void> {
 describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await boot();
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     await setPassword(booted, booted.owner.userId);
     const { workspaceId } = booted.owner;
     store.transact((tx) =>
@@ -158,9 +161,8 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
   }, 120_000);
 
   test("an invalid address and a file that is too large are refused before sending", async () => {
-    const { appliance } = booted;
-    const set = (bytes: string) =>
-      appliance.store.transact((tx) => appliance.options.set(tx, "smtp.maxMessageBytes", bytes));
+    const { core } = booted;
+    const set = (bytes: string) => core.store.transact((tx) => core.options.set(tx, "smtp.maxMessageBytes", bytes));
     set("20000");
     await page.keyboard.press("c");
     const box = region("New message");
@@ -465,7 +467,10 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await box.getByLabel("Subject").fill("Too late");
     await box.getByRole("button", { name: "Send", exact: true }).click();
     await undoButton().waitFor();
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     store.transact((tx) => people.pauseMailbox(tx, booted.owner.mailboxId, "an audit"));
     await booted.advance(UNDO_MS);
     store.transact((tx) => people.resumeMailbox(tx, booted.owner.mailboxId));

@@ -8,7 +8,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const LINES = "A line of the message.\n".repeat(40);

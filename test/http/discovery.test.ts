@@ -1,7 +1,7 @@
 /** The settings that mail apps find: autoconfig and Autodiscover, by Host header and address. */
 import { describe, expect, test } from "bun:test";
 import { createXmlParser } from "../../src/message/markup.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ON = { MAILROOM_IMAP: "127.0.0.1:0", MAILROOM_IMAPS: "127.0.0.1:0" };
 const PATH = "/mail/config-v1.1.xml";
@@ -109,7 +109,10 @@ describe("autoconfig", () => {
 
   test("is served for domains that are verified here, and no others", async () => {
     const app = await boot(ON);
-    const { domains, store } = app.appliance;
+    const {
+      core: { store },
+      domains,
+    } = app.opened;
     store.transact((tx) => domains.addDomain(tx, app.owner.workspaceId, "new.test", []));
     for (const [host, path] of [
       ["autoconfig.new.test", PATH],
@@ -137,7 +140,7 @@ describe("autoconfig", () => {
 
   test("counts requests of a source", async () => {
     const app = await boot(ON);
-    app.appliance.store.transact((tx) => app.appliance.options.set(tx, "api.ipRequestsPerMinute", "2"));
+    app.core.store.transact((tx) => app.core.options.set(tx, "api.ipRequestsPerMinute", "2"));
     const statuses: number[] = [];
     for (const path of [PATH, OUTLOOK, PATH]) {
       statuses.push((await ask(app, "autoconfig.example.test", path)).status);

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { barriers } from "../harness/clients/barriers.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
-import { bootEmpty } from "../harness/servers/appliance.ts";
+import { bootEmpty } from "../harness/servers/boot.ts";
 
 const PASSWORD = "correct horse battery staple";
 let booted: Awaited<ReturnType<typeof bootEmpty>>;
@@ -35,7 +35,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
   }, 120_000);
 
   test("the link shows a form that says what to correct, and then gives the owner a key, DNS records and a session", async () => {
-    const token = booted.appliance.firstRun.issueToken() ?? "";
+    const token = booted.opened.firstRun.issueToken() ?? "";
     await page.goto("about:blank");
     // The page no longer has the token in its URL, so loading it again would not do.
     await page.route("**/app/setup/token", (route) => route.abort());

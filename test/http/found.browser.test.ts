@@ -8,7 +8,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const MARKUP = "<b>sycamore</b> <img src=x onerror=alert(1)>";

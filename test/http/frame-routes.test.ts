@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const PNG = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
@@ -130,9 +130,9 @@ describe("a preview", () => {
 });
 
 test("people without access, or without a session, get nothing", async () => {
-  const { appliance, owner } = booted;
-  const ben = appliance.store.transact((tx) =>
-    appliance.people.addUser(tx, {
+  const { core, opened, owner } = booted;
+  const ben = core.store.transact((tx) =>
+    opened.people.addUser(tx, {
       workspaceId: owner.workspaceId,
       email: "ben@example.test",
       name: "Ben",

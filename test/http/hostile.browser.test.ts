@@ -9,7 +9,7 @@ import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { corpusJson, corpusPresent } from "../harness/mail/corpus.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 /** Attacks in one message, each of them in every field. */

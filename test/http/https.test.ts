@@ -14,7 +14,7 @@ import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const running: HttpServer[] = [];
 afterEach(async () => {
@@ -107,11 +107,11 @@ describe("with MAILROOM_HTTPS", () => {
   });
 
   test("requests in flight are finished on stop", async () => {
-    const { appliance, ready, runtime } = await boot(ON);
+    const { server, ready, runtime } = await boot(ON);
     // The response has begun, and most of its body has not come.
     const answer = await fetch(`https://${ready.https}/api/v1/openapi.json`, { tls });
     let ended = false;
-    const stopped = appliance.stop().finally(() => {
+    const stopped = server.stop().finally(() => {
       ended = true;
     });
     expect(Object.keys(await answer.json())).toContain("openapi");

@@ -10,7 +10,7 @@ import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { readQr } from "./qr-reader.ts";
 
 const ALICE = "alice@example.test";
@@ -55,7 +55,10 @@ async function nextCode(): Promise<string> {
 describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId, userId } = booted.owner;
     const bobId = store.transact(
       (tx) => people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }).userId,
@@ -251,13 +254,19 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.getByText("Password changed").waitFor();
     await section("Mail apps").click();
     await page.getByText("None yet.").waitFor();
-    const { developers, store } = booted.appliance;
+    const {
+      core: { store },
+      developers,
+    } = booted.opened;
     const key = { userId: booted.owner.userId, name: "Another", scopes: ["read"] } as const;
     booted.api = booted.apiWith(store.transact((tx) => developers.createKey(tx, key)).key);
   }, 120_000);
 
   test("an admin resets the second factor of a person who lost it", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     store.transact((tx) => people.setRole(tx, people.userAt(BOB).id, "owner"));
     const admin = await newPage();
     await admin.goto(`${booted.http}/settings/people`);
@@ -280,7 +289,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await box.getByLabel("To", { exact: true }).fill(ALICE);
     await box.getByLabel("Subject").fill("Long thoughts");
     await box.getByLabel("Message").fill("Much that nobody types twice");
-    await setPassword(booted, booted.appliance.people.userAt(BOB).id);
+    await setPassword(booted, booted.opened.people.userAt(BOB).id);
     await box.getByRole("button", { name: /^Send/ }).first().dispatchEvent("click");
     const again = writer.getByRole("dialog", { name: "You were signed out" });
     await again.waitFor();
@@ -332,7 +341,10 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   }, 120_000);
 
   test("a short password from before still signs in, and its person is asked to change it until they have", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId } = booted.owner;
     const cara = { workspaceId, email: "cara@example.test", name: "Cara", role: "member", ownMailbox: true } as const;
     const passwordHash = await hashPassword("old one");

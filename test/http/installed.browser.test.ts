@@ -6,7 +6,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const keys = createECDH("prime256v1");
@@ -104,7 +104,7 @@ describe.skipIf(!chromiumPresent)(`the installed app${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Turn on" }).click();
     await page.getByRole("status").getByText("This browser will be notified").waitFor();
     const rows = () =>
-      booted.appliance.store.db.$client.query("SELECT endpoint, mailboxes, details FROM push_subscriptions").all();
+      booted.core.store.db.$client.query("SELECT endpoint, mailboxes, details FROM push_subscriptions").all();
     expect(rows()).toEqual([
       { endpoint: GIVEN.endpoint, mailboxes: JSON.stringify([booted.owner.mailboxId]), details: 1 },
     ]);

@@ -15,7 +15,7 @@ import {
   signInOnly,
 } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const BOB = "bob@example.test";
 const CHOSEN = "a password of my own";
@@ -89,7 +89,10 @@ describe.skipIf(!chromiumPresent)(`links and locks${chromiumNote}`, () => {
   }, 120_000);
 
   test("a reset keeps the second factor: the code is asked for, and nothing else again", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { id } = people.userAt(BOB);
     await setPassword(booted, id);
     const phone = await signInOnly(booted, BOB);

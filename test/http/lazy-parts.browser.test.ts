@@ -4,7 +4,7 @@ import type { BrowserContext, Page } from "playwright-core";
 import { appScripts } from "../harness/clients/app-scripts.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

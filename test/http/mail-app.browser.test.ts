@@ -5,7 +5,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer, type Sender } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;
@@ -30,7 +30,10 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await boot();
     await setPassword(booted, booted.owner.userId);
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     // Other tests cover undo.
     store.transact((tx) => people.setUndoSeconds(tx, booted.owner.userId, 0));
     sender = mailer(booted.mx);

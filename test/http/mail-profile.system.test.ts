@@ -7,7 +7,7 @@ import { page, setPassword, signIn } from "../harness/clients/browser-session.ts
 import { temporaryFolder } from "../harness/folder.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { installed, run } from "../harness/programs.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const openssl = installed("openssl");
 const python = installed("python3");
@@ -127,7 +127,7 @@ describe.skipIf(openssl.absent || python.absent)(`a profile (${openssl.named}, $
 
   test("has an id that stays, and names with any characters", async () => {
     const app = await boot(ON);
-    const { store } = app.appliance;
+    const { store } = app.core;
     const before = await readPlist(await (await download(app)).text());
     store.transact((tx) => tx.$client.run("UPDATE mailboxes SET name = ?", ["A <b> & \"c\" 'd' é"]));
     const after = await readPlist(await (await download(app)).text());

@@ -13,7 +13,7 @@ import { createHttpServer } from "../../src/http/server.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 
 const running: HttpServer[] = [];

@@ -1,7 +1,7 @@
 /** A known path with another method is 405 `bad_request` with Allow (rules: Errors), outside of the API, too. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createMethodFinder } from "../../src/api/methods.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 let booted: Booted;
 beforeAll(async () => {

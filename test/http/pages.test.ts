@@ -1,7 +1,7 @@
 /** The app's pages and files over HTTP: paths, policy, and size. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appScripts } from "../harness/clients/app-scripts.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 /** Compressed bytes that the first page may take, all files together. */
 const MOST_BYTES = 200_000;

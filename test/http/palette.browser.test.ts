@@ -5,7 +5,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;
@@ -29,7 +29,10 @@ describe.skipIf(!chromiumPresent)(`finding by name${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await boot();
     await setPassword(booted, booted.owner.userId);
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId } = booted.owner;
     store.transact((tx) => void people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
     for (const subject of ["Oak", "Ash", "Elm"]) {

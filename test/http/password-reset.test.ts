@@ -9,7 +9,7 @@ import { accessNotices } from "../../src/store/schema.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { authPlain } from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
@@ -24,7 +24,11 @@ let key: string;
 
 beforeEach(async () => {
   booted = await boot();
-  const { people, developers, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    developers,
+  } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   bobId = store.transact((tx) => {
     const { userId } = people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "admin", ownMailbox: true });
@@ -107,7 +111,7 @@ describe("a password replaced by an admin", () => {
     expect(heard).not.toContain("event: mail");
     const waited = await waits;
     expect([waited.isError, JSON.stringify(waited)]).toEqual([true, expect.not.stringContaining("secret")]);
-    expect(booted.appliance.developers.listWebhooks()).toMatchObject([{ state: "active" }]);
+    expect(booted.opened.developers.listWebhooks()).toMatchObject([{ state: "active" }]);
     expect((await booted.api.get("/mailboxes")).status).toBe(200);
   }, 120_000);
 
@@ -138,7 +142,7 @@ describe("a password replaced by an admin", () => {
   });
 
   test("ends nothing when it is the first password", async () => {
-    booted.appliance.store.db.$client.exec("UPDATE users SET password_hash = NULL WHERE email = 'bob@example.test'");
+    booted.core.store.db.$client.exec("UPDATE users SET password_hash = NULL WHERE email = 'bob@example.test'");
     expect((await replace({})).status).toBe(200);
     expect(await lets("another one")).toMatchObject({ password: 204, appPassword: true, key: [true, 200] });
     expect(await notices()).toEqual([]);
@@ -146,7 +150,10 @@ describe("a password replaced by an admin", () => {
 });
 
 test("a password replaced by the operator ends the same", async () => {
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const open = await mailApp(appPassword);
   const passwordHash = await hashPassword("from the operator");
   store.transact((tx) => people.replacePassword(tx, bobId, { passwordHash }));
@@ -185,7 +192,7 @@ test.each(["admin", "operator"])(
     expect((await bob.send("POST", "/me/second-factor", { secret, code, password: PASSWORD })).status).toBe(200);
     if (by === "admin")
       expect((await alice.send("DELETE", `/settings/people/${bobId}/second-factor`)).status).toBe(204);
-    else booted.appliance.store.transact((tx) => booted.appliance.people.resetSecondFactor(tx, bobId));
+    else booted.core.store.transact((tx) => booted.opened.people.resetSecondFactor(tx, bobId));
     expect(await lets(PASSWORD)).toEqual({ ...NOTHING, password: 204, key: [true, 200] });
     expect(await notices()).toMatchObject([
       {
@@ -198,7 +205,10 @@ test.each(["admin", "operator"])(
 
 test("a pending notice is removed with its person, and delays no other notice", async () => {
   await replace({});
-  const { store, people } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   expect(store.db.select().from(accessNotices).all()).toHaveLength(1);
   // An erasure removes it in the same way.
   store.transact((tx) => people.removeUser(tx, bobId));

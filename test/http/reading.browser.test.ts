@@ -8,7 +8,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -131,7 +131,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     // Another person deletes one of them meanwhile.
     const gone = await rowNamed("Letter 1");
     await booted.api.patch(`/threads/${gone?.id}`, { folder: "trash" });
-    booted.appliance.store.db.$client.run("DELETE FROM threads WHERE id = ?", [gone?.id ?? ""]);
+    booted.core.store.db.$client.run("DELETE FROM threads WHERE id = ?", [gone?.id ?? ""]);
     await toolbar().getByRole("button", { name: "Remove star" }).click();
     await told(/^Star removed: 5 conversations\. Not done: There is no such thread/);
     await page.keyboard.press("*");
@@ -272,7 +272,10 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
   }, 120_000);
 
   test("all matches are selected, also those not shown, archived in portions, and undone at once", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const bob = {
       workspaceId: booted.owner.workspaceId,
       email: "bob@example.test",

@@ -8,7 +8,7 @@ import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
 import { type Invited, invitationMail } from "../harness/mail/invitations.ts";
 import { mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const IMAGE = '<p>News</p><img width="40" height="40" src="https://track.example/p.gif">';
@@ -102,7 +102,10 @@ describe.skipIf(!chromiumPresent)(`received mail${chromiumNote}`, () => {
   }, 120_000);
 
   test("a proven sender is a quiet fact, and what deceives is said, whoever sent it", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId } = booted.owner;
     store.transact((tx) =>
       people.addUser(tx, {

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
   let booted: Booted;

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 let booted: Booted;
 let html: string;

@@ -8,7 +8,7 @@ import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { STATUS_OF_CODE } from "../../src/base/errors.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { faults, type Json, type JsonObject } from "../harness/clients/schema-validator.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const documents = [MAIL_API, EXT_API, ADMIN_API].map((api) => describeApi(api, "http://localhost:8025"));
 

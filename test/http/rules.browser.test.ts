@@ -7,7 +7,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;
@@ -20,7 +20,7 @@ async function arrive(from: string, subject: string): Promise<void> {
   sender.close();
 }
 
-const stored = () => rulesOf(booted.appliance.store.db, booted.owner.mailboxId);
+const stored = () => rulesOf(booted.core.store.db, booted.owner.mailboxId);
 const rules = () => page.getByRole("list", { name: "Rules" }).getByRole("listitem");
 const making = () => page.getByRole("region", { name: "New rule" });
 
@@ -106,7 +106,7 @@ describe.skipIf(!chromiumPresent)(`rules${chromiumNote}`, () => {
   }, 120_000);
 
   test("forward outside once the setting allows it and the person has given the password; the owner is told", async () => {
-    const { store, options } = booted.appliance;
+    const { store, options } = booted.core;
     await making().getByLabel("Mail that matches this search").fill("subject:oak");
     await making().getByLabel("Forward it to").fill("ann@away.example");
     await making().getByRole("button", { name: "Make rule" }).click();

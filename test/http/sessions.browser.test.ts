@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 

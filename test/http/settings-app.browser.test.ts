@@ -5,7 +5,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { type Receiver, startReceiver } from "../harness/peers/receiver.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -41,7 +41,10 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     receiver = startReceiver();
     receiver.answer = (_, nth) =>
       new Response(nth === 1 ? "not today" : "thank you", { status: nth === 1 ? 503 : 200 });
-    const { people, options, store } = booted.appliance;
+    const {
+      core: { options, store },
+      people,
+    } = booted.opened;
     const bobId = store.transact((tx) => {
       options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
       const { workspaceId } = booted.owner;
@@ -59,7 +62,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByLabel("Name shown to others here").fill("Alice Archer");
     await page.getByRole("button", { name: "Save name" }).click();
     await page.getByText("Name changed").waitFor();
-    expect((await booted.appliance.people.listUsers()).map(({ name }) => name)).toContain("Alice Archer");
+    expect((await booted.opened.people.listUsers()).map(({ name }) => name)).toContain("Alice Archer");
   }, 120_000);
 
   test("a wrong current password is refused", async () => {
@@ -99,7 +102,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await row.getByText(/last used/).waitFor();
     expect(await row.textContent()).not.toContain("write");
     expect(await page.content()).not.toContain(key);
-    const { $client } = booted.appliance.store.db;
+    const { $client } = booted.core.store.db;
     $client.run("UPDATE api_keys SET made_by = (SELECT id FROM api_keys WHERE name = 'Agent') WHERE name = 'Another'");
     await row.getByRole("button", { name: "Revoke Agent…" }).click();
     await agree("Revoke key");
@@ -140,7 +143,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByRole("checkbox", { name: "message.inbound" }).uncheck();
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByText("Saved").waitFor();
-    const [endpoint] = booted.appliance.developers.listWebhooks();
+    const [endpoint] = booted.opened.developers.listWebhooks();
     expect(endpoint?.events).not.toContain("message.inbound");
     await page.getByRole("button", { name: "Pause…" }).click();
     await agree("Pause it");

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { confirm, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { startReceiver } from "../harness/peers/receiver.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";
@@ -16,7 +16,10 @@ let carol: Page;
 
 beforeAll(async () => {
   booted = await boot();
-  const { people, store, options } = booted.appliance;
+  const {
+    core: { store, options },
+    people,
+  } = booted.opened;
   const ids = store.transact((tx) => {
     options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
     options.set(tx, "webhooks.disableAfter", "1");
@@ -66,7 +69,10 @@ describe("a person's own profile", () => {
   });
 
   test("changing the password needs the current one, and ends the other sessions", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const email = "dora@example.test";
     const { userId } = store.transact((tx) =>
       people.addUser(tx, {
@@ -127,7 +133,7 @@ describe("API keys", () => {
     expect((await api.get("/mailboxes")).status).toBe(200);
     expect((await api.post("/send", {})).status).toBe(403);
     // No response waits for the commit of the use.
-    await booted.appliance.store.enqueue(() => undefined);
+    await booted.core.store.enqueue(() => undefined);
     const { status, body } = await alice.get<Keys>("/settings/keys");
     expect(status).toBe(200);
     const now = new Date(booted.runtime.now()).toISOString();
@@ -289,14 +295,14 @@ describe("webhooks", () => {
     const { receiver, at } = await register();
     receiver.answer = () => new Response("", { status: 500 });
     await alice.send("PATCH", at, { events: ["message.outbound"] });
-    booted.appliance.store.transact((tx) => booted.appliance.options.set(tx, "webhooks.disableAfter", "3"));
+    booted.core.store.transact((tx) => booted.core.options.set(tx, "webhooks.disableAfter", "3"));
     await booted.api.post("/send", { from: ALICE, to: ALICE, subject: "x", text: "x" });
     await booted.advance(0);
     await booted.advance(120_000);
     expect((await alice.get(at)).body).toMatchObject({ enabled: true, exhausted: 1 });
     const elsewhere = await alice.send("PATCH", at, { url: `${receiver.url}/new` });
     expect(elsewhere.body).toMatchObject({ enabled: true, exhausted: 0 });
-    booted.appliance.store.transact((tx) => booted.appliance.options.reset(tx, "webhooks.disableAfter"));
+    booted.core.store.transact((tx) => booted.core.options.reset(tx, "webhooks.disableAfter"));
   });
 
   test("that a person disables get no events, and no notice is sent", async () => {

@@ -5,7 +5,7 @@ import type { Finding } from "../../src/doctor/check.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const TODO = "Ask the provider to open port 25: mailroom settings set smtp.relay smtps://USER:PASSWORD@HOST";
 const BLOCKED: Finding = { id: "outbound", name: "Outbound mail", state: "bad", detail: "no answer", todo: TODO };

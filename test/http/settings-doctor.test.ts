@@ -12,7 +12,7 @@ import type { Role } from "../../src/store/schema.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 type DoctorView = AnswerOf<typeof getFindings>;
 
@@ -46,7 +46,11 @@ beforeAll(async () => {
       outbound: () => answer.promise,
     },
   });
-  const { people, domains, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    domains,
+  } = booted.opened;
   const other = store.transact((tx) => {
     const { id } = people.addWorkspace(tx, "Other");
     domains.addDomain(tx, id, "other.test", []);

@@ -26,7 +26,7 @@ async function signIn(options: object = {}): Promise<Page> {
 }
 
 const keyOf = (name: string) =>
-  world.appliance.developers.listKeys(world.owner.workspaceId).find((key) => key.name === name);
+  world.opened.developers.listKeys(world.owner.workspaceId).find((key) => key.name === name);
 const button = (name: string | RegExp) => page.getByRole("button", { name, exact: true });
 const row = (name: string) =>
   page.getByRole("list", { name: "API keys" }).getByRole("listitem").filter({ hasText: name });
@@ -43,7 +43,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
       scopes: ["read"],
       policy: { expiresAt: "2020-01-07T08:00:00Z" },
     };
-    world.appliance.store.transact((tx) => world.appliance.developers.createKey(tx, past as never));
+    world.core.store.transact((tx) => world.opened.developers.createKey(tx, past as never));
     page = await signIn();
   }, 120_000);
 
@@ -148,7 +148,10 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
   }, 120_000);
 
   test("its journal tells what a key did, and an undo first tells what it would take back", async () => {
-    const { store, developers } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const { id, key } = store.transact((tx) =>
       developers.createKey(tx, {
         ...{ userId: world.owner.userId, name: "Tidier", scopes: ["read", "send", "write"] },
@@ -167,7 +170,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await tidier.post("/send", { from: ALICE, to: MAX, subject: "Done", text: "Done" });
     await tidier.post("/send", { from: ALICE, to: "eve@evil.example", subject: "Out", text: "Out" });
     // A person confirms one of its changes.
-    await world.appliance.settled();
+    await world.server.settled();
     const alice = await signInOnly(world, ALICE);
     await alice.send("POST", "/threads/change", { ids: [question], starred: true });
 

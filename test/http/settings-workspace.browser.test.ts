@@ -5,7 +5,7 @@ import { barriers } from "../harness/clients/barriers.ts";
 import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 
 /** DNS fails for remote.example, and has no other names at first. */
@@ -60,7 +60,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await row("People", "bob@example.test").getByText("no password").waitFor();
     await page.getByLabel("Role of Bob").selectOption("admin");
     await page.getByText("Changed", { exact: true }).waitFor();
-    expect(booted.appliance.people.userAt("bob@example.test").role).toBe("admin");
+    expect(booted.opened.people.userAt("bob@example.test").role).toBe("admin");
     expect(await barriers(page)).toEqual([]);
     await press("Remove Bob…");
     await agree("Cancel");
@@ -96,7 +96,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByLabel(/^Reason/).fill("Under review");
     await press("Pause sending");
     await box("Sending is paused").getByText("Under review").waitFor();
-    expect(booted.appliance.people.mailboxAt("team@example.test")).toMatchObject({
+    expect(booted.opened.people.mailboxAt("team@example.test")).toMatchObject({
       name: "The team",
       owner: "alice@example.test",
       aliases: ["info@example.test"],
@@ -118,7 +118,10 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   }, 120_000);
 
   test("mailboxes: an expiry is set and removed", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId } = booted.owner;
     const address = "brief@example.test";
     store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Brief" }));
@@ -143,7 +146,10 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   }, 120_000);
 
   test("a mailbox with mail is shown as being removed until its last message is gone", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId } = booted.owner;
     const address = "old@example.test";
     store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Old" }));
@@ -202,8 +208,8 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await shown.getByText("Until shop.test is verified no mail comes to its addresses").waitFor();
     await shown.getByRole("button", { name: "Verify shop.test" }).click();
     await page.getByText("shop.test is not verified yet").waitFor();
-    for (const { name, value, purpose } of booted.appliance.domains.recordsOf(
-      booted.appliance.domains.domainNamed("shop.test").id,
+    for (const { name, value, purpose } of booted.opened.domains.recordsOf(
+      booted.opened.domains.domainNamed("shop.test").id,
     )) {
       if (purpose === "dkim" || purpose === "ownership") published[name] = { txt: [value] };
     }
@@ -218,7 +224,11 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   }, 120_000);
 
   test("domains: a notice about an unverified domain stands above the mail of people who can verify it", async () => {
-    const { domains, people, store } = booted.appliance;
+    const {
+      core: { store },
+      domains,
+      people,
+    } = booted.opened;
     const other = store.transact((tx) => {
       const { id } = people.addWorkspace(tx, "Rival");
       domains.addDomain(tx, booted.owner.workspaceId, "new.test", []);
@@ -299,11 +309,11 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await limit.fill("7");
     await item.getByRole("button", { name: "Save" }).click();
     await item.getByText("The default is 100.").waitFor();
-    expect(booted.appliance.options.get("sending.mailboxPerHour")).toBe(7);
+    expect(booted.core.options.get("sending.mailboxPerHour")).toBe(7);
     expect(await barriers(page)).toEqual([]);
     await press("Back to the default: sending.mailboxPerHour");
     await item.getByText("The default.").waitFor();
-    expect(booted.appliance.options.get("sending.mailboxPerHour")).toBe(100);
+    expect(booted.core.options.get("sending.mailboxPerHour")).toBe(100);
   }, 120_000);
 
   test("the browser reported no errors and no violations of the policy", () => {

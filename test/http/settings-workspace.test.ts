@@ -14,7 +14,7 @@ import type { addWorkspace } from "../../src/operations/operator/workspaces.ts";
 import type { Role } from "../../src/store/schema.ts";
 import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 /** DNS fails for remote.example, and has no other names at first. */
 const published: Zone = { "remote.example": "silence" };
@@ -32,7 +32,11 @@ const ids: Record<string, string> = {};
 
 beforeAll(async () => {
   booted = await boot({}, zone(published));
-  const { people, domains, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    domains,
+  } = booted.opened;
   ids.alice = booted.owner.userId;
   const add = async (workspaceId: string, email: string, role: Role): Promise<void> => {
     const name = email.split("@")[0] ?? "";
@@ -405,8 +409,8 @@ describe("workspaces", () => {
     const paused = await act(ann, "PATCH", at, { pausedReason: "Unpaid" });
     expect(paused.body).toMatchObject({ pausedReason: "Unpaid" });
     const letter = { from: "zoe@other.test", to: ["zoe@other.test"], subject: "Hello", text: "Hello" };
-    booted.appliance.store.transact((tx) => {
-      const { domains } = booted.appliance;
+    booted.core.store.transact((tx) => {
+      const { domains } = booted.opened;
       domains.markVerified(tx, domains.domainNamed("other.test").id);
     });
     expect(await status(zoe.send("POST", "/send", letter))).toBe(423);
@@ -457,9 +461,9 @@ describe("settings of the server", () => {
     const before = { name, value: "100", default: "100", description: expect.stringContaining("60 minutes") };
     expect(await settingOf(name)).toEqual(before as unknown as SettingView);
     expect((await act(ann, "PATCH", `/server/${name}`, { value: "7" })).body).toMatchObject({ value: "7" });
-    expect(booted.appliance.options.get(name)).toBe(7);
+    expect(booted.core.options.get(name)).toBe(7);
     expect((await act(ann, "DELETE", `/server/${name}`)).body).toMatchObject({ value: "100" });
-    expect(booted.appliance.options.get(name)).toBe(100);
+    expect(booted.core.options.get(name)).toBe(100);
   });
   test("commands and paths of the server cannot be changed here", async () => {
     for (const name of ["search.meilisearchPath", "backup.folder"] as const) {
@@ -470,11 +474,11 @@ describe("settings of the server", () => {
       });
       expect(await status(act(ann, "DELETE", `/server/${name}`))).toBe(403);
     }
-    expect(booted.appliance.options.get("backup.folder")).toBe("off");
+    expect(booted.core.options.get("backup.folder")).toBe("off");
   });
 
   test("the smarthost's password is never shown, and saving the shown value keeps it", async () => {
-    const { store, options } = booted.appliance;
+    const { store, options } = booted.core;
     const secret = "smtp://us:hunter2@relay.example:587";
     const shown = "smtp://us:***@relay.example:587";
     store.transact((tx) => options.set(tx, "smtp.relay", secret));
@@ -499,7 +503,7 @@ describe("settings of the server", () => {
     await act(ann, "PATCH", "/server/search.engine", { value: "meilisearch" });
     expect(await answering()).toEqual({ engine: "fts5", reason: expect.stringContaining("meilisearch") });
     await act(ann, "DELETE", "/server/search.meilisearchUrl");
-    const { store, options } = booted.appliance;
+    const { store, options } = booted.core;
     store.transact((tx) => options.set(tx, "search.meilisearchPath", "/nowhere"));
     // Another task looks for the process.
     let said = await answering();
@@ -523,6 +527,6 @@ describe("settings of the server", () => {
     expect((await zoe.get("/settings/server")).status).toBe(403);
     expect(await status(act(zoe, "PATCH", "/server/smtp.relay", { value: "smtp://evil.test" }))).toBe(403);
     expect(await status(act(zoe, "DELETE", "/server/smtp.relay"))).toBe(403);
-    expect(booted.appliance.options.get("smtp.relay")).toBe("none");
+    expect(booted.core.options.get("smtp.relay")).toBe("none");
   });
 });

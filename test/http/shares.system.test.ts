@@ -4,7 +4,7 @@ import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { readExposition } from "../harness/clients/exposition.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 
 const clients: RawClient[] = [];
@@ -16,7 +16,12 @@ afterEach(() => {
 async function start() {
   const booted = await boot();
   const keys = await makeDkimKeys();
-  const { store, people, domains, developers } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    domains,
+    developers,
+  } = booted.opened;
   const { owner } = booted;
   const add = (workspaceId: string, email: string) =>
     store.transact(

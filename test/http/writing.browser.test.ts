@@ -6,7 +6,7 @@ import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const TEAM = "team@example.test";
@@ -56,7 +56,10 @@ describe.skipIf(!chromiumPresent)(`the composer${chromiumNote}`, () => {
   beforeAll(async () => {
     // Mail to it waits, since its DNS fails.
     booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     await setPassword(booted, booted.owner.userId);
     const { workspaceId } = booted.owner;
     team = store.transact((tx) => ({ id: people.addMailbox(tx, { workspaceId, address: TEAM, name: "Team" }) })).id;

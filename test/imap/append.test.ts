@@ -49,7 +49,7 @@ describe("into Sent", () => {
     // Both are what the queue knows.
     const { body } = await world.app.api.get<{ messages: { id: string }[] }>("/messages?direction=outbound");
     expect(body.messages).toHaveLength(2);
-    const { db } = world.app.appliance.store;
+    const { db } = world.app.core.store;
     const sent = db.$client.query("SELECT id FROM outbound_messages").all() as { id: string }[];
     expect(new Set(sent.map(({ id }) => id))).toEqual(new Set(body.messages.map(({ id }) => id)));
   });
@@ -244,7 +244,10 @@ describe("EXPUNGE", () => {
 
 describe("mail that waits", () => {
   const keyOf = (policy: object): string => {
-    const { developers, store } = world.app.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.app.opened;
     const { userId } = world.app.owner;
     return store.transact((tx) =>
       developers.createKey(tx, { userId, name: "Held", scopes: ["read", "write", "send"], policy }),
@@ -258,8 +261,8 @@ describe("mail that waits", () => {
     expect(await append("Sent", octetsOf("Held", "held"))).toBeUndefined();
     expect(await world.mail(client)).toEqual({ Drafts: ["Held"] });
     const ben = world.member("Ben");
-    world.app.appliance.store.transact((tx) =>
-      world.app.appliance.people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"),
+    world.app.core.store.transact((tx) =>
+      world.app.opened.people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"),
     );
     await client.say("SELECT Drafts");
     for (const command of ["MOVE 1 Trash", "COPY 1 Trash", "COPY 1 Shared/ben@example.test/Drafts"]) {

@@ -13,7 +13,7 @@ let clients: ImapAccount[];
 beforeEach(async () => {
   world = await imapWorld();
   clients = [];
-  const { store, options } = world.app.appliance;
+  const { store, options } = world.app.core;
   store.transact((tx) => options.set(tx, "smtp.maxMessageBytes", `${GIB}`));
 });
 afterEach(() => {
@@ -104,7 +104,12 @@ test("messages that a person appends wait for room, and are refused after a minu
 test("all persons of a workspace together have a part of the memory, and leave some to another workspace", async () => {
   await fill((mostLargeBytes() * 3) / 4 - 1_000, (n) => client(world.member(`Person${n}`)));
   await expectRefused(await client());
-  const { store, people, domains, developers } = world.app.appliance;
+  const {
+    core: { store },
+    people,
+    domains,
+    developers,
+  } = world.app.opened;
   const keys = await makeDkimKeys();
   const other = store.transact((tx) => {
     const { id: workspaceId } = people.addWorkspace(tx, "Other");
@@ -169,7 +174,10 @@ test("a literal within IDLE, and within what a client proves who it is with, end
 });
 
 test("LIST lets others run, whatever it is asked and however many names there are", async () => {
-  const { store, people } = world.app.appliance;
+  const {
+    core: { store },
+    people,
+  } = world.app.opened;
   store.transact((tx) => people.setLabelFolders(tx, world.app.owner.userId, true));
   const [lister, other] = [await client(), await client()];
   for (let i = 0; i < 20; i++) expect((await lister.say(`CREATE Labels/${"a/".repeat(28)}${i}`)).status).toBe("OK");

@@ -24,7 +24,7 @@ async function idling(app: ImapAccount): Promise<ImapAccount> {
 /** Apps that wait: with an app password, a key, and the token of a grant. */
 async function waiting() {
   const port = Number(world.ready.imaps?.split(":")[1]);
-  const { store } = world.appliance;
+  const { store } = world.core;
   const { userId, apiKey } = world.owner;
   const { password } = store.transact((tx) =>
     createAppPassword(tx, world.runtime, { userId, name: "Phone", access: "all" }),

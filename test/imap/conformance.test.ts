@@ -83,7 +83,7 @@ describe("the states of a session (RFC 9051 §3, §6.1, §6.2)", () => {
     expect(await client.line()).toStartWith("a BAD [TOOBIG] ");
     expect(await client.line()).toStartWith("* BYE [TOOBIG] ");
     const other = await world.client();
-    const most = world.app.appliance.options.get("smtp.maxMessageBytes");
+    const most = world.app.core.options.get("smtp.maxMessageBytes");
     expect(await other.say(`APPEND INBOX {${most + 1}}`)).toMatchObject({
       status: "NO",
       text: expect.stringContaining("[TOOBIG]"),
@@ -127,7 +127,10 @@ describe("SELECT (RFC 3501 §6.3.1, RFC 9051 §6.3.2)", () => {
 
   test("who may only read opens to read only", async () => {
     const { world } = await opened();
-    const { developers, store } = world.app.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.app.opened;
     const { userId } = world.app.owner;
     const { key } = store.transact((tx) => developers.createKey(tx, { userId, name: "Reader", scopes: ["read"] }));
     const client = await world.client({ email: "alice@example.test", key });
@@ -399,7 +402,10 @@ describe("CONDSTORE and QRESYNC (RFC 7162)", () => {
   test("what vanishes while SELECT answers is told as vanished now, since it has been counted", async () => {
     const { world, clients, uids } = await opened();
     const [client] = clients as [ImapAccount];
-    const { mailbox, store } = world.app.appliance;
+    const {
+      core: { store },
+      mailbox,
+    } = world.app.opened;
     await client.say("ENABLE QRESYNC");
     const { untagged } = await client.say("SELECT INBOX");
     const validity = /UIDVALIDITY (\d+)/.exec(untagged.join())?.[1];
@@ -443,7 +449,10 @@ describe("CONDSTORE and QRESYNC (RFC 7162)", () => {
 describe("LIST and LSUB (RFC 3501 §6.3.8 f., RFC 9051 §6.3.9)", () => {
   async function sharing(): Promise<ImapAccount> {
     const world = await imapWorld();
-    const { people, store } = world.app.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.app.opened;
     const { workspaceId } = world.app.owner;
     store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "grün@example.test", name: "Grün" }));
     return world.client();
@@ -515,7 +524,10 @@ describe("LIST and LSUB (RFC 3501 §6.3.8 f., RFC 9051 §6.3.9)", () => {
 test("refusals to make, delete and rename mailboxes say what is wrong (RFC 5530), with and without labels", async () => {
   const world = await imapWorld();
   const client = await world.client();
-  const { people, store } = world.app.appliance;
+  const {
+    core: { store },
+    people,
+  } = world.app.opened;
   for (const wanted of [false, true]) {
     store.transact((tx) => people.setLabelFolders(tx, world.app.owner.userId, wanted));
     for (const [command, expected] of [

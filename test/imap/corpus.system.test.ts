@@ -8,17 +8,20 @@ import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { contentOf, envelopeOf, structureOf } from "../../src/message/imap.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const app = corpusPresent ? await boot({ MAILROOM_IMAPS: "127.0.0.1:0" }) : undefined;
-afterAll(() => app?.appliance.stop(0));
+afterAll(() => app?.server.stop(0));
 const port = Number(app?.ready.imaps?.split(":")[1]);
 
 /** By UID. */
 const filed = new Map<number, string>();
 for (const { name, bytes } of corpusFiles()) {
   if (!app) break;
-  const { store, mailbox } = app.appliance;
+  const {
+    core: { store },
+    mailbox,
+  } = app.opened;
   const { mailboxId } = app.owner;
   const message = await prepareMessage(Buffer.from(bytes), store.blobs).catch(() => undefined);
   if (!message) continue;

@@ -1,14 +1,17 @@
 /** Extensions of IMAP over a socket: RFC 5258, 6855, 7889, 8438, 8474, 9208. */
 import { beforeAll, expect, test } from "bun:test";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 let app: Booted;
 let mail: ImapAccount;
 let shared: string;
 beforeAll(async () => {
   app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-  const { people, store } = app.appliance;
+  const {
+    core: { store },
+    people,
+  } = app.opened;
   const { workspaceId } = app.owner;
   shared = store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
   mail = await imapAccount(Number(app.ready.imaps?.split(":")[1]), "alice@example.test", app.owner.apiKey);
@@ -28,7 +31,7 @@ test("what is announced: the limit of APPEND, and the extensions", async () => {
   for (const name of ["LIST-EXTENDED", "OBJECTID", "QUOTA", "QUOTA=RES-STORAGE", "STATUS=SIZE"]) {
     expect(capability.split(" ")).toContain(name);
   }
-  const limit = app.appliance.options.get("smtp.maxMessageBytes");
+  const limit = app.core.options.get("smtp.maxMessageBytes");
   expect(capability.split(" ")).toContain(`APPENDLIMIT=${limit}`);
   expect(await told("STATUS INBOX (APPENDLIMIT)")).toEqual([`* STATUS "INBOX" (APPENDLIMIT ${limit})`]);
 });
@@ -67,8 +70,8 @@ test("MAILBOXID stays with a folder, in SELECT and STATUS; EMAILID and THREADID 
 });
 
 test("QUOTA tells used and most in units of 1024, for each mailbox in reach", async () => {
-  const { store } = app.appliance;
-  store.transact((tx) => app.appliance.people.setQuota(tx, shared, 10 * 1024 + 5));
+  const { store } = app.core;
+  store.transact((tx) => app.opened.people.setQuota(tx, shared, 10 * 1024 + 5));
   expect(await told("GETQUOTAROOT Shared/team@example.test/Sent")).toEqual([
     '* QUOTAROOT "Shared/team@example.test/Sent" "team@example.test"',
     '* QUOTA "team@example.test" (STORAGE 0 10)',
@@ -107,7 +110,10 @@ test("LIST-EXTENDED: what is subscribed, and who has such children", async () =>
 });
 
 test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELECT", async () => {
-  const { people, store } = app.appliance;
+  const {
+    core: { store },
+    people,
+  } = app.opened;
   const { workspaceId } = app.owner;
   const address = "grün@example.test";
   store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Grün" }));
@@ -132,7 +138,10 @@ test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELEC
 });
 
 test("UTF8=ACCEPT: names and headers in UTF-8, and no charset of a search", async () => {
-  const { people, store } = app.appliance;
+  const {
+    core: { store },
+    people,
+  } = app.opened;
   const { workspaceId } = app.owner;
   const latin1 = (text: string): string => Buffer.from(text).toString("latin1");
   store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "groß@example.test", name: "Groß" }));

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { installed } from "../harness/programs.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { arrive } from "./arrive.ts";
 
 const offlineimap = installed("offlineimap");
@@ -21,7 +21,7 @@ async function bootFilled() {
   const home = temporaryFolder();
   return {
     ...{ app, threads, home, port: app.ready.imaps?.split(":")[1] },
-    certificate: join(app.appliance.config.data, "tls/self-signed.pem"),
+    certificate: join(app.opened.config.data, "tls/self-signed.pem"),
     /** Exit code, and what it said if that is not 0. */
     async run(...command: string[]): Promise<string> {
       const env = { PATH: process.env.PATH, HOME: home, USER: "alice" };

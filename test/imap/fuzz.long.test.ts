@@ -7,7 +7,7 @@ import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type ImapAccount, imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { chance } from "./chance.ts";
 
 const SEED = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -82,7 +82,10 @@ test(
   `whatever a client sends, the server answers and goes on (seed ${SEED})`,
   async () => {
     const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-    const { store, mailbox } = app.appliance;
+    const {
+      core: { store },
+      mailbox,
+    } = app.opened;
     const port = Number(app.ready.imaps?.split(":")[1]);
     const pick = chance(SEED);
     const one = <T>(of: readonly T[]): T => of[pick(of.length)] as T;

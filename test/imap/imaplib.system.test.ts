@@ -1,12 +1,12 @@
 /** Python's imaplib, over implicit TLS. */
 import { afterAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { arrive } from "./arrive.ts";
 
 const python = Bun.which("python3");
 const app = python ? await boot({ MAILROOM_IMAPS: "127.0.0.1:0" }) : undefined;
-afterAll(() => app?.appliance.stop(0));
+afterAll(() => app?.server.stop(0));
 
 const SCRIPT = `
 import imaplib, ssl, sys

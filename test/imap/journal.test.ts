@@ -10,7 +10,10 @@ let client: ImapAccount;
 const email = "alice@example.test";
 
 async function signIn(policy: Policy = {}): Promise<void> {
-  const { developers, store } = world.app.appliance;
+  const {
+    core: { store },
+    developers,
+  } = world.app.opened;
   const { userId } = world.app.owner;
   const made = store.transact((tx) =>
     developers.createKey(tx, { userId, name: "App", scopes: ["read", "write"], policy }),
@@ -34,14 +37,14 @@ interface Entry {
   reads: number | null;
 }
 const entries = (): Entry[] =>
-  world.app.appliance.store.db.$client
+  world.app.core.store.db.$client
     .query<Entry, [string]>(
       "SELECT operation, face, outcome, source, changes, reads FROM journal_entries WHERE key_id = ? ORDER BY seq",
     )
     .all(keyId);
 
 const folders = (threadId: string): string[] =>
-  world.app.appliance.store.db.$client
+  world.app.core.store.db.$client
     .query<{ folder: string }, [string]>(
       "SELECT messages.folder FROM messages JOIN threads ON threads.seq = thread_seq WHERE threads.id = ? ORDER BY messages.seq",
     )
@@ -49,15 +52,15 @@ const folders = (threadId: string): string[] =>
     .map(({ folder }) => folder);
 
 const undo = () =>
-  world.app.appliance.journal.undo({ keyId, workspaceId: world.app.owner.workspaceId } as never, 0, {
+  world.app.opened.journal.undo({ keyId, workspaceId: world.app.owner.workspaceId } as never, 0, {
     face: "cli",
     dryRun: false,
   });
 
 test("every change has an entry with the face `imap`; looking has one of reads", async () => {
   const ben = world.member("Ben");
-  world.app.appliance.store.transact((tx) =>
-    world.app.appliance.people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"),
+  world.app.core.store.transact((tx) =>
+    world.app.opened.people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"),
   );
   await world.arrive({ subject: "One" });
   await world.arrive({ subject: "Two" });
@@ -116,7 +119,10 @@ test("what a key's policy refuses has an entry, and changes nothing", async () =
 });
 
 test("what is beyond the limit of a key's policy is not begun, or taken back, which the journal tells", async () => {
-  const { people, store } = world.app.appliance;
+  const {
+    core: { store },
+    people,
+  } = world.app.opened;
   const ben = world.member("Ben");
   store.transact((tx) => people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
   for (let i = 0; i < 150; i++) await world.arrive({ subject: `Mail ${i}` });
@@ -150,7 +156,7 @@ test("undo gives single messages their folders back, and an older entry its whol
   expect(folders(threadId)).toEqual(["archive", "trash"]);
   await undo();
   expect(folders(threadId)).toEqual(["archive", "inbox"]);
-  const { store } = world.app.appliance;
+  const { store } = world.app.core;
   // An entry from before messages had folders of their own says none.
   store.db.$client.run(
     `UPDATE key_changes SET before = '{"folder":"inbox","snoozedUntil":null}' WHERE key_id = ? AND field = 'folder'`,
@@ -175,7 +181,10 @@ test("undo brings back a draft of which a key saved another version", async () =
 });
 
 test("undo counts and names a conversation that a key moved into another mailbox", async () => {
-  const { people, store } = world.app.appliance;
+  const {
+    core: { store },
+    people,
+  } = world.app.opened;
   const ben = world.member("Ben");
   store.transact((tx) => people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
   const { threadId } = await world.arrive({ subject: "Carried" });

@@ -16,7 +16,10 @@ interface Labels extends ImapWorld {
 
 /** Turns labels as mailboxes on, or off. */
 function want({ app }: ImapWorld, wanted = true, userId = app.owner.userId): void {
-  const { store, people } = app.appliance;
+  const {
+    core: { store },
+    people,
+  } = app.opened;
   store.transact((tx) => people.setLabelFolders(tx, userId, wanted));
 }
 
@@ -99,7 +102,7 @@ describe("names", () => {
     const mail = await world.client();
     await mail.say("SELECT INBOX");
     await mail.say("STORE 1 +FLAGS (Later)");
-    const { $client } = world.app.appliance.store.db;
+    const { $client } = world.app.core.store.db;
     for (const table of ["imap_labels", "imap_labelled", "imap_label_vanished"]) {
       expect($client.query(`SELECT * FROM ${table}`).all()).toEqual([]);
     }
@@ -197,7 +200,10 @@ describe("names", () => {
   test("a key that only reads sees labels and changes none", async () => {
     const world = await labelled();
     await arrive(world, "One", "Work");
-    const { developers, store } = world.app.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.app.opened;
     const { userId } = world.app.owner;
     const { key } = store.transact((tx) => developers.createKey(tx, { userId, name: "Reader", scopes: ["read"] }));
     const mail = await world.client({ email: "alice@example.test", key });
@@ -257,7 +263,7 @@ describe("what is in it", () => {
     for (const name of ["A", "B", "C", "D"]) threads.push(await arrive(world, name, "Work"));
     await mail.say("SELECT INBOX");
     await mail.say("STATUS Labels/Work (MESSAGES)");
-    const { $client } = app.appliance.store.db;
+    const { $client } = app.core.store.db;
     // As after kill -9: two have a number.
     $client.run("UPDATE imap_labels SET filled = 0, uid_next = 5");
     $client.run("DELETE FROM imap_labelled WHERE uid > 2");
@@ -274,7 +280,7 @@ describe("what is in it", () => {
     const one = await arrive(world, "One", "Work");
     await arrive(world, "Two", "Work");
     expect(await namesIn(mail, "Labels/Work")).toEqual(["One", "Two"]);
-    const { $client } = app.appliance.store.db;
+    const { $client } = app.core.store.db;
     await patch(world, one, { folder: "trash" });
     const pages = $client.query<{ n: number }, []>("SELECT page_count AS n FROM pragma_page_count").get()?.n ?? 0;
     $client.run("CREATE TABLE filler (octets)");
@@ -446,11 +452,11 @@ describe("what is in it", () => {
     await mail.say("UNSELECT");
     for (const id of threads.slice(0, 2)) await patch(world, id, { folder: "trash" });
     // The folders have forgotten what left them, too.
-    app.appliance.store.db.$client.run("UPDATE imap_folders SET vanished_through = modseq");
-    app.appliance.store.db.$client.run("DELETE FROM imap_vanished");
+    app.core.store.db.$client.run("UPDATE imap_folders SET vanished_through = modseq");
+    app.core.store.db.$client.run("DELETE FROM imap_vanished");
     expect(await namesIn(mail, "Labels/Work")).toEqual(["C"]);
-    app.appliance.store.db.$client.run("UPDATE imap_labels SET vanished_through = modseq");
-    app.appliance.store.db.$client.run("DELETE FROM imap_label_vanished");
+    app.core.store.db.$client.run("UPDATE imap_labels SET vanished_through = modseq");
+    app.core.store.db.$client.run("DELETE FROM imap_label_vanished");
     const again = await mail.say(`SELECT Labels/Work (QRESYNC (${validityOf(opened)} ${modseq}))`);
     expect(again.untagged).toContain("* VANISHED (EARLIER) 1:2");
   });
@@ -513,7 +519,7 @@ describe("what apps do", () => {
     // In INBOX they are now in another order than they came in.
     await patch(world, threads[0] as string, { folder: "archive" });
     await patch(world, threads[0] as string, { folder: "inbox" });
-    const { $client } = app.appliance.store.db;
+    const { $client } = app.core.store.db;
     $client.run(
       `CREATE TRIGGER fails BEFORE INSERT ON thread_labels
        WHEN new.thread_seq = (SELECT seq FROM threads WHERE id = '${threads[103]}') BEGIN SELECT RAISE(ABORT, 'no'); END`,
@@ -540,7 +546,10 @@ describe("what apps do", () => {
     test(`a COPY from ${name} that fails leaves what another app moved meanwhile where it is`, async () => {
       const world = await labelled();
       const { own: mail, app } = world;
-      const { store, mailbox } = app.appliance;
+      const {
+        core: { store },
+        mailbox,
+      } = app.opened;
       const arrived = [];
       for (let i = 0; i < 105; i++) arrived.push(await world.arrive({ subject: `Mail ${i}` }));
       const [first, last] = [arrived[0], arrived[104]] as [(typeof arrived)[0], (typeof arrived)[0]];
@@ -813,7 +822,7 @@ describe("CREATE, DELETE and RENAME", () => {
     const { app, own: mail, ...world } = await labelled();
     await arrive({ app, ...world }, "One", "Work");
     const before = validityOf(await mail.say("SELECT Labels/Work"));
-    app.appliance.store.transact((tx) => renewUidValidity(tx, app.runtime.now()));
+    app.core.store.transact((tx) => renewUidValidity(tx, app.runtime.now()));
     expect(validityOf(await mail.say("SELECT Labels/Work"))).toBeGreaterThan(before);
   });
 
@@ -905,7 +914,7 @@ describe("CREATE, DELETE and RENAME", () => {
     await mail.say("SELECT INBOX");
     await mail.say("CREATE Labels/Third");
     await mail.say("COPY 1 Labels/Third");
-    const entries = app.appliance.store.db.$client
+    const entries = app.core.store.db.$client
       .query("SELECT operation, changes FROM journal_entries WHERE face = 'imap' AND changes > 0 ORDER BY seq")
       .all();
     expect(entries).toEqual(
@@ -919,7 +928,7 @@ describe("CREATE, DELETE and RENAME", () => {
   test("a mailbox shows a limited number of labels, and makes no more", async () => {
     const world = await labelled();
     const { own: mail, app } = world;
-    const { store } = app.appliance;
+    const { store } = app.core;
     store.db.$client.run(
       `INSERT INTO mailbox_labels (mailbox_id, label_key, label, threads)
        SELECT ?, printf('label %04d', value), printf('Label %04d', value), 1
@@ -972,7 +981,7 @@ describe("what ends", () => {
     await mail.say("UNSELECT");
     await patch(world, one, { labels: [] });
     await app.advance(2 * 3_600_000);
-    const { $client } = app.appliance.store.db;
+    const { $client } = app.core.store.db;
     for (const table of ["imap_labels", "imap_labelled", "imap_label_vanished"]) {
       expect([table, $client.query(`SELECT * FROM ${table}`).all()]).toEqual([table, []]);
     }
@@ -1108,7 +1117,7 @@ test(`apps that change labels at once are told the same (seed ${SEED})`, async (
     for (const [uid, flags] of told) expect([uid, flags]).toEqual([uid, fresh.flags.get(uid) ?? "gone"]);
   }
   // Each label's mailbox has what the conversations say.
-  const { $client } = app.appliance.store.db;
+  const { $client } = app.core.store.db;
   for (const key of ["a", "b", "b/c"]) {
     await world.own.say(`SELECT Labels/${key.toUpperCase()}`);
     const there = $client

@@ -76,7 +76,7 @@ describe("IDLE is told within a second of", () => {
 });
 
 test("open pages are told of changes over IMAP, and webhooks of none", async () => {
-  const { store } = world.app.appliance;
+  const { store } = world.app.core;
   const { threadId } = await world.arrive({ subject: "On a page" });
   const events = () => store.db.$client.query("SELECT count(*) AS n FROM events").get() as { n: number };
   const before = events();
@@ -105,7 +105,7 @@ test("open pages are told of changes over IMAP, and webhooks of none", async () 
 
 test("changes of more messages than are told at once are told each", async () => {
   const { app } = world;
-  const { $client } = app.appliance.store.db;
+  const { $client } = app.core.store.db;
   const client = await world.client();
   await client.say("SELECT INBOX");
   for (let i = 0; i < 510; i++) await world.arrive({ subject: `One of many ${i}` });

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
 import { installed, run } from "../harness/programs.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 import { arrive } from "./arrive.ts";
 
@@ -38,7 +38,7 @@ test.skipIf(neomutt.absent || script.absent)(
       [
         `set folder="${server}" spoolfile="+INBOX" header_cache="${folder}/cache"`,
         `set imap_user="alice@example.test" imap_pass="${app.owner.apiKey}"`,
-        `set ssl_force_tls=yes certificate_file="${join(app.appliance.config.data, "tls/self-signed.pem")}"`,
+        `set ssl_force_tls=yes certificate_file="${join(app.opened.config.data, "tls/self-signed.pem")}"`,
         "set ssl_verify_dates=no ssl_verify_host=no confirmappend=no quit=yes delete=yes",
         "",
       ].join("\n"),
@@ -80,7 +80,7 @@ test.skipIf(aerc.absent || script.absent)(
       stdout: "pipe",
       env: {
         ...{ PATH: process.env.PATH, TERM: "xterm", HOME: home },
-        SSL_CERT_FILE: join(app.appliance.config.data, "tls/self-signed.pem"),
+        SSL_CERT_FILE: join(app.opened.config.data, "tls/self-signed.pem"),
       },
     });
     let shown = "";
@@ -302,7 +302,10 @@ test.skipIf(!hasClient)(
   `imapclient${hasClient ? "" : " (not installed)"} lists, fetches, labels, moves, appends, waits and deletes`,
   async () => {
     const app = await bootFilled();
-    const { people, store } = app.appliance;
+    const {
+      core: { store },
+      people,
+    } = app.opened;
     store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
     const child = Bun.spawn(["python3", "-c", CLIENT, app.ready.imaps?.split(":")[1] ?? ""], {
       env: { ...process.env, PASSWORD: app.owner.apiKey },

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { installed, run } from "../harness/programs.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { arrive } from "./arrive.ts";
 
 export const mbsync = installed("mbsync");
@@ -31,7 +31,7 @@ async function setUp(app: Booted, patterns = "*"): Promise<Place> {
     .replace("pass mailroom", `echo ${app.owner.apiKey}`)
     .replace("Patterns *", `Patterns ${patterns}`)
     .replace("TLSType", isOld ? "SSLType" : "TLSType")
-    .replace("IMAPS\n", `IMAPS\nCertificateFile ${join(app.appliance.config.data, "tls/self-signed.pem")}\n`)
+    .replace("IMAPS\n", `IMAPS\nCertificateFile ${join(app.opened.config.data, "tls/self-signed.pem")}\n`)
     .replaceAll("~/Mail/", `${folder}/`);
   writeFileSync(join(folder, ".mbsyncrc"), config);
   return {
@@ -101,7 +101,10 @@ export async function syncBothWays(many: number): Promise<void> {
 /** Copies labels as folders, and changes them on both sides; then leaves them out, as docs/mail-apps.md says. */
 export async function syncLabels(): Promise<void> {
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-  const { people, store } = app.appliance;
+  const {
+    core: { store },
+    people,
+  } = app.opened;
   store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
   const threads: string[] = [];
   for (let i = 0; i < 4; i++) {

@@ -15,7 +15,7 @@ const NAMES = { inbox: "INBOX", archive: "Archive", drafts: "Drafts", spam: "Jun
 
 /** Where a mailbox has messages with that subject, by default Alice's. */
 function placesOf(subject: string, mailboxId = world.app.owner.mailboxId): string[] {
-  const { db } = world.app.appliance.store;
+  const { db } = world.app.core.store;
   const rows = db.$client
     .query<{ folder: keyof typeof NAMES }, [string, string]>(
       "SELECT folder FROM messages WHERE subject = ? AND mailbox_id = ?",
@@ -238,7 +238,7 @@ describe("between mailboxes", () => {
 
   test("a full mailbox takes nothing, and nothing leaves", async () => {
     const dana = world.member("Dana", "full");
-    const { store } = world.app.appliance;
+    const { store } = world.app.core;
     await world.arrive({ subject: "Too much", text: "x".repeat(5_000) });
     store.db.$client.run("UPDATE mailboxes SET quota_bytes = 4096 WHERE id = ?", [dana.mailboxId]);
     const client = await opened(`${shared}/INBOX`, dana);
@@ -268,7 +268,7 @@ describe("between mailboxes", () => {
     const { untagged } = await client.say(`UID FETCH ${to} (BODY.PEEK[])`);
     expect(untagged[0]).toContain("Subject: Secret");
     expect(untagged[0]).not.toContain("hidden@");
-    const { db } = world.app.appliance.store;
+    const { db } = world.app.core.store;
     const { bcc } = db.$client.query("SELECT bcc FROM messages WHERE subject = 'Secret'").get() as { bcc: string };
     expect(bcc).toContain("hidden@remote.example");
   });
@@ -277,7 +277,7 @@ describe("between mailboxes", () => {
 describe("of a command that fails midway", () => {
   /** As a disk that fails when this message is moved to Archive, or filed. */
   async function failing<T>(subject: string, run: () => Promise<T>): Promise<T> {
-    const { $client } = world.app.appliance.store.db;
+    const { $client } = world.app.core.store.db;
     for (const [name, event] of [
       ["fails_move", "UPDATE OF folder"],
       ["fails_filing", "INSERT"],

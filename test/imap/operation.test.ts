@@ -14,7 +14,7 @@ import { openStore } from "../../src/store/store.ts";
 import { imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { imapWorld } from "../harness/servers/imap-world.ts";
 import { followStopped } from "../harness/servers/standby.ts";
 
@@ -51,7 +51,7 @@ test("metrics count connections, commands by their replies, and bytes", async ()
 test("metrics count the messages that are ready, wait, cannot be read, and are no longer what an app was told", async () => {
   const world = await imapWorld();
   const { app } = world;
-  const { $client } = app.appliance.store.db;
+  const { $client } = app.core.store.db;
   const shown = async (): Promise<Record<string, string>> => {
     const text = await (await fetch(`${app.http}/metrics`)).text();
     return Object.fromEntries(
@@ -86,7 +86,7 @@ test("a stop ends sessions that wait, and lets a command finish", async () => {
   // Its reply is slowed down, so that it is under way.
   busy.write(`a LOGIN ${ALICE} guess\r\n`);
   await (await imapStranger(portOf(app))).say("CAPABILITY");
-  const stopped = app.appliance.stop(3_600_000);
+  const stopped = app.server.stop(3_600_000);
   expect(await waiting.line()).toBe("* BYE The server stops");
   expect(await waiting.line()).toBeUndefined();
   const answered = busy.line();
@@ -160,7 +160,7 @@ test("a standby that becomes the server numbers mail anew, also after a crash on
   const validity = (lines: string[]): number => Number(/UIDVALIDITY (\d+)/.exec(lines.join("\n"))?.[1]);
   const before = validity((await account.say("SELECT INBOX")).untagged);
   account.end();
-  await server.appliance.stop(0);
+  await server.server.stop(0);
   const now = server.runtime.now();
   const present = (): number | undefined => {
     const store = openStore({ folder: data, restoring: true, runtime: server.runtime });

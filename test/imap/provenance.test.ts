@@ -16,7 +16,10 @@ let agent: ImapAccount;
 let person: ImapAccount;
 
 const keyWith = (policy: Policy): string => {
-  const { developers, store } = world.app.appliance;
+  const {
+    core: { store },
+    developers,
+  } = world.app.opened;
   const { userId } = world.app.owner;
   const scopes = ["read", "write", "send"] as const;
   return store.transact((tx) => developers.createKey(tx, { userId, name: "Agent", scopes, policy })).key;
@@ -24,10 +27,10 @@ const keyWith = (policy: Policy): string => {
 
 beforeEach(async () => {
   world = await imapWorld();
-  const { appliance, runtime, owner } = world.app;
+  const { core, runtime, owner } = world.app;
   key = keyWith({ recipients: ["thread", ALICE] });
   agent = await world.client({ email: ALICE, key });
-  const { password } = appliance.store.transact((tx) =>
+  const { password } = core.store.transact((tx) =>
     createAppPassword(tx, runtime, { userId: owner.userId, name: "Phone", access: "all" }),
   );
   person = await world.client({ email: ALICE, key: password });
@@ -41,7 +44,7 @@ async function append(client: ImapAccount, folder: string, octets: string, flags
 }
 
 const threadOf = (subject: string, mailboxId = world.app.owner.mailboxId): string =>
-  world.app.appliance.store.db.$client
+  world.app.core.store.db.$client
     .query<{ id: string }, [string, string]>(
       "SELECT threads.id FROM messages JOIN threads ON threads.seq = thread_seq WHERE messages.subject = ? AND messages.mailbox_id = ?",
     )
@@ -50,7 +53,10 @@ const threadOf = (subject: string, mailboxId = world.app.owner.mailboxId): strin
 /** A mailbox of Ben's that Alice may use; returns its id. */
 function sharedMailbox(): string {
   const { mailboxId } = world.member("Ben");
-  const { store, people } = world.app.appliance;
+  const {
+    core: { store },
+    people,
+  } = world.app.opened;
   store.transact((tx) => people.grant(tx, mailboxId, world.app.owner.userId, "full"));
   return mailboxId;
 }
@@ -79,7 +85,7 @@ async function arrives(octets: string): Promise<void> {
   const sender = mailer(world.app.mx);
   await sender.send({ from: VICTIM, to: ALICE }, octets);
   sender.close();
-  await world.app.appliance.settled();
+  await world.app.server.settled();
 }
 
 describe("a key does not write to whom it appended mail of", () => {
@@ -165,7 +171,7 @@ describe("a key does not write to whom it appended mail of", () => {
       });
     for (const field of ["Cc", "Reply-To"]) await expect(send(`${field}: ${VICTIM}\r\n`)).rejects.toThrow("policy");
     await send("");
-    await world.app.appliance.settled();
+    await world.app.server.settled();
     expect(await replies("to myself")).toBe(403);
   });
 });

@@ -8,7 +8,10 @@ test("a share that ends while a folder is fetched ends the session, before more 
   const ben = world.member("Ben", "view");
   const mail = await world.client(ben);
   await mail.say("SELECT Shared/alice@example.test/INBOX");
-  const { people, store } = world.app.appliance;
+  const {
+    core: { store },
+    people,
+  } = world.app.opened;
   const { mailboxId } = world.app.owner;
   const fetched = mail.say("UID FETCH 1:* BODY.PEEK[]");
   await new Promise(setImmediate);
@@ -29,7 +32,11 @@ describe("a key that is revoked in the midst of a command", () => {
     ["COPY 1:* Shared/ben@example.test/Archive", "folder = 'archive'", 0],
   ])("ends %s", async (command, isChanged, changed) => {
     const world = await imapWorld();
-    const { store, people, developers } = world.app.appliance;
+    const {
+      core: { store },
+      people,
+      developers,
+    } = world.app.opened;
     const { userId } = world.app.owner;
     const ben = world.member("Ben");
     const { key, id } = store.transact((tx) => {

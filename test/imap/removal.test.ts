@@ -14,7 +14,7 @@ const KEPT = /^(?:imap_|app_passwords$|discarded_messages$)/;
 
 /** Rows of every table but the one that tells programs which follow that conversations are gone. */
 function countsIn({ app }: ImapWorld): Record<string, number> {
-  const { $client } = app.appliance.store.db;
+  const { $client } = app.core.store.db;
   return Object.fromEntries(
     tablesOf($client)
       .filter((table) => table !== "thread_changes")
@@ -28,10 +28,10 @@ function countsIn({ app }: ImapWorld): Record<string, number> {
 /** An app password of a person is used to read, mark, label, move, append and delete mail. */
 async function liveWith({ app, arrive, client }: ImapWorld, who: { email: string; userId: string }): Promise<void> {
   for (const subject of ["One", "Two", "Three", "Four"]) await arrive({ subject }, who.email);
-  const { password } = app.appliance.store.transact((tx) =>
+  const { password } = app.core.store.transact((tx) =>
     createAppPassword(tx, app.runtime, { userId: who.userId, name: "Phone", access: "all" }),
   );
-  app.appliance.store.transact((tx) => app.appliance.people.setLabelFolders(tx, who.userId, true));
+  app.core.store.transact((tx) => app.opened.people.setLabelFolders(tx, who.userId, true));
   const phone = await client({ email: who.email, key: password });
   const sent = letter({ from: who.email, to: "x@remote.example", headers: ["Bcc: y@remote.example"] });
   const text = sent.replaceAll("\n", "\r\n");
@@ -88,7 +88,7 @@ async function expectNothingLeft(
   expect(kept.filter((table) => before[table] === 0)).toEqual([]);
   await patiently(world, remove(world, who));
   expect(countsIn(world)).toEqual(before);
-  expect(app.appliance.store.db.$client.query("PRAGMA foreign_key_check").all()).toEqual([]);
+  expect(app.core.store.db.$client.query("PRAGMA foreign_key_check").all()).toEqual([]);
   await expect(arrive({}, who.email)).rejects.toThrow("nobody is at");
 }
 
@@ -96,21 +96,24 @@ describe("nothing is left, and all of others'", () => {
   test("of a person who is erased", () =>
     expectNothingLeft(
       ({ member }) => member("Ben"),
-      ({ app }, { userId }) => app.appliance.erasure.erase(userId, { compact: false }),
+      ({ app }, { userId }) => app.opened.erasure.erase(userId, { compact: false }),
     ));
 
   test("of a workspace that is removed", () =>
     expectNothingLeft(
       ({ app }) =>
-        app.appliance.store.transact((tx) => {
-          const { people, domains } = app.appliance;
+        app.core.store.transact((tx) => {
+          const { people, domains } = app.opened;
           const { id: workspaceId } = people.addWorkspace(tx, "Other");
           domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", []).id);
           const eve = { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true } as const;
           return { email: eve.email, userId: people.addUser(tx, eve).userId };
         }),
       ({ app }) => {
-        const { store, config } = app.appliance;
+        const {
+          core: { store },
+          config,
+        } = app.opened;
         const [other] = store.db
           .update(workspaces)
           .set({ moving: "out" })

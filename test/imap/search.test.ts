@@ -345,14 +345,17 @@ test("parts of words are found while the index lacks mail", async () => {
   const what = WORDS.find((word) => within(word).length > words(word).length) as string;
   const found = async () => numbersOf((await client.say(`UID SEARCH BODY ${literal(what)}`)).untagged);
   expect(await found()).toEqual(words(what));
-  const sqlite = world.app.appliance.store.db.$client;
+  const sqlite = world.app.core.store.db.$client;
   sqlite.run("INSERT INTO search_waiting (message_seq) SELECT max(seq) FROM messages");
   expect(await found()).toEqual(within(what));
   sqlite.run("DELETE FROM search_waiting");
 });
 
 test("of a text that is longer in UTF-8 the end is found, too", async () => {
-  const { store, mailbox } = world.app.appliance;
+  const {
+    core: { store },
+    mailbox,
+  } = world.app.opened;
   // Thai: "น" more often than the index knows, and "มลรวน".
   const text = Buffer.concat([Buffer.alloc(40_000, 0xb9), Buffer.from(" \xc1\xc5\xc3\xc7\xb9", "latin1")]);
   const octets = [

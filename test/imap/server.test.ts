@@ -8,7 +8,7 @@ import { ImapFlow } from "imapflow";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { attachments } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
 
 let app: Booted;
@@ -20,7 +20,10 @@ beforeAll(async () => {
 });
 
 async function arrive(mail: Parameters<typeof letter>[0] | string) {
-  const { store, mailbox } = app.appliance;
+  const {
+    core: { store },
+    mailbox,
+  } = app.opened;
   const text = typeof mail === "string" ? mail : letter(mail);
   const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
   return store.enqueue((tx) =>
@@ -174,7 +177,7 @@ describe("octets", () => {
   });
 
   test("a message whose file is missing is left out, and the others come", async () => {
-    const { store } = app.appliance;
+    const { store } = app.core;
     const lost = await arrive(withFile(Buffer.from("lost"), "Lost file"));
     await arrive({ subject: "After it", text: "Here" });
     const blob = "0".repeat(64);
@@ -320,7 +323,10 @@ describe("by hand", () => {
   });
 
   test("a session ends with its key", async () => {
-    const { developers, store } = app.appliance;
+    const {
+      core: { store },
+      developers,
+    } = app.opened;
     const { userId } = app.owner;
     const { key, id } = store.transact((tx) => developers.createKey(tx, { userId, name: "Short", scopes: ["read"] }));
     const hand = await byHand();
@@ -430,7 +436,11 @@ describe("by hand", () => {
   });
 
   test("a shared mailbox is under Shared/, by its access", async () => {
-    const { store, people, developers } = app.appliance;
+    const {
+      core: { store },
+      people,
+      developers,
+    } = app.opened;
     const key = store.transact((tx) => {
       const { workspaceId, mailboxId } = app.owner;
       const { userId } = people.addUser(tx, {
@@ -552,4 +562,4 @@ describe("by hand", () => {
   });
 });
 
-afterAll(() => app.appliance.stop(0));
+afterAll(() => app.server.stop(0));

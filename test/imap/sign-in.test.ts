@@ -33,7 +33,10 @@ async function trySecret(secret: string, user = ALICE): Promise<string> {
 const makeAppPassword = async (access?: string) =>
   (await world.alice.send<{ id: string; password: string }>("POST", "/app-passwords", { name: "Phone", access })).body;
 function makeKey(policy: Policy = {}, scopes: ("read" | "write")[] = ["read", "write"]) {
-  const { developers, store } = world.appliance;
+  const {
+    core: { store },
+    developers,
+  } = world.opened;
   const { userId } = world.owner;
   return store.transact((tx) => developers.createKey(tx, { userId, name: "App", scopes, policy }));
 }
@@ -107,7 +110,10 @@ describe("with an API key", () => {
   });
 
   test("its policy names the mailboxes that there are", async () => {
-    const { people, store } = world.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.opened;
     const { workspaceId } = world.owner;
     store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
     const names = async (policy: Policy) => {
@@ -149,7 +155,7 @@ describe("with an API key", () => {
   ])("a session ends when %s", async (_, change) => {
     const { key, id } = makeKey();
     const waiting = await idling(key);
-    world.appliance.store.transact((tx) => tx.update(apiKeys).set(change).where(eq(apiKeys.id, id)).run());
+    world.core.store.transact((tx) => tx.update(apiKeys).set(change).where(eq(apiKeys.id, id)).run());
     await expectEnd(waiting);
   });
 });
@@ -280,7 +286,10 @@ describe("with the password of the web app", () => {
   test("a person signs in, and their sessions end when it is replaced", async () => {
     await start();
     const waiting = await idling(JSON.stringify(PASSWORD));
-    const { people, store } = world.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.opened;
     const hash = await hashPassword("another password");
     store.transact((tx) => people.replacePassword(tx, world.owner.userId, { passwordHash: hash }));
     await expectEnd(waiting);

@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
 import { chance } from "./chance.ts";
 
@@ -24,7 +24,10 @@ interface App extends ImapAccount {
 
 test(`mail apps that change the same mail are told the same (seed ${SEED})`, async () => {
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-  const { store, mailbox } = app.appliance;
+  const {
+    core: { store },
+    mailbox,
+  } = app.opened;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const pick = chance(SEED);
   const one = <T>(of: readonly T[]): T => of[pick(of.length)] as T;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { startThunderbird, type Thunderbird, thunderbird } from "../harness/clients/thunderbird.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 import { arrive } from "./arrive.ts";
 
@@ -18,7 +18,10 @@ describe.skipIf(thunderbird.absent)(`${thunderbird.named}`, () => {
       // It shows no `Labels` without one.
       if (i === 20) await app.api.patch(`/threads/${threadId}`, { labels: ["Other"] });
     }
-    const { people, store } = app.appliance;
+    const {
+      core: { store },
+      people,
+    } = app.opened;
     store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
     client = await startThunderbird();
   }, 120_000);
@@ -47,7 +50,7 @@ describe.skipIf(thunderbird.absent)(`${thunderbird.named}`, () => {
   });
 
   test("shows folders and messages, and flags, reads and moves them", async () => {
-    const pem = await Bun.file(join(app.appliance.config.data, "tls/self-signed.pem")).text();
+    const pem = await Bun.file(join(app.opened.config.data, "tls/self-signed.pem")).text();
     const certificate = /BEGIN CERTIFICATE-----([^-]*)/.exec(pem)?.[1]?.replaceAll(/\s/g, "");
     const seen = await client.run(
       `const [port, password, certificate] = args;

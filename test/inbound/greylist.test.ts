@@ -6,7 +6,7 @@ import { greylist as table } from "../../src/store/schema.ts";
 import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
 import { storeInMemory } from "../harness/data/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
 const MINUTE = 60_000;
@@ -160,9 +160,8 @@ describe("the table", () => {
 
 describe("at the MX listener", () => {
   test("is off by default; when on, unknown senders wait and the others do not", async () => {
-    const { appliance, mx, advance, lines } = await boot();
-    const set = (name: string, value: string) =>
-      appliance.store.transact((tx) => appliance.options.set(tx, name, value));
+    const { core, mx, advance, lines } = await boot();
+    const set = (name: string, value: string) => core.store.transact((tx) => core.options.set(tx, name, value));
     set("mx.trustedNetworks", "127.0.0.9/32");
     const rcpt = async (to: string, from = "127.0.0.2", sender = "a@remote.example"): Promise<string> => {
       const client = await connectSmtp(mx, { from });
@@ -185,6 +184,6 @@ describe("at the MX listener", () => {
       expect.objectContaining({ message: "refused", reason: "greylisted", ip: "127.0.0.2" }),
     );
     await advance(40 * DAY);
-    expect(appliance.store.db.select().from(table).all()).toEqual([]);
+    expect(core.store.db.select().from(table).all()).toEqual([]);
   });
 });

@@ -7,7 +7,7 @@ import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
 import { type Letter, letter } from "../harness/mail/mail.ts";
 import { type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 
 const dmarc = (policy: string): Records => ({ txt: [`v=DMARC1; ${policy}`] });
@@ -64,8 +64,8 @@ async function world(description: Zone = ZONE) {
 }
 
 /** The isSpam of every message.inbound so far. */
-const isSpamOf = ({ appliance }: Booted): unknown[] =>
-  appliance.store.db
+const isSpamOf = ({ core }: Booted): unknown[] =>
+  core.store.db
     .select()
     .from(events)
     .all()
@@ -83,10 +83,13 @@ describe("a message that fails", () => {
     ["refused though a key appended the message before", true, "550 5.7.1"],
     ["accepted again where the mailbox has the message", false, "250 2.6.0"],
   ])("p=reject is %s", async (_, byKey, reply) => {
-    const { appliance, owner, deliver } = await world();
+    const { opened, owner, deliver } = await world();
     const given = { from: "ceo@strict.example", messageId: "<twice@strict.example>" };
     const octets = Buffer.from(letter(given).replaceAll("\n", "\r\n").replace(/\r\n$/, ""));
-    const { store, mailbox } = appliance;
+    const {
+      core: { store },
+      mailbox,
+    } = opened;
     const message = await prepareMessage(octets, store.blobs);
     const place = { folder: "inbox", read: false, starred: false, labels: [], receivedAt: 0 } as const;
     const kept = {
@@ -102,7 +105,7 @@ describe("a message that fails", () => {
 
   test("p=reject is filed to spam where spam.rejectDmarc is false", async () => {
     const it = await world();
-    it.appliance.store.transact((tx) => it.appliance.options.set(tx, "spam.rejectDmarc", "false"));
+    it.core.store.transact((tx) => it.core.options.set(tx, "spam.rejectDmarc", "false"));
     expect(await it.deliver({ from: "ceo@strict.example" })).toBe("250 2.6.0");
     expect((await it.newest("spam"))?.auth).toEqual({ spf: "none", dkim: "none", dmarc: "fail" });
     expect(it.isSpam()).toEqual([true]);
@@ -301,7 +304,7 @@ describe("a From domain that looks like another", () => {
     }
     const { threadId } = (await it.newest("spam")) ?? {};
     expect((await it.api.post(`/threads/${threadId}/reply`, { text: "Who are you?" })).status).toBe(202);
-    const { db } = it.appliance.store;
+    const { db } = it.core.store;
     expect(db.select({ recipient: queueEntries.recipient }).from(queueEntries).all()).toEqual([
       { recipient: "chief@other.example" },
     ]);
@@ -318,7 +321,7 @@ describe("a From domain that looks like another", () => {
     for (const to of ["c\u200beo@plain.example", "ceo@pl\u200dain.example"]) {
       expect((await it.api.post("/send", { from: "alice@example.test", to, text: "Hello" })).status).toBe(422);
     }
-    expect(it.appliance.store.db.select().from(queueEntries).all()).toEqual([]);
+    expect(it.core.store.db.select().from(queueEntries).all()).toEqual([]);
   });
 });
 

@@ -7,15 +7,15 @@ import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 
 async function open() {
   const folder = temporaryFolder();
   const dns = zone({ "_dmarc.strict.example": { txt: ["v=DMARC1; p=reject"] } });
-  const { appliance, mx } = await boot({ MAILROOM_DATA: folder }, dns);
-  const set = (name: string, value: string) => appliance.store.transact((tx) => appliance.options.set(tx, name, value));
+  const { core, opened, mx } = await boot({ MAILROOM_DATA: folder }, dns);
+  const set = (name: string, value: string) => core.store.transact((tx) => core.options.set(tx, name, value));
   /** Sends a message with files of some bytes each. Returns the reply to it. */
   async function send(from: string, files: number): Promise<string> {
     const client = await connectSmtp(mx);
@@ -31,7 +31,7 @@ async function open() {
   const blobs = () =>
     readdirSync(join(folder, "blobs"), { recursive: true, encoding: "utf8" }).filter((path) => path.includes("/"));
   const spool = () => readdirSync(join(folder, "spool"));
-  return { appliance, send, set, blobs, spool };
+  return { opened, core, send, set, blobs, spool };
 }
 
 test("but for the steps of 500 an hour", () => {
@@ -44,14 +44,14 @@ test("but for the steps of 500 an hour", () => {
 });
 
 test("many tiny files count as what they take of the disk", async () => {
-  const { appliance, send } = await open();
+  const { core, send } = await open();
   await send("a@remote.example", 20);
-  const { size } = appliance.store.db.$client.query("SELECT size FROM messages").get() as { size: number };
+  const { size } = core.store.db.$client.query("SELECT size FROM messages").get() as { size: number };
   expect(size).toBeGreaterThan(16 * 4_000);
 });
 
 test("by policy, for want of room, or because nobody is there any more", async () => {
-  const { appliance, send, set, blobs, spool } = await open();
+  const { core, send, set, blobs, spool } = await open();
   expect(await send("a@strict.example", 20)).toStartWith("550 5.7.1");
   set("storage.mailboxBytes", "10");
   expect(await send("a@remote.example", 20)).toStartWith("452 4.2.2");
@@ -63,5 +63,5 @@ test("by policy, for want of room, or because nobody is there any more", async (
   expect(await send("a@strict.example", 21)).toStartWith("550 5.7.1");
   expect(await send("a@remote.example", 21)).toStartWith("250");
   expect([blobs().length, spool()]).toEqual([21, []]);
-  expect(appliance.store.db.$client.query("SELECT count(*) AS n FROM messages").get()).toEqual({ n: 2 });
+  expect(core.store.db.$client.query("SELECT count(*) AS n FROM messages").get()).toEqual({ n: 2 });
 });

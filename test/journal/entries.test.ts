@@ -18,22 +18,22 @@ let agent: { id: string; key: string; api: Client };
 
 beforeAll(async () => {
   world = await bootExt();
-  const { appliance } = world;
-  appliance.store.transact((tx) => {
-    for (const name of ["carol", "dave"]) appliance.people.addAlias(tx, world.maxMailboxId, `${name}@example.test`);
+  const { core, opened } = world;
+  core.store.transact((tx) => {
+    for (const name of ["carol", "dave"]) opened.people.addAlias(tx, world.maxMailboxId, `${name}@example.test`);
   });
 });
 beforeEach(() => {
-  const { appliance, owner, apiWith } = world;
-  const made = appliance.store.transact((tx) =>
-    appliance.developers.createKey(tx, { userId: owner.userId, name: "Agent", scopes: SCOPES }),
+  const { core, opened, owner, apiWith } = world;
+  const made = core.store.transact((tx) =>
+    opened.developers.createKey(tx, { userId: owner.userId, name: "Agent", scopes: SCOPES }),
   );
   agent = { ...made, api: apiWith(made.key) };
 });
 
 /** The entries of the agent but for reads, oldest first. */
 const entries = () =>
-  world.appliance.store.db
+  world.core.store.db
     .select()
     .from(journalEntries)
     .orderBy(asc(journalEntries.seq))
@@ -113,7 +113,10 @@ describe("changes", () => {
 
   test("what a person does has no entry", async () => {
     const id = await receive();
-    const { mailbox, store } = world.appliance;
+    const {
+      core: { store },
+      mailbox,
+    } = world.opened;
     const before = store.db.select().from(journalEntries).all().length;
     const person = { ...world.owner, role: "owner", email: ALICE, scopes: new Set(SCOPES) } as const;
     mailbox.update(person, id, { starred: true });
@@ -173,7 +176,7 @@ describe("mail", () => {
     const { body } = await agent.api.post<{ draftId: string }>("/send", { ...mail, sendAt });
     expect(told()).toEqual([entry("sendEmail", [body.draftId], { recipients: 3 })]);
     await world.advance(HOUR_MS);
-    await world.appliance.settled();
+    await world.server.settled();
     expect(told().slice(1)).toEqual([
       entry("sendDraft", [expect.stringMatching(/^msg_/), expect.stringMatching(/^thr_/)], { sent: 3 }),
     ]);
@@ -181,8 +184,12 @@ describe("mail", () => {
   });
 
   test("what waits for approval counts when it is held, and has a second entry when a person lets it go", async () => {
-    const { appliance, owner, apiWith } = world;
-    const { developers, journal, store } = appliance;
+    const { opened, owner, apiWith } = world;
+    const {
+      core: { store },
+      developers,
+      journal,
+    } = opened;
     const [held, approver] = store.transact((tx) => {
       const made = { userId: owner.userId, name: "Agent" };
       const policy = { send: "hold" } as const;
@@ -252,7 +259,7 @@ describe("over MCP", () => {
 
 describe("limits", () => {
   test("changes and recipients of a time, and when the earliest was", async () => {
-    const { db } = world.appliance.store;
+    const { db } = world.core.store;
     const start = world.runtime.now();
     const changed = () => usedBy(db, agent.id, "changesPerHour", world.runtime.now());
     expect(changed()).toEqual({ count: 0, earliest: null });
@@ -271,7 +278,7 @@ describe("limits", () => {
   });
 
   test("both read an index and nothing else", () => {
-    const { $client } = world.appliance.store.db;
+    const { $client } = world.core.store.db;
     const planOf = (counted: string) =>
       $client
         .query<{ detail: string }, []>(

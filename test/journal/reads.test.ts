@@ -145,7 +145,7 @@ test("reads of a key that is gone with its person are not told", async () => {
 
 describe("of an appliance", () => {
   const readsOf = (world: ExtWorld) =>
-    world.appliance.store.db
+    world.core.store.db
       .select()
       .from(journalEntries)
       .where(isNotNull(journalEntries.reads))
@@ -168,7 +168,7 @@ describe("of an appliance", () => {
     const { body } = await world.api.get<{ message: { attachments: { id: string }[] } }>(`/messages/${sentId}`);
     const attachment = body.message.attachments[0]?.id ?? "";
     await world.advance(MINUTE_MS);
-    world.appliance.store.db.delete(journalEntries).run();
+    world.core.store.db.delete(journalEntries).run();
 
     await world.api.get("/mailboxes");
     await world.api.get(`${EXT}/labels`);
@@ -200,7 +200,7 @@ describe("of an appliance", () => {
     const world = await bootExt();
     const { threadId } = await world.receive(ALICE, "News");
     await world.advance(MINUTE_MS);
-    world.appliance.store.db.delete(journalEntries).run();
+    world.core.store.db.delete(journalEntries).run();
     const client = await connectMcp(world.http, world.owner.apiKey);
     await client.call("get_thread", { id: threadId });
     await client.close();

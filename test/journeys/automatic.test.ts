@@ -14,7 +14,7 @@ import type { SettingName } from "../../src/store/settings.ts";
 import { type Letter, letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const DAY = 86_400_000;
 const ALICE = "alice@example.test";
@@ -32,9 +32,12 @@ async function world(script: RemoteScript = {}) {
     "other.example": { txt: ["v=spf1 -all"] },
   });
   const booted = await boot({}, dns);
-  const { appliance, owner, mx, runtime } = booted;
-  const { store, options, people } = appliance;
-  deliverTo(remote, appliance);
+  const { core, opened, server, owner, mx, runtime } = booted;
+  const {
+    core: { store, options },
+    people,
+  } = opened;
+  deliverTo(remote, core);
   const set = (name: SettingName, value: string) => store.transact((tx) => options.set(tx, name, value));
   return {
     ...booted,
@@ -57,7 +60,7 @@ async function world(script: RemoteScript = {}) {
       const { reply } = await sender.send({ from, to }, letter({ from: `Bob <${BOB}>`, to: ALICE, ...mail }));
       sender.close();
       expect(reply).toStartWith("250");
-      await appliance.settled();
+      await server.settled();
     },
     stored: (mailboxId: string) =>
       store.db
@@ -148,7 +151,7 @@ describe("a message that a rule forwards", () => {
     expect(it.stored(team)).toMatchObject([
       { subject: "Fwd: Oak", hasAttachments: true, receivedOn: "team@example.test" },
     ]);
-    expect(it.appliance.store.db.query.threadLabels.findMany().sync()).toMatchObject([{ label: "Passed on" }]);
+    expect(it.core.store.db.query.threadLabels.findMany().sync()).toMatchObject([{ label: "Passed on" }]);
   });
 
   test("goes round no circle", async () => {
@@ -216,7 +219,7 @@ describe("a message that a rule forwards", () => {
     it.set("rules.forwardOutside", "false");
     await it.arrive({ subject: "Oak" });
     it.set("rules.forwardOutside", "true");
-    it.appliance.store.transact((tx) => it.appliance.people.pauseMailbox(tx, it.owner.mailboxId, "Abuse"));
+    it.core.store.transact((tx) => it.opened.people.pauseMailbox(tx, it.owner.mailboxId, "Abuse"));
     await it.arrive({ subject: "Oak again" });
     expect(it.remote.messages).toEqual([]);
     expect(it.stored(it.owner.mailboxId)).toHaveLength(2);
@@ -233,12 +236,12 @@ describe("a message that a rule forwards", () => {
     await it.arrive({ subject: "Oak" });
     it.set("sending.mailboxPerHour", "100");
     const moving = (value: string | null) =>
-      it.appliance.store.db.$client.query("UPDATE workspaces SET moving = ?").run(value);
+      it.core.store.db.$client.query("UPDATE workspaces SET moving = ?").run(value);
     moving("left");
     await it.advance(3_600_000);
     expect([it.waiting().length, it.remote.messages.length]).toEqual([1, 0]);
     moving(null);
-    it.appliance.store.transact(() => {});
+    it.core.store.transact(() => {});
     await it.advance(1_000);
     expect([it.waiting().length, it.remote.messages.length]).toEqual([0, 1]);
   });
@@ -250,7 +253,7 @@ describe("a message that a rule forwards", () => {
     it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
     await it.arrive({ subject: "Oak" });
     expect(it.waiting()).toHaveLength(1);
-    it.appliance.store.transact((tx) => it.appliance.people.beginRemoval(tx, it.owner.mailboxId));
+    it.core.store.transact((tx) => it.opened.people.beginRemoval(tx, it.owner.mailboxId));
     expect(it.waiting()).toEqual([]);
   });
 
@@ -265,9 +268,7 @@ describe("a message that a rule forwards", () => {
       ["Not delivered: Fwd: Oak", stored[0]?.threadSeq ?? 0],
     ]);
     expect(it.told()).toEqual(["message.inbound"]);
-    expect(it.appliance.store.db.select().from(suppressions).all()).toMatchObject([
-      { address: "carol@remote.example" },
-    ]);
+    expect(it.core.store.db.select().from(suppressions).all()).toMatchObject([{ address: "carol@remote.example" }]);
   });
 });
 
@@ -307,7 +308,7 @@ describe("an absence", () => {
 
   test("is told with its own subject, from the alias that was written to, and anew when it changes", async () => {
     const it = await world();
-    it.appliance.store.transact((tx) => it.appliance.people.addAlias(tx, it.owner.mailboxId, "sales@example.test"));
+    it.core.store.transact((tx) => it.opened.people.addAlias(tx, it.owner.mailboxId, "sales@example.test"));
     it.absent({ subject: "On the sea" });
     const to = "sales@example.test";
     await it.arrive({ to: "Sales <Sales+x@example.test>", subject: "Oak" }, { to: "sales+x@example.test" });
@@ -325,7 +326,7 @@ describe("an absence", () => {
     const it = await world();
     const at = it.runtime.now();
     const absence = { startsAt: at + DAY, endsAt: at + 2 * DAY, subject: null, text: "Away" };
-    it.appliance.store.transact((tx) => putAbsence(tx, it.owner.mailboxId, absence, at));
+    it.core.store.transact((tx) => putAbsence(tx, it.owner.mailboxId, absence, at));
     await it.arrive({ from: "a@remote.example" });
     await it.advance(DAY);
     await it.arrive({ from: "b@remote.example" });
@@ -355,7 +356,7 @@ describe("an absence", () => {
     it.absent();
     await it.arrive(mail, envelope);
     expect(it.sent()).toEqual([]);
-    expect(it.appliance.store.db.select().from(absenceReplies).all()).toEqual([]);
+    expect(it.core.store.db.select().from(absenceReplies).all()).toEqual([]);
     await it.arrive({ from: "new@remote.example", headers: ["Auto-Submitted: no"] });
     expect(it.sent()).toHaveLength(1);
   });
@@ -365,9 +366,9 @@ describe("an absence", () => {
     const team = it.box("team@example.test");
     it.absent();
     const absence = { startsAt: 0, endsAt: it.runtime.now() + DAY, subject: null, text: "Away, too" };
-    it.appliance.store.transact((tx) => putAbsence(tx, team, absence, it.runtime.now()));
+    it.core.store.transact((tx) => putAbsence(tx, team, absence, it.runtime.now()));
     await it.api.post("/send", { from: ALICE, to: "team@example.test", subject: "Oak", text: "Hi" });
-    await it.appliance.settled();
+    await it.server.settled();
     expect(it.stored(it.owner.mailboxId).map(({ kind, subject }) => [kind, subject])).toEqual([
       ["sent", "Oak"],
       ["received", "Auto: Oak"],
@@ -396,8 +397,8 @@ describe("an absence", () => {
     const it = await world();
     it.absent();
     await it.arrive({});
-    expect(it.appliance.store.db.select().from(absenceReplies).all()).toHaveLength(1);
+    expect(it.core.store.db.select().from(absenceReplies).all()).toHaveLength(1);
     await it.advance(8 * DAY);
-    expect(it.appliance.store.db.select().from(absenceReplies).all()).toEqual([]);
+    expect(it.core.store.db.select().from(absenceReplies).all()).toEqual([]);
   });
 });

@@ -17,7 +17,7 @@ import { zone } from "../harness/peers/dns-server.ts";
 import { filesIn, hurriedRuntime, keyOf } from "../harness/peers/remote-blobs.ts";
 import { deliverTo, type RemoteMx, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { type Interference, noS3, type S3, startS3 } from "../harness/peers/s3.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
 import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
@@ -78,7 +78,7 @@ async function open(env: Record<string, string> = {}, s3?: S3): Promise<Office> 
     zone({ "remote.example": { mx: [[10, "mx.remote.example"]] }, "mx.remote.example": { a: [remote.host] } }),
     { fetch, file: join(data, "mailroom.db") },
   );
-  deliverTo(remote, booted.appliance);
+  deliverTo(remote, booted.core);
   const { api, runtime } = booted;
   const messages = async (subject: string) =>
     (await api.get<{ messages: { id: string; subject: string }[] }>("/messages?limit=100")).body.messages.filter(
@@ -134,12 +134,12 @@ const slowDown = () => new Response("<Error><Code>SlowDown</Code></Error>", { st
 
 describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}`, () => {
   test("what arrives and what is sent is there before it is answered for, and is read from there", async () => {
-    const { deliver, attached, api, s3, appliance, inFiles, inCache, lines } = await open();
+    const { deliver, attached, api, s3, core, inFiles, inCache, lines } = await open();
     const large = "0123456789".repeat(30_000);
     let stored = 0;
     let isFiled = false;
-    appliance.store.onCommit(() => {
-      isFiled ||= appliance.store.db.query.attachments.findFirst().sync() !== undefined;
+    core.store.onCommit(() => {
+      isFiled ||= core.store.db.query.attachments.findFirst().sync() !== undefined;
     });
     s3.interfere((request, forward) => {
       if (request.method !== "PUT" || new URL(request.url).pathname.endsWith("/owner")) return undefined;
@@ -164,11 +164,11 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     expect(sent.status).toBe(202);
     expect(await s3.direct.file(keyOf(sha256("a note"))).text()).toBe("a note");
     // The message as it is transmitted is large, too.
-    const [{ blob } = { blob: null }] = appliance.store.db.query.outboundContents.findMany().sync();
+    const [{ blob } = { blob: null }] = core.store.db.query.outboundContents.findMany().sync();
     expect(await s3.direct.exists(keyOf(blob ?? ""))).toBe(true);
     expect(inFiles()).toEqual([]);
 
-    await appliance.store.remote?.cache.clear();
+    await core.store.remote?.cache.clear();
     expect(Buffer.from((await api.bytes(long?.url.replace(/^.*\/api\/v1/, "") ?? "")).body).toString()).toBe(large);
     expect(inCache()).toContain(sha256(large));
     const raw = await api.bytes(
@@ -179,9 +179,9 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
   });
 
   test("a range of an attachment is answered once it is here", async () => {
-    const { deliver, attached, appliance, http, owner } = await open();
+    const { deliver, attached, core, http, owner } = await open();
     await deliver(withFiles("range", "0123456789"));
-    await appliance.store.remote?.cache.clear();
+    await core.store.remote?.cache.clear();
     const [file] = await attached("range");
     const answer = await fetch(new URL(file?.url ?? "", http), {
       headers: { authorization: `Bearer ${owner.apiKey}`, range: "bytes=2-4" },
@@ -190,10 +190,10 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
   });
 
   test("with S3 down or credentials revoked, mail without attachments flows, and the rest waits", async () => {
-    const { deliver, attached, count, api, s3, appliance, pass, http, lines, inCache } = await open();
+    const { deliver, attached, count, api, s3, core, pass, http, lines, inCache } = await open();
     await deliver(withFiles("here", "in the cache"));
     await deliver(withFiles("there", "only in S3"));
-    await appliance.store.remote?.cache.drop(sha256("only in S3"));
+    await core.store.remote?.cache.drop(sha256("only in S3"));
     const [here] = await attached("here");
     const [there] = await attached("there");
     const path = (url = "") => url.replace(/^.*\/api\/v1/, "");
@@ -260,7 +260,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
   });
 
   test("mail in the queue waits for S3, and then leaves whole", async () => {
-    const { api, s3, appliance, pass, remote, owner } = await open();
+    const { api, s3, core, opened, server, pass, remote, owner } = await open();
     remote.script({ mail: "451 4.7.1 later" });
     const text = "large ".repeat(60_000);
     const sent = await api.post("/send", {
@@ -271,28 +271,28 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
       attachments: [{ filename: "a.txt", text }],
     });
     expect(sent.status).toBe(202);
-    await appliance.settled();
+    await server.settled();
     remote.script({ mail: undefined });
-    await appliance.store.remote?.cache.clear();
+    await core.store.remote?.cache.clear();
     s3.interfere(denied);
     await pass(90_000);
-    const queue = [...appliance.outbound.listQueue(owner.workspaceId)];
+    const queue = [...opened.outbound.listQueue(owner.workspaceId)];
     expect(queue).toMatchObject([{ state: "waiting" }]);
     expect(remote.messages).toEqual([]);
     s3.interfere(undefined);
     await pass(400_000);
     const encoded = Buffer.from(text).toString("base64");
     expect(remote.messages[0]?.content.replaceAll(/\r?\n/g, "")).toContain(encoded);
-    expect([...appliance.outbound.listQueue(owner.workspaceId)]).toEqual([]);
+    expect([...opened.outbound.listQueue(owner.workspaceId)]).toEqual([]);
   });
 
   test("a sender is told of a failure while S3 fails, too", async () => {
-    const { api, s3, appliance, remote, attached, inFiles } = await open();
+    const { api, s3, server, remote, attached, inFiles } = await open();
     remote.script({ rcpt: "550 5.1.1 nobody" });
     s3.interfere(denied);
     const message = { from: "alice@example.test", to: ["dan@remote.example"], subject: "x", text: "x" };
     expect((await api.post("/send", message)).status).toBe(202);
-    await appliance.settled();
+    await server.settled();
     const subject = "Not delivered: x";
     const files = await attached(subject);
     expect(files.length).toBeGreaterThan(0);
@@ -302,7 +302,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
 
   test("moves to S3 and back beside the running server keep every byte, and go on where they stopped", async () => {
     const files = Array.from({ length: 12 }, (_, n) => `file ${n}`);
-    const { deliver, attached, api, s3, inFiles, inCache, terminal, appliance } = await open();
+    const { deliver, attached, api, s3, inFiles, inCache, terminal, core, opened } = await open();
     const { ask, say, data } = terminal;
     // As if MAILROOM_BLOBS had been set after they came.
     const before = openBlobs(join(data, "blobs"), { now: Date.now, randomBytes });
@@ -311,7 +311,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
       await before.write(Buffer.from(text));
       await s3.direct.delete(keyOf(sha256(text)));
     }
-    await appliance.store.remote?.cache.clear();
+    await core.store.remote?.cache.clear();
     const readAll = async () => {
       for (const [n, { url }] of (await attached("moved")).entries()) {
         const { status, body } = await api.bytes(url.replace(/^.*\/api\/v1/, ""));
@@ -320,7 +320,10 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     };
     const isThere = () => Promise.all(files.map((text) => s3.direct.exists(keyOf(sha256(text)))));
     const doctor = async () => {
-      const findings = await examine({ ...appliance, system: operatingSystem, serving: true }, { blobs: checkBlobs });
+      const findings = await examine(
+        { ...opened, ...core, system: operatingSystem, serving: true },
+        { blobs: checkBlobs },
+      );
       return findings.map(({ id, state, detail }) => `${id} ${state} ${detail.replace(/\d+ ms|http\S+/g, "…")}`);
     };
     await readAll();
@@ -354,7 +357,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
 
     // Back, with a damaged copy in the cache, which does not count.
     const [first = ""] = files;
-    writeFileSync(appliance.store.remote?.cache.pathOf(sha256(first)) ?? "", "damaged");
+    writeFileSync(core.store.remote?.cache.pathOf(sha256(first)) ?? "", "damaged");
     const back = ask("blobs", "move", "--to", "files");
     expect((await deliver(withFiles("later", "arrives during the way back"))).code).toBe(250);
     expect(await back).toMatchObject({ to: "files" });
@@ -376,7 +379,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
   });
 
   test("objects with other bytes are never served: they are damaged, not away, named, and mended by what arrives", async () => {
-    const { deliver, attached, api, s3, appliance, inFiles, terminal, runtime, owner, ready, pass } = await open({
+    const { deliver, attached, api, s3, core, opened, inFiles, terminal, runtime, owner, ready, pass } = await open({
       MAILROOM_IMAPS: "127.0.0.1:0",
     });
     const texts = ["flipped", "short", "empty", "whole"];
@@ -391,8 +394,8 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
       }
       return answers;
     };
-    await appliance.store.remote?.cache.clear();
-    const password = appPassword({ appliance, runtime, owner });
+    await core.store.remote?.cache.clear();
+    const password = appPassword({ core, runtime, owner });
     const app = await imapAccount(Number(ready.imaps?.split(":")[1]), "alice@example.test", password);
     await app.say("SELECT INBOX");
     const fetched = async () => (await app.say("FETCH 1 BODY.PEEK[]")).text;
@@ -407,7 +410,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     await s3.direct.write(keyOf(flipped), "flippeD");
     await s3.direct.write(keyOf(short), "shor");
     await s3.direct.write(keyOf(empty), "");
-    await appliance.store.remote?.cache.clear();
+    await core.store.remote?.cache.clear();
     expect(await statuses()).toEqual([
       [500, null],
       [500, null],
@@ -418,7 +421,8 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     app.end();
 
     const lost = [flipped, short, empty].sort();
-    const look = () => examine({ ...appliance, system: operatingSystem, serving: true }, { bytes: checkBlobBytes });
+    const look = () =>
+      examine({ ...opened, ...core, system: operatingSystem, serving: true }, { bytes: checkBlobBytes });
     expect(await look()).toMatchObject([
       { state: "bad", detail: `all 4 were read; damaged: ${lost.join(", ")}`, todo: expect.stringContaining("blobs") },
     ]);
@@ -455,9 +459,9 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
   });
 
   test("a backup has the attachments that are only in S3, and is restored without it", async () => {
-    const { terminal, deliver, s3, appliance, api, attached } = await open();
+    const { terminal, deliver, s3, core, api, attached } = await open();
     await deliver(withFiles("backed up", "cached", "far away"));
-    await appliance.store.remote?.cache.drop(sha256("far away"));
+    await core.store.remote?.cache.drop(sha256("far away"));
     const folder = join(temporaryFolder(), "backup");
     s3.interfere(denied);
     const failed = await terminal.say("backup", folder);
@@ -514,9 +518,9 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
   });
 
   test("mail is imported and exported with attachments in S3", async () => {
-    const { terminal, s3, appliance, deliver } = await open();
+    const { terminal, s3, core, deliver } = await open();
     await deliver(withFiles("exported", "taken along"));
-    await appliance.store.remote?.cache.clear();
+    await core.store.remote?.cache.clear();
     const mbox = join(temporaryFolder(), "alice.mbox");
     await terminal.ask("export", "--mailbox", "alice@example.test", "--to", mbox);
     expect(readFileSync(mbox, "utf8")).toContain(Buffer.from("taken along").toString("base64"));

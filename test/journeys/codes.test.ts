@@ -71,7 +71,7 @@ async function deliver(subject: string, parts: Partial<Parameters<typeof compose
   const bytes = composeMessage({ id: "msg_outer", headers, text: "", attachments: [], ...parts });
   await sender.send({ from: "no-reply@remote.example", to: ALICE }, bytes);
   sender.close();
-  await world.appliance.settled();
+  await world.server.settled();
   const { body } = await world.api.get<{ messages: { id: string; threadId: string; subject: string }[] }>("/messages");
   const found = body.messages.find((one) => one.subject === subject);
   if (!found) throw new Error("the message was not filed");

@@ -6,7 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 interface Message {
   id: string;
@@ -20,7 +20,7 @@ const ID = /\b(msg_\w+) filed/;
 
 describe.skipIf(!corpusPresent)(`the corpus, over SMTP and through the API${corpusNote}`, () => {
   test("every message is filed, found and served", async () => {
-    const { mx, api, appliance } = await boot();
+    const { mx, api, core } = await boot();
     const sender = mailer(mx, { connections: 4, starttls: false });
     const files = corpusFiles();
     expect(files.length).toBeGreaterThan(800);
@@ -54,11 +54,11 @@ describe.skipIf(!corpusPresent)(`the corpus, over SMTP and through the API${corp
     expect(faults).toEqual([]);
 
     // The blobs are what their names say, and every one is named by an attachment.
-    const rows = appliance.store.db.$client.query("SELECT DISTINCT blob FROM attachments").all() as { blob: string }[];
+    const rows = core.store.db.$client.query("SELECT DISTINCT blob FROM attachments").all() as { blob: string }[];
     for (const { blob } of rows) {
       expect(
         createHash("sha256")
-          .update(await appliance.store.blobs.read(blob))
+          .update(await core.store.blobs.read(blob))
           .digest("hex"),
       ).toBe(blob);
     }

@@ -12,7 +12,7 @@ import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { appPassword, uidsOf } from "../harness/servers/imap-world.ts";
 
 let app: Booted;
@@ -116,7 +116,7 @@ describe("files of mail that are damaged", () => {
       expect(untagged.filter((line) => line.length > 500)).toEqual([]);
     }
 
-    const [finding] = await examine({ store: app.appliance.store, runtime: app.runtime } as never, {
+    const [finding] = await examine({ store: app.core.store, runtime: app.runtime } as never, {
       bytes: checkBlobBytes,
     });
     expect(finding).toMatchObject({ id: "blob-bytes", state: "bad", detail: expect.stringContaining(nameOf(file)) });
@@ -131,7 +131,7 @@ describe("files of mail that are damaged", () => {
     const { status, untagged } = await mail.say(`UID FETCH ${uid} BINARY.PEEK[2]`);
     expect([status, untagged.some((line) => line.includes(file.toString("latin1")))]).toEqual(["OK", true]);
     mail.end();
-    const [after] = await examine({ store: app.appliance.store, runtime: app.runtime } as never, {
+    const [after] = await examine({ store: app.core.store, runtime: app.runtime } as never, {
       bytes: checkBlobBytes,
     });
     expect(after).toMatchObject({ state: "ok", detail: expect.stringContaining("and are whole") });

@@ -20,7 +20,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { type Habits, type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, startRemoteMx } from "../harness/peers/remote-mx.ts";
-import { type Booted, boot, bootEmpty } from "../harness/servers/appliance.ts";
+import { type Booted, boot, bootEmpty } from "../harness/servers/boot.ts";
 
 const MINUTE = 60_000;
 const dkim = [makeDkimKeys(), makeDkimKeys()];
@@ -42,7 +42,12 @@ async function world(description: Zone = {}, habits?: Habits) {
   const dns = zone(description, habits);
   const asked = () => dns.questions.filter((question) => question.startsWith("txt "));
   const booted = await boot({}, dns);
-  const { people, domains, developers, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    domains,
+    developers,
+  } = booted.opened;
   const write = <T>(work: (tx: Tx) => T): T => store.transact((tx) => ({ done: work(tx) })).done;
 
   /** A workspace that claims the domain, its owner with a mailbox there, and their key. */
@@ -177,7 +182,7 @@ describe("mail from other servers", () => {
 
   test("is put off for a stranger as for those whom the operator trusts", async () => {
     const it = await world();
-    const { options } = it.appliance;
+    const { options } = it.core;
     it.write((tx) => options.set(tx, "mx.trustedNetworks", "none"));
     const owner = await it.claim("Shop", "shop.test");
     expect(await rcpt(it, "owner@shop.test")).toBe(NOT_VERIFIED);
@@ -209,7 +214,11 @@ describe("mail from other servers", () => {
       INSERT INTO addresses VALUES ('a@old.test', 'mbx_1', 'dom_1', 'primary', 1), ('*@known.test', 'mbx_1', 'dom_2', 'catch-all', 1)`);
     sqlite.close();
     const it = await bootEmpty({ MAILROOM_DATA: folder }, { file });
-    const { domains, people, store } = it.appliance;
+    const {
+      core: { store },
+      domains,
+      people,
+    } = it.opened;
     expect(domains.listDomains().map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
       ["known.test", "verified", true],
       ["old.test", "unverified", true],
@@ -230,14 +239,17 @@ describe("mail from here", () => {
       "mail.example": { mx: [[10, "mx.mail.example"]] },
       "mx.mail.example": { a: [remote.host] },
     });
-    const { people, store } = it.appliance;
-    deliverTo(remote, it.appliance);
+    const {
+      core: { store },
+      people,
+    } = it.opened;
+    deliverTo(remote, it.core);
     const squatter = await it.claim("Squatter", "mail.example", "squatter@elsewhere.example");
     it.write((tx) => people.addAlias(tx, squatter.mailboxId, "bank@mail.example"));
     it.write((tx) => people.addAlias(tx, squatter.mailboxId, "*@mail.example"));
     const victims = ["owner", "bank", "anybody", "postmaster", "abuse"].map((name) => `${name}@mail.example`);
     for (const to of victims) expect((await send(it, "alice@example.test", to)).status).toBe(202);
-    await it.appliance.settled();
+    await it.server.settled();
     expect(remote.messages.flatMap(({ to }) => to).sort()).toEqual(victims.sort());
     expect(await subjects(squatter)).toEqual([]);
     expect(store.db.$client.query("SELECT DISTINCT outside_recipients FROM outbound_messages").values()).toEqual([[1]]);
@@ -245,21 +257,21 @@ describe("mail from here", () => {
     expect(await rcpt(it, "bank@mail.example")).toContain("451 4.7.1 mail.example is not verified here yet");
     it.verify(squatter);
     expect((await send(it, "alice@example.test", "bank@mail.example")).status).toBe(202);
-    await it.appliance.settled();
+    await it.server.settled();
     expect(await subjects(squatter)).toEqual(["Hello"]);
     expect(remote.messages).toHaveLength(victims.length);
   });
 
   test("to a domain that the workspace itself claims stays, in its own mailboxes", async () => {
     const it = await world();
-    const { domains, people } = it.appliance;
+    const { domains, people } = it.opened;
     const keys = await makeDkimKeys();
     await it.claim("Other", "shop.test");
     it.write((tx) => domains.addDomain(tx, it.owner.workspaceId, "shop.test", keys));
     const { workspaceId } = it.owner;
     it.write((tx) => people.addMailbox(tx, { workspaceId, address: "owner@shop.test", name: "Shop" }));
     expect((await send(it, "alice@example.test", "owner@shop.test")).status).toBe(202);
-    await it.appliance.settled();
+    await it.server.settled();
     const { body } = await it.api.get<Listed>("/threads?folder=inbox&mailbox=owner@shop.test");
     expect(body.threads.map(({ receivedOn }) => receivedOn)).toEqual(["owner@shop.test"]);
     expect((await send(it, "owner@shop.test", "alice@example.test")).body.error).toBe(
@@ -274,8 +286,8 @@ describe("when another workspace verifies the domain", () => {
     const it = await world();
     const loser = await it.claim("Loser", "shop.test");
     it.tolerate(loser);
-    it.write((tx) => it.appliance.people.addAlias(tx, loser.mailboxId, "sales@shop.test"));
-    it.write((tx) => it.appliance.people.addAlias(tx, loser.mailboxId, "*@shop.test"));
+    it.write((tx) => it.opened.people.addAlias(tx, loser.mailboxId, "sales@shop.test"));
+    it.write((tx) => it.opened.people.addAlias(tx, loser.mailboxId, "*@shop.test"));
     const { body } = await loser.api.get("/mailboxes");
     expect(body.mailboxes).toMatchObject([{ aliases: ["sales@shop.test"] }]);
     expect(await deliver(it, "owner@shop.test", "Before")).toMatch(ACCEPTED);
@@ -314,7 +326,7 @@ describe("when another workspace verifies the domain", () => {
     // It waits.
     it.description["far.example"] = "SERVFAIL";
     expect((await send(it.winner, "owner@shop.test", "ann@far.example")).status).toBe(202);
-    const { store } = it.appliance;
+    const { store } = it.core;
     const [content] = store.db.select().from(outboundContents).all();
     const text = Buffer.from(content?.bytes ?? "").toString();
     expect(text.match(/^DKIM-Signature: /gm)).toHaveLength(2);
@@ -327,7 +339,7 @@ describe("when another workspace verifies the domain", () => {
     await it.advance(MINUTE);
     const { body } = await it.loser.api.get<Listed>("/threads?folder=all");
     const notice = body.threads.find(({ subject }) => subject === "shop.test was verified by another workspace");
-    expect(notice?.from.email).toBe(`postmaster@${it.appliance.config.hostname}`);
+    expect(notice?.from.email).toBe(`postmaster@${it.opened.config.hostname}`);
     const { body: whole } = await it.loser.api.get<{ messages: { text: string }[] }>(`/threads/${notice?.id}`);
     expect(whole.messages[0]?.text).toContain("no mail comes to your mailboxes for *@shop.test, owner@shop.test,");
     expect(whole.messages[0]?.text).not.toContain("Winner");
@@ -369,7 +381,7 @@ describe("when another workspace verifies the domain", () => {
     await client.expect(354, "DATA");
     it.write((tx) => {
       tx.delete(addresses).where(eq(addresses.mailboxId, it.winner.mailboxId)).run();
-      it.appliance.domains.removeDomain(tx, it.winner.domain.id);
+      it.opened.domains.removeDomain(tx, it.winner.domain.id);
     });
     const { code, lines } = await client.command("Subject: Late\r\n\r\ntext\r\n.");
     expect(`${code} ${lines.join(" ")}`).toBe(NOT_VERIFIED);
@@ -383,7 +395,11 @@ describe("when another workspace verifies the domain", () => {
     const it = await takeOver();
     it.verify(it.winner);
     expect(await deliver(it, "owner@shop.test", "After")).toMatch(ACCEPTED);
-    const { people, erasure, store } = it.appliance;
+    const {
+      core: { store },
+      people,
+      erasure,
+    } = it.opened;
     const { workspaceId } = it.loser;
     const second = { workspaceId, email: "second@elsewhere.example", name: "Second", role: "owner" } as const;
     it.write((tx) => people.addUser(tx, { ...second, ownMailbox: false }));
@@ -397,13 +413,13 @@ describe("when another workspace verifies the domain", () => {
     expect(people.listMailboxes(workspaceId)).toEqual([]);
     expect(store.db.$client.query("PRAGMA foreign_key_check").all()).toEqual([]);
     expect(await subjects(it.winner)).toEqual(["After"]);
-    it.write((tx) => it.appliance.domains.removeDomain(tx, it.loser.domain.id));
+    it.write((tx) => it.opened.domains.removeDomain(tx, it.loser.domain.id));
     expect(await deliver(it, "owner@shop.test", "Later")).toMatch(ACCEPTED);
   });
 
   test("a mailbox of nobody's there is not taken for one that is being removed", async () => {
     const it = await takeOver();
-    const { people } = it.appliance;
+    const { people } = it.opened;
     const { workspaceId } = it.loser;
     it.write((tx) => people.addMailbox(tx, { workspaceId, address: "team@shop.test", name: "Team" }));
     expect(await deliver(it, "team@shop.test", "Kept")).toMatch(ACCEPTED);
@@ -432,12 +448,16 @@ describe("mail that was accepted while the domain was verified for its sender", 
   test("is not sent once another workspace has it, and the sender is told", async () => {
     const remote = await startRemoteMx({ rcpt: "450 4.2.0 later" });
     const it = await world({ "far.example": { mx: [[10, "mx.far.example"]] }, "mx.far.example": { a: [remote.host] } });
-    const { people, domains, store } = it.appliance;
-    deliverTo(remote, it.appliance);
+    const {
+      core: { store },
+      people,
+      domains,
+    } = it.opened;
+    deliverTo(remote, it.core);
     const former = await it.claim("Former", "shop.test", "former@elsewhere.example");
     it.verify(former);
     const { body } = await send(former, "owner@shop.test", "ann@far.example");
-    await it.appliance.settled();
+    await it.server.settled();
     const attempts = remote.connections;
     expect(attempts).toBe(1);
     // The former owner gives the domain up.

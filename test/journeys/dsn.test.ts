@@ -61,7 +61,7 @@ describe("the server elsewhere supports DSN", () => {
   });
 
   test("texts that name a Bcc recipient go nowhere, except the recipient's own address to its server", async () => {
-    const { client, envelope, appliance } = await start({ dsn: true });
+    const { client, envelope, server } = await start({ dsn: true });
     await send(client, {
       mail: "ENVID=for-eve@hidden.example",
       header: "To: bob@remote.example",
@@ -75,7 +75,7 @@ describe("the server elsewhere supports DSN", () => {
       header: "To: bob@remote.example",
       to: { "bob@remote.example": "", "eve@remote.example": "NOTIFY=SUCCESS" },
     });
-    await appliance.settled();
+    await server.settled();
     const lines = envelope().filter((line) => !line.startsWith("MAIL") || line.includes("ENVID"));
     expect(lines).toEqual([
       "RCPT TO:<bob@remote.example>",
@@ -127,12 +127,12 @@ describe("the server elsewhere does not support DSN", () => {
   ])(
     "a failure with %j makes %p notices; the queue, the webhooks and the suppression know it anyway",
     async (parameters, notified) => {
-      const { client, notices, appliance } = await start(REFUSES);
+      const { client, notices, core } = await start(REFUSES);
       await send(client, { to: { "bob@remote.example": parameters } });
       expect(await notices()).toHaveLength(notified);
-      const rows = appliance.store.db.query.queueEntries.findMany().sync();
+      const rows = core.store.db.query.queueEntries.findMany().sync();
       expect(rows.map(({ state }) => state)).toEqual(["bounced"]);
-      expect(appliance.store.db.query.suppressions.findMany().sync()).toHaveLength(1);
+      expect(core.store.db.query.suppressions.findMany().sync()).toHaveLength(1);
     },
   );
 
@@ -167,10 +167,10 @@ describe("the server elsewhere does not support DSN", () => {
 });
 
 test("success in a mailbox here is told as delivered", async () => {
-  const { client, notices, appliance, owner } = await start();
+  const { client, notices, core, opened, owner } = await start();
   const { workspaceId } = owner;
-  appliance.store.transact((tx) =>
-    appliance.people.addMailbox(tx, { workspaceId, address: "dora@example.test", name: "Dora" }),
+  core.store.transact((tx) =>
+    opened.people.addMailbox(tx, { workspaceId, address: "dora@example.test", name: "Dora" }),
   );
   await send(client, { mail: "RET=HDRS", to: { "dora@example.test": "NOTIFY=SUCCESS" } });
   const [notice] = await notices();
@@ -232,7 +232,7 @@ describe("commands", () => {
       header: "To: undisclosed-recipients:;",
       to: { '"b ENVID=x"@remote.example': 'NOTIFY=FAILURE ORCPT=rfc822;"b+20ENVID+3Dx"@remote.example' },
     });
-    await it.appliance.settled();
+    await it.server.settled();
     expect(it.envelope()[1]).toBe(
       'RCPT TO:<"b ENVID=x"@remote.example> NOTIFY=FAILURE ORCPT=rfc822;"b+20ENVID+3Dx"@remote.example',
     );

@@ -8,7 +8,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { run, runJson, serve } from "../harness/servers/process.ts";
 
-/** Asks until `accept` is content; the two seconds are held in test/appliance.test.ts, on its clock. */
+/** Asks until `accept` is content; the two seconds are held in test/serve.test.ts, on its clock. */
 async function until<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): Promise<T> {
   for (;;) {
     const answer = await ask();

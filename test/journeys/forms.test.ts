@@ -6,7 +6,7 @@ import { mailer } from "../harness/mail/mail.ts";
 import { compressedRtf, tnef } from "../harness/mail/tnef.ts";
 import { uuencoded } from "../harness/mail/uuencode.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 let booted: Booted;

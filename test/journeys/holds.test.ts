@@ -15,7 +15,10 @@ const MINUTE = 60_000;
 const DAY = 86_400_000;
 
 function keyOf(policy: Policy, scopes: Scope[] = MAIL, userId = world.owner.userId) {
-  const { store, developers } = world.appliance;
+  const {
+    core: { store },
+    developers,
+  } = world.opened;
   const made = store.transact((tx) => developers.createKey(tx, { userId, name: "Agent", scopes, policy }));
   return { ...made, api: world.apiWith(made.key) };
 }
@@ -51,7 +54,7 @@ const waiting = async (api = world.api, state = "waiting") =>
   (await api.get<{ holds: { id: string; reason: string }[] }>(`${HOLDS}?state=${state}`)).body.holds;
 
 async function arrived(): Promise<string[]> {
-  await world.appliance.settled();
+  await world.server.settled();
   const { body } = await world.api.get<{ messages: { subject: string }[] }>(
     `/messages?mailbox=${MAX}&direction=inbound`,
   );
@@ -59,7 +62,7 @@ async function arrived(): Promise<string[]> {
 }
 
 const events = (): { event: string; reason?: string; rejectedBy?: string | null }[] =>
-  world.appliance.store.db.$client
+  world.core.store.db.$client
     .query<{ event: string; data: string }, []>("SELECT event, data FROM events ORDER BY seq")
     .all()
     .map(({ event, data }) => ({ event, ...(JSON.parse(data) as object) }));
@@ -184,7 +187,11 @@ describe("holding", () => {
     ["a paused mailbox", 423],
     ["no address", 422],
   ])("%s are refused at once: %d", async (what, status) => {
-    const { store, outbound, people } = world.appliance;
+    const {
+      core: { store },
+      outbound,
+      people,
+    } = world.opened;
     store.transact((tx) => {
       if (what === "a paused mailbox") people.pauseMailbox(tx, world.owner.mailboxId, "for a test");
       outbound.suppress(tx, { workspaceId: world.owner.workspaceId, address: "stop@remote.example", reason: "Asked" });
@@ -195,7 +202,7 @@ describe("holding", () => {
   });
 
   test("it counts for no cap until it is approved; then the caps are asked, and it waits on", async () => {
-    const { store, options } = world.appliance;
+    const { store, options } = world.core;
     store.transact((tx) => options.set(tx, "sending.mailboxPerHour", "1"));
     const [one, other] = [await hold(), await hold({ subject: "Second" })];
     expect(outcome(await approve(one.emailId))).toBe(200);
@@ -227,7 +234,7 @@ describe("holding", () => {
 describe("approving", () => {
   test("sends the very bytes that were held, under the same id, as from the key's person; the copy says who approved", async () => {
     const { emailId, threadId } = await hold({ bcc: "secret@remote.example", html: "<p>The price is <b>5</b>.</p>" });
-    const before = world.appliance.store.db.select().from(holds).all()[0]?.bytes;
+    const before = world.core.store.db.select().from(holds).all()[0]?.bytes;
     await world.advance(MINUTE);
     const done = await approve(emailId);
     expect([done.status, done.body]).toEqual([200, { ok: true, emailId, threadId } as never]);
@@ -235,7 +242,7 @@ describe("approving", () => {
     expect(sent).toMatchObject({ folder: "sent", threadId, approvedBy: world.owner.userId, subject: "Offer" });
     expect(sent).not.toHaveProperty("held");
     expect(sent.bcc).toEqual([{ email: "secret@remote.example" }]);
-    const content = world.appliance.store.db.$client
+    const content = world.core.store.db.$client
       .query<{ bytes: Uint8Array }, []>("SELECT bytes FROM outbound_contents")
       .get()?.bytes;
     expect(Buffer.from(content ?? "").equals(Buffer.from(before ?? ""))).toBe(true);
@@ -262,7 +269,7 @@ describe("approving", () => {
   test("with its attachments, of which large ones are files", async () => {
     const content = Buffer.alloc(400_000, "x").toString("base64");
     const { emailId } = await hold({ attachments: [{ filename: "big.bin", content }] });
-    expect(world.appliance.store.db.select().from(holds).all()[0]).toMatchObject({
+    expect(world.core.store.db.select().from(holds).all()[0]).toMatchObject({
       bytes: null,
       blob: expect.any(String),
     });
@@ -291,14 +298,20 @@ describe("approving", () => {
     expect(outcome(await approve(byChild.emailId, self.api))).toEqual([403, "forbidden"]);
     const elsewhere = keyOf({ mailboxes: [MAX] }, ["approve"]);
     expect(outcome(await approve(emailId, elsewhere.api))).toEqual([404, "not_found"]);
-    const { store, people } = world.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.opened;
     store.transact((tx) => people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
     expect(outcome(await approve(emailId, max.api))).toBe(200);
     expect((await get(emailId)).approvedBy).toBe(world.maxId);
   });
 
   test("no key what a key that is gone with its person sent: it may have made that key", async () => {
-    const { store, people } = world.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.opened;
     store.transact((tx) => people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
     const admin = keyOf({}, ["send", "approve", "admin", "read"]);
     const made = await admin.api.post<{ key: string }>("/api/admin/v1/keys", {
@@ -320,7 +333,10 @@ describe("approving", () => {
 
   test("of a key that was revoked meanwhile, too", async () => {
     const { emailId } = await hold();
-    const { store, developers } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     store.transact((tx) => developers.revokeKey(tx, agent.id));
     expect(await waiting()).toHaveLength(1);
     expect(outcome(await approve(emailId))).toBe(200);
@@ -391,7 +407,10 @@ describe("with sendAt", () => {
   test("what refuses then has it wait again, and says why", async () => {
     const { emailId } = await hold({ sendAt: later(60 * MINUTE) });
     await approve(emailId);
-    const { store, outbound } = world.appliance;
+    const {
+      core: { store },
+      outbound,
+    } = world.opened;
     store.transact((tx) =>
       outbound.suppress(tx, { workspaceId: world.owner.workspaceId, address: MAX, reason: "Asked" }),
     );
@@ -407,7 +426,10 @@ describe("with sendAt", () => {
       const sendAt = later(60 * MINUTE);
       const { body } = await api.post<Sent>("/send", letter({ sendAt, bcc: "Secret.Bcc@remote.example" }));
       if (what === "held") await approve(body.emailId);
-      const { store, outbound } = world.appliance;
+      const {
+        core: { store },
+        outbound,
+      } = world.opened;
       store.transact((tx) =>
         outbound.suppress(tx, {
           ...{ workspaceId: world.owner.workspaceId, address: "secret.bcc@remote.example", reason: "Asked" },
@@ -432,7 +454,10 @@ describe("with sendAt", () => {
   test("its time to be approved begins anew then", async () => {
     const { emailId } = await hold({ sendAt: later(10 * DAY) });
     await approve(emailId);
-    const { store, people } = world.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.opened;
     store.transact((tx) => people.pauseMailbox(tx, world.owner.mailboxId, "for a test"));
     await world.advance(10 * DAY);
     await world.advance(MINUTE);
@@ -447,7 +472,7 @@ describe("with sendAt", () => {
     const broken = await hold({ sendAt, attachments: [{ filename: "big.bin", content }] });
     const { emailId } = await hold({ sendAt, subject: "Second" });
     for (const id of [broken.emailId, emailId]) await approve(id);
-    world.appliance.store.db.$client.exec("UPDATE holds SET blob = 'gone' WHERE blob IS NOT NULL");
+    world.core.store.db.$client.exec("UPDATE holds SET blob = 'gone' WHERE blob IS NOT NULL");
     await world.advance(60 * MINUTE);
     expect(await arrived()).toEqual(["Second"]);
     expect(await waiting(world.api, "approved")).toMatchObject([{ id: broken.emailId }]);
@@ -500,7 +525,7 @@ describe("rejecting", () => {
 
 /** Subjects and bodies of the notices in a mailbox, newest first. */
 async function noticesIn(mailbox: string) {
-  await world.appliance.settled();
+  await world.server.settled();
   const { body } = await world.api.get<{ messages: { subject: string; bodyText: string }[] }>(
     `/messages?mailbox=${mailbox}&direction=inbound`,
   );
@@ -511,7 +536,7 @@ async function noticesIn(mailbox: string) {
 async function pass(minutes: number) {
   for (let i = 0; i < minutes * 3; i++) {
     await world.advance(MINUTE / 3);
-    await world.appliance.settled();
+    await world.server.settled();
   }
 }
 
@@ -581,13 +606,16 @@ test("an export has the message once it was sent, and not while it waits or was 
   await approve(sent.emailId);
   await reject(rejected.emailId);
   const subjects: string[] = [];
-  for await (const { row } of world.appliance.mailbox.exportMail(world.owner.mailboxId)) subjects.push(row.subject);
+  for await (const { row } of world.opened.mailbox.exportMail(world.owner.mailboxId)) subjects.push(row.subject);
   expect(subjects).toEqual(["Sent"]);
 });
 
 test("with its mailbox go its held messages", async () => {
   await hold();
-  const { store, people } = world.appliance;
+  const {
+    core: { store },
+    people,
+  } = world.opened;
   store.transact((tx) => people.beginRemoval(tx, world.owner.mailboxId));
   const { runDue } = people.finishRemovals;
   for (let now = world.runtime.now(), due = runDue(now); due - now < 1_000; due = runDue(now)) now = due;

@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { countBacklog } from "../../src/search/fts5/upkeep.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const MAILBOXES = 6;
 
@@ -17,7 +17,10 @@ const wordsOf = (characters: number, prefix: string): string =>
 /** An appliance with that many mailboxes, and what each of its commits files and indexes. */
 async function officeOf(count: number) {
   const booted = await boot();
-  const { people, store, options } = booted.appliance;
+  const {
+    core: { store, options },
+    people,
+  } = booted.opened;
   store.transact((tx) => options.set(tx, "sending.mailboxPerHour", "1000"));
   const others = Array.from({ length: count - 1 }, (_, i) => `box${i}@example.test`);
   for (const address of others) {

@@ -10,7 +10,7 @@ import { setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { type Booted, boot, bootEmpty } from "../harness/servers/appliance.ts";
+import { type Booted, boot, bootEmpty } from "../harness/servers/boot.ts";
 import { signedIn, world } from "../harness/servers/submission-world.ts";
 
 const HOUR = 3_600_000;
@@ -20,7 +20,10 @@ const UNKNOWN = expect.stringMatching(/^550 5\.1\.1 /);
 /** Beside Alice's, a mailbox temp@ that expires in an hour, with an alias, and one for whatever nobody else has. */
 async function office(booted?: Booted) {
   const it = booted ?? (await boot());
-  const { people, store } = it.appliance;
+  const {
+    core: { store },
+    people,
+  } = it.opened;
   const { workspaceId, userId } = it.owner;
   const write = <T>(work: (tx: Tx) => T): T => store.transact((tx) => ({ done: work(tx) })).done;
   const add = (name: string, more = {}) =>
@@ -243,15 +246,15 @@ describe("what it has", () => {
     const first = await office(await boot(env, undefined, { file }));
     await deliver(first, "temp@example.test", "kept-a-while");
     await first.advance(2 * HOUR);
-    await first.appliance.stop(0);
+    await first.server.stop(0);
     const second = await bootEmpty(env, { file });
-    const subjects = () => second.appliance.store.db.select().from(messages).all().length;
+    const subjects = () => second.core.store.db.select().from(messages).all().length;
     await second.advance(30 * DAY + HOUR - 1);
     expect(subjects()).toBe(1);
     await second.advance(HOUR + 1);
     await second.advance(1_000);
     expect(subjects()).toBe(0);
-    expect(second.appliance.store.db.select().from(mailboxes).all()).toHaveLength(2);
+    expect(second.core.store.db.select().from(mailboxes).all()).toHaveLength(2);
   });
 
   test("does not go at once when the clock leaps ahead, and stays when it is put right", async () => {

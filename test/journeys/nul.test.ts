@@ -5,7 +5,7 @@ import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, startRemoteMx } from "../harness/peers/remote-mx.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { authPlain, brief } from "../harness/servers/submission-rig.ts";
 
 const ALICE = "alice@example.test";
@@ -29,7 +29,7 @@ async function world() {
     "_dmarc.strict.example": { txt: ["v=DMARC1; p=reject"] },
   });
   const app = await boot({}, dns);
-  deliverTo(remote, app.appliance);
+  deliverTo(remote, app.core);
 
   async function deliver(message: string): Promise<string> {
     const client = await connectSmtp(app.mx);
@@ -91,7 +91,7 @@ test("from another server, header, texts and files lose it, unless it is encoded
   expect(await Promise.all(filed.attachments.map(it.contentOf))).toEqual(["a\0b", "ab"]);
 
   await it.api.post(`/threads/${filed.threadId}/reply`, { text: "Fi\0ne.", html: "<p>Fi\0ne.</p>", quote: true });
-  await it.appliance.settled();
+  await it.server.settled();
   const [sent] = it.remote.messages;
   expect(sent?.content).toContain("Fine.");
   expect(sent?.content).toContain("> At noon?");
@@ -133,7 +133,7 @@ test("from a mail app, the message is refused, and nothing of it stays", async (
   }
   const { body } = await it.api.get<{ messages: unknown[] }>("/messages");
   expect(body.messages).toEqual([]);
-  expect(it.appliance.store.db.select().from(queueEntries).all()).toEqual([]);
+  expect(it.core.store.db.select().from(queueEntries).all()).toEqual([]);
 
   const file = `Content-Type: application/x-y\r\nContent-Transfer-Encoding: base64\r\n\r\n${Buffer.from("a\0b").toString("base64")}`;
   expect(brief(await client.deliver(envelope, `${header}${file}`))).toBe("250 2.0.0");

@@ -37,7 +37,7 @@ async function keyWith(policy: Policy, scopes: Scope[] = MAIL): Promise<Made> {
 
 const change = (id: string, body: object) => world.api.patch(`/api/admin/v1/keys/${id}`, body);
 
-const accepted = () => world.appliance.store.db.select().from(outboundMessages).all().length;
+const accepted = () => world.core.store.db.select().from(outboundMessages).all().length;
 
 const letterTo = (to: unknown, more: object = {}) => ({ from: ALICE, to, subject: "Hello", text: "Hello", ...more });
 
@@ -138,7 +138,11 @@ describe("mailboxes", () => {
   });
 
   test("what their person loses elsewhere is no news to the key", async () => {
-    const { store, people, developers } = world.appliance;
+    const {
+      core: { store },
+      people,
+      developers,
+    } = world.opened;
     const { maxId, maxMailboxId, owner } = world;
     const key = (policy: Policy) =>
       world.apiWith(
@@ -197,7 +201,7 @@ describe("webhooks", () => {
     const [own, wide] = [await add(api), await add(world.api)];
     await world.receive(ALICE, "Not told");
     await world.receive(MAX, "Told");
-    await world.appliance.settled();
+    await world.server.settled();
     const told = async (id: string) =>
       (await world.api.get<{ deliveries: unknown[] }>(`${WEBHOOKS}/${id}/deliveries`)).body.deliveries.length;
     expect([await told(own), await told(wide)]).toEqual([1, 2]);
@@ -308,7 +312,11 @@ describe("recipients", () => {
   });
 
   test("workspace: addresses of its verified domains, and those alone", async () => {
-    const { developers: _, domains, store } = world.appliance;
+    const {
+      core: { store },
+      developers: _,
+      domains,
+    } = world.opened;
     store.transact((tx) => domains.addDomain(tx, world.owner.workspaceId, "claimed.test", []));
     const { api } = await keyWith({ recipients: ["workspace"] });
     expect(outcome(await api.post("/send", letterTo(MAX)))).toBe(202);
@@ -320,11 +328,11 @@ describe("recipients", () => {
     const { api } = await keyWith({ recipients: ["known"] });
     expect(outcome(await api.post("/send", letterTo("known@example.test")))).toEqual(REFUSED);
     await world.api.post("/send", letterTo("nobody@waits.example", { bcc: "known@example.test" }));
-    await world.appliance.settled();
+    await world.server.settled();
     expect(outcome(await api.post("/send", letterTo("known@example.test")))).toEqual(REFUSED);
     expect(outcome(await api.post("/send", letterTo("nobody@waits.example")))).toEqual(REFUSED);
     await world.api.post("/send", letterTo("known+news@example.test"));
-    await world.appliance.settled();
+    await world.server.settled();
     expect(outcome(await api.post("/send", letterTo("KNOWN@example.test")))).toBe(202);
     // Of another mailbox it is not known.
     expect(outcome(await api.post("/send", { ...letterTo("known@example.test"), from: MAX }))).toEqual(REFUSED);
@@ -359,7 +367,7 @@ describe("recipients", () => {
     test("a long conversation is read once for however many recipients", async () => {
       const { api } = await keyWith({ recipients: ["thread"] });
       const { threadId } = await world.receive(ALICE, "A long thread");
-      const { $client } = world.appliance.store.db;
+      const { $client } = world.core.store.db;
       const people = Array.from({ length: 100 }, (_, i) => ({ email: `guest${i}@remote.example` }));
       const columns = $client
         .query<{ name: string }, []>(
@@ -628,7 +636,10 @@ describe("a paused key", () => {
     const { body } = await api.get<{ next: string }>("/api/ext/v1/changes");
     const waiting = api.get(`/api/ext/v1/changes?after=${body.next}&waitSeconds=50`);
     await api.get("/mailboxes");
-    const { store, developers } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     store.transact((tx) => {
       for (const [key, paused] of [
         [other.id, false],
@@ -660,7 +671,10 @@ describe("a paused key", () => {
   });
 
   test("all keys of the workspace are paused by one switch, later ones too, and each keeps its own pause", async () => {
-    const { store, developers } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const [free, paused] = [await keyWith({}), await keyWith({})];
     await change(paused.id, { paused: true });
     const all = (isPaused: boolean) =>
@@ -730,7 +744,10 @@ describe("what a key makes", () => {
   });
 
   test("a key gives no more to one that has a scope which it lacks or may not give", async () => {
-    const { store, developers } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const wide = (scopes: Scope[]) =>
       store.transact((tx) =>
         developers.createKey(tx, { userId: world.owner.userId, name: "x", scopes, policy: { send: "hold" } }),
@@ -761,7 +778,10 @@ describe("what a key makes", () => {
   });
 
   test("the key of somebody else is restricted, and not given more", async () => {
-    const { store, developers } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const { id } = store.transact((tx) =>
       developers.createKey(tx, {
         userId: world.maxId,
@@ -869,7 +889,7 @@ test("a refusal by policy has an entry in the journal, without recipients; one t
   await api.post("/send", letterTo("eve@evil.example"));
   await api.post("/send", letterTo("not an address"));
   await api.get("/threads/thr_nothing");
-  const rows = world.appliance.store.db.select().from(journalEntries).where(eq(journalEntries.keyId, id)).all();
+  const rows = world.core.store.db.select().from(journalEntries).where(eq(journalEntries.keyId, id)).all();
   expect(rows).toMatchObject([{ operation: "sendEmail", outcome: "forbidden", face: "rest" }]);
   expect(JSON.stringify(rows)).not.toContain("evil");
 });

@@ -10,7 +10,7 @@ import { newSigner, type Signer, signed } from "../harness/mail/dkim-signer.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { heldReply } from "../harness/runtime.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const CAROL = "carol@remote.example";
@@ -51,8 +51,8 @@ async function world({ script = {}, relay = false }: { script?: RemoteScript; re
       ...Object.fromEntries(signers.map(({ domain, record }) => [`s._domainkey.${domain}`, { txt: [record] }])),
     }),
   );
-  const { store, options } = app.appliance;
-  deliverTo(remote, app.appliance);
+  const { store, options } = app.core;
+  deliverTo(remote, app.core);
   if (relay) store.transact((tx) => options.set(tx, "smtp.relay", `smtp://relay.smart.example:${remote.port}`));
 
   async function send(fields: { to?: string; bcc?: string } = { to: CAROL }): Promise<Sent> {
@@ -63,7 +63,7 @@ async function world({ script = {}, relay = false }: { script?: RemoteScript; re
       ...fields,
     });
     expect(status).toBe(202);
-    await app.appliance.settled();
+    await app.server.settled();
     return body;
   }
 
@@ -206,9 +206,7 @@ describe.each([
   test("through a smarthost: it is the host that accepted it, and the recipient's MX is not", async () => {
     const it = await world({ relay: true });
     const sent = await it.send();
-    expect(it.appliance.store.db.select().from(queueEntries).all()).toMatchObject([
-      { acceptedBy: "relay.smart.example" },
-    ]);
+    expect(it.core.store.db.select().from(queueEntries).all()).toMatchObject([{ acceptedBy: "relay.smart.example" }]);
     await it.hand(report(sent), { signer: provider });
     expect(it.told()).toEqual([]);
     await it.hand(report(sent), { signer: smarthost });
@@ -231,7 +229,11 @@ describe("a Bcc recipient", () => {
 
   /** Everything that Ann, who is an admin, is shown. */
   async function seenByAdmin(it: Booted): Promise<string> {
-    const { people, developers, store } = it.appliance;
+    const {
+      core: { store },
+      people,
+      developers,
+    } = it.opened;
     const { workspaceId } = it.owner;
     const ann = store.transact((tx) => {
       const person = { workspaceId, email: "ann@example.test", name: "Ann", role: "admin", ownMailbox: true } as const;

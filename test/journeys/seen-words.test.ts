@@ -4,7 +4,7 @@ import { putRules, readRules } from "../../src/mailbox/rules.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 
@@ -68,7 +68,7 @@ const idOf: Record<string, { threadId: string; emailId: string }> = {};
 
 beforeAll(async () => {
   app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-  const { store } = app.appliance;
+  const { store } = app.core;
   const rules = readRules(
     ["merchants", '"nougat for everybody"', "saffron", "turmeric", "driftwood", "quicksand"].map((match) => ({
       match,
@@ -81,7 +81,7 @@ beforeAll(async () => {
   for (const mail of MAIL)
     expect((await sender.send({ from: "shop@remote.example", to: ALICE }, both(mail))).reply).toStartWith("250");
   sender.close();
-  await app.appliance.settled();
+  await app.server.settled();
   for (const { subject } of MAIL) {
     const [thread] = (await app.api.get<Threads>(`/search?q=subject:${subject}`)).body.threads;
     const { messages } = (await app.api.get<Threads>(`/threads/${thread?.id}`)).body;

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { events, outboundContents, queueEntries, suppressions } from "../../src/store/schema.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const MINUTE = 60_000;
@@ -27,19 +27,19 @@ async function world(script: RemoteScript): Promise<Booted & { remote: RemoteMx 
     "mx.remote.example": { a: [remote.host] },
   });
   const booted = await boot({}, dns);
-  deliverTo(remote, booted.appliance);
+  deliverTo(remote, booted.core);
   return { ...booted, remote };
 }
 
-async function send({ api, appliance }: Booted, to: string): Promise<Sent> {
+async function send({ api, server }: Booted, to: string): Promise<Sent> {
   const { status, body } = await api.post<Sent>("/send", { from: ALICE, to, subject: "Plans", text: "Lunch?" });
   expect([status, body]).toEqual([202, expect.anything()]);
-  await appliance.settled();
+  await server.settled();
   return body;
 }
 
-const told = ({ appliance }: Booted) =>
-  appliance.store.db
+const told = ({ core }: Booted) =>
+  core.store.db
     .select()
     .from(events)
     .orderBy(events.seq)
@@ -77,7 +77,7 @@ test("deferred, tried again on the schedule, delivered", async () => {
     { event: "message.delivered", ...common, to, deliveredAt },
   ]);
   // Settled: what was sent is kept in the Sent copy alone, and time sends nothing again.
-  expect(it.appliance.store.db.select().from(outboundContents).all()).toEqual([]);
+  expect(it.core.store.db.select().from(outboundContents).all()).toEqual([]);
   await it.advance(48 * 60 * MINUTE);
   expect(it.remote.messages).toHaveLength(1);
 });
@@ -94,7 +94,7 @@ test("refused: told in the conversation, suppressed, and not written to again", 
     { event: "message.outbound" },
     { event: "message.bounced", mailbox: ALICE, recipient: "nobody@remote.example", hard: true },
   ]);
-  expect(it.appliance.store.db.select().from(suppressions).all()).toMatchObject([{ address: "nobody@remote.example" }]);
+  expect(it.core.store.db.select().from(suppressions).all()).toMatchObject([{ address: "nobody@remote.example" }]);
 
   const again = await it.api.post("/send", { from: ALICE, to: "Nobody@remote.example", text: "Still there?" });
   expect([again.status, again.body]).toMatchObject([422, { code: "unprocessable" }]);
@@ -109,20 +109,20 @@ test("refused: told in the conversation, suppressed, and not written to again", 
 
 test("given up after the last wait, without blaming the address", async () => {
   const it = await world({ rcpt: "451 4.3.0 not today" });
-  it.appliance.store.transact((tx) => it.appliance.options.set(tx, "smtp.retrySeconds", "60,300"));
+  it.core.store.transact((tx) => it.core.options.set(tx, "smtp.retrySeconds", "60,300"));
   const sent = await send(it, "bob@remote.example");
   await it.advance(MINUTE);
-  expect(it.appliance.store.db.select().from(queueEntries).all()).toMatchObject([{ state: "waiting", attempts: 2 }]);
+  expect(it.core.store.db.select().from(queueEntries).all()).toMatchObject([{ state: "waiting", attempts: 2 }]);
   await it.advance(5 * MINUTE);
-  expect(it.appliance.store.db.select().from(queueEntries).all()).toMatchObject([{ state: "bounced", attempts: 3 }]);
+  expect(it.core.store.db.select().from(queueEntries).all()).toMatchObject([{ state: "bounced", attempts: 3 }]);
   expect(told(it)).toMatchObject([{ event: "message.outbound" }, { event: "message.bounced", hard: false }]);
-  expect(it.appliance.store.db.select().from(suppressions).all()).toEqual([]);
+  expect(it.core.store.db.select().from(suppressions).all()).toEqual([]);
   expect((await conversation(it, sent)).messages).toHaveLength(2);
 });
 
 test("held back from a private address, which is no bounce, until the operator allows it or the last wait is over", async () => {
   const it = await world({});
-  const { options, store } = it.appliance;
+  const { options, store } = it.core;
   const set = (name: string, value: string) => store.transact((tx) => options.set(tx, name, value));
   const entries = () => store.db.select().from(queueEntries).all();
   set("smtp.allowNetworks", "10.0.0.0/8");
@@ -146,7 +146,10 @@ test("held back from a private address, which is no bounce, until the operator a
 
 test("one mailbox of this server to another: nothing leaves, and all is told", async () => {
   const it = await world({});
-  const { people, store } = it.appliance;
+  const {
+    core: { store },
+    people,
+  } = it.opened;
   const { workspaceId } = it.owner;
   store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
   const sent = await send(it, "team@example.test");

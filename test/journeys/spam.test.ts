@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { events, MAIL_SCOPES } from "../../src/store/schema.ts";
 import { type Letter, letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const JUNK = "Cheap pills and watches, guaranteed: order now, limited offer, discount pharmacy, no prescription needed";
 const WANTED = "The quarterly report is attached, please review the budget figures before our meeting on Thursday";
@@ -27,12 +27,12 @@ async function world() {
       "_dmarc.shop.example": { txt: ["v=DMARC1; p=none"] },
     }),
   );
-  const { appliance, owner } = app;
-  const bob = appliance.store.transact((tx) => {
+  const { core, opened, owner } = app;
+  const bob = core.store.transact((tx) => {
     const { workspaceId } = owner;
     const person = { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true } as const;
-    const { userId } = appliance.people.addUser(tx, person);
-    return { key: appliance.developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key };
+    const { userId } = opened.people.addUser(tx, person);
+    return { key: opened.developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key };
   });
   const sender = mailer(app.mx);
 
@@ -40,7 +40,7 @@ async function world() {
   async function arrive(mail: Letter, reversePath = "list@unknown.example"): Promise<Arrived> {
     const to = mail.to ?? "alice@example.test";
     await sender.send({ from: reversePath, to }, letter(mail));
-    const inbound = appliance.store.db.select().from(events).all();
+    const inbound = core.store.db.select().from(events).all();
     return inbound.filter(({ event }) => event === "message.inbound").at(-1)?.data as unknown as Arrived;
   }
   const move = async (threadId: string, folder: string) => {

@@ -6,7 +6,7 @@ import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { randomNumber, startDnsServer, type Zone, zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const HOST = "mx.remote.example";
 const MINUTE_MS = 60_000;
@@ -14,19 +14,19 @@ const MINUTE_MS = 60_000;
 function setUp(description: Zone, { port }: { port: number }, world: Parameters<typeof boot>[2] = {}) {
   const booted = boot({}, zone(description), world);
   return booted.then((app) => {
-    deliverTo({ port }, app.appliance);
+    deliverTo({ port }, app.core);
     return app;
   });
 }
 
-async function send({ api, appliance }: Booted) {
+async function send({ api, server }: Booted) {
   const letter = { from: "alice@example.test", to: "bob@remote.example", subject: "Plans", text: "Lunch?" };
   expect(await api.post("/send", letter)).toMatchObject({ status: 202 });
-  await appliance.settled();
+  await server.settled();
 }
 
-const waiting = ({ appliance }: Booted) =>
-  appliance.store.db.select({ state: queueEntries.state, reply: queueEntries.reply }).from(queueEntries).all();
+const waiting = ({ core }: Booted) =>
+  core.store.db.select({ state: queueEntries.state, reply: queueEntries.reply }).from(queueEntries).all();
 
 test("DANE: mail waits while a record names another certificate, and goes when it names the right one", async () => {
   const { pair } = await makeChain(HOST);
@@ -61,7 +61,7 @@ test("MTA-STS: a policy in force has mail wait for a certificate that holds", as
   };
   const app = await setUp(description, remote, { authorities: [right.authority] });
   const day = 24 * 60 * MINUTE_MS;
-  app.appliance.store.db.$client.run(
+  app.core.store.db.$client.run(
     `INSERT INTO mta_sts_policies VALUES ('remote.example', '1', 'enforce', '["${HOST}"]', 86400, ${START}, ${START + day})`,
   );
   await send(app);

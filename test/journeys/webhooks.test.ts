@@ -55,7 +55,7 @@ test("all kinds", async () => {
     "remote.example": { mx: [[10, "mx.remote.example"]], txt: ["v=spf1 ip4:127.0.0.1 -all"] },
     "mx.remote.example": { a: [remote.host] },
   });
-  const { receive, api, apiWith, settled, mx, appliance, runtime, owner } = await openRig(
+  const { receive, api, apiWith, settled, mx, core, opened, runtime, owner } = await openRig(
     settingsFor(remote),
     WITH_MX,
     dns,
@@ -77,8 +77,8 @@ test("all kinds", async () => {
   const report = complaint(sent.messageId, "bob@remote.example");
   await heldReply(runtime, sender.send({ ...from, from: "feedback@remote.example" }, report));
   sender.close();
-  const key = appliance.store.transact((tx) =>
-    appliance.developers.createKey(tx, {
+  const key = core.store.transact((tx) =>
+    opened.developers.createKey(tx, {
       userId: owner.userId,
       name: "Agent",
       scopes: ["send"],
@@ -130,6 +130,6 @@ test("all kinds", async () => {
   // Mail that arrives is told with its snippet (rules: Event data); what was written here is not told at all.
   for (const event of told) if (event.event !== "message.inbound") expect(JSON.stringify(event)).not.toContain(BODY);
   expect(Object.keys(dataOf("message.inbound")[0] ?? {})).not.toContain("text");
-  const states = appliance.developers.listDeliveries(receiver.id, { limit: 100 }).map(({ state }) => state);
+  const states = opened.developers.listDeliveries(receiver.id, { limit: 100 }).map(({ state }) => state);
   expect(new Set(states)).toEqual(new Set(["delivered"]));
 });

@@ -4,14 +4,16 @@ import { mailboxes } from "../../src/store/schema.ts";
 import { imapAccount } from "../harness/clients/imap-client.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { openSetUp } from "../harness/servers/terminal.ts";
 
 const ALICE = "alice@example.test";
 const ADMIN = "/api/admin/v1";
 
-const limit = ({ appliance: { store, people }, owner }: Booted, limits: Parameters<typeof people.limitWorkspace>[2]) =>
-  store.transact((tx) => people.limitWorkspace(tx, owner.workspaceId, limits));
+const limit = (
+  { core: { store }, opened: { people }, owner }: Booted,
+  limits: Parameters<typeof people.limitWorkspace>[2],
+) => store.transact((tx) => people.limitWorkspace(tx, owner.workspaceId, limits));
 
 async function deliver({ mx }: Booted, text: string, to = ALICE): Promise<string> {
   const sender = mailer(mx);
@@ -24,7 +26,7 @@ async function deliver({ mx }: Booted, text: string, to = ALICE): Promise<string
 }
 
 /** Both counts of the workspace's bytes: the one that is kept, and that of its messages. */
-function bytesOf({ appliance: { store, people }, owner }: Booted): [kept: number, counted: number] {
+function bytesOf({ core: { store }, opened: { people }, owner }: Booted): [kept: number, counted: number] {
   const counted = store.db.$client
     .query<{ n: number }, [string]>(
       `SELECT coalesce(sum(bytes), 0) AS n FROM mailbox_usage JOIN mailboxes ON mailboxes.id = mailbox_id WHERE workspace_id = ?`,
@@ -38,8 +40,11 @@ describe("further bytes", () => {
 
   test("are refused on every road once the workspace has as many as it may, whichever mailbox has them", async () => {
     const it = await world();
-    const { api, owner, appliance } = it;
-    const { store, people } = appliance;
+    const { api, owner, opened } = it;
+    const {
+      core: { store },
+      people,
+    } = opened;
     const second = store.transact((tx) =>
       people.addMailbox(tx, {
         workspaceId: owner.workspaceId,
@@ -86,7 +91,11 @@ describe("further bytes", () => {
 
   test("of another workspace are its own, and no limit is none", async () => {
     const it = await world();
-    const { store, people, domains } = it.appliance;
+    const {
+      core: { store },
+      people,
+      domains,
+    } = it.opened;
     const other = store.transact((tx) => {
       const { id: workspaceId } = people.addWorkspace(tx, "Other");
       domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", []).id);
@@ -103,7 +112,7 @@ describe("further bytes", () => {
 
   test("leave a mailbox its own quota where that is less", async () => {
     const it = await world();
-    it.appliance.store.transact((tx) => tx.update(mailboxes).set({ quotaBytes: 0 }).run());
+    it.core.store.transact((tx) => tx.update(mailboxes).set({ quotaBytes: 0 }).run());
     limit(it, { mostBytes: 10 ** 9 });
     const { status, body } = await it.api.post<{ error: string }>("/send", {
       ...{ from: ALICE, to: "dan@remote.example", subject: "Out", text: "x" },
@@ -114,7 +123,10 @@ describe("further bytes", () => {
 
 test("a further mailbox is refused, with a person's own as well", async () => {
   const it = await boot();
-  const { store, developers } = it.appliance;
+  const {
+    core: { store },
+    developers,
+  } = it.opened;
   const { key } = store.transact((tx) =>
     developers.createKey(tx, { userId: it.owner.userId, name: "Admin", scopes: ["admin"] }),
   );

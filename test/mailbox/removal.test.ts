@@ -10,7 +10,7 @@ import { deleteDiscarded, sweepBlobs } from "../../src/mailbox/removal.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { attachments, mailboxes, messages, outboundContents } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const HOUR_MS = 3_600_000;
@@ -106,13 +106,13 @@ test("retention deletes several portions, by parts of a day; the next sweep remo
 });
 
 test("a running server applies a changed retention", async () => {
-  const { api, appliance, advance } = await boot();
+  const { api, core, advance } = await boot();
   const letter = { from: "alice@example.test", to: "alice@example.test", subject: "discarded", text: "x" };
   const sent = await api.post<{ threadId: string }>("/send", letter);
   await advance(1_000);
   const path = `/threads/${sent.body.threadId}`;
   await api.patch(path, { folder: "trash" });
-  appliance.store.transact((tx) => appliance.options.set(tx, "retention.trashDays", "0.0001"));
+  core.store.transact((tx) => core.options.set(tx, "retention.trashDays", "0.0001"));
   await advance(1_000);
   expect((await api.get(path)).status).toBe(200);
   await advance(0.0001 * DAY_MS);

@@ -11,7 +11,7 @@ import { letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { startReceiver } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";
-import { type Booted, boot, bootEmpty } from "../harness/servers/appliance.ts";
+import { type Booted, boot, bootEmpty } from "../harness/servers/boot.ts";
 
 async function scrape({ http }: Booted): Promise<Map<string, Family>> {
   const response = await fetch(`${http}/metrics`);
@@ -102,12 +102,12 @@ const unanswered = zone({}, { always: "silence" });
 
 test("webhooks have endpoints by state, attempts, waiting deliveries", async () => {
   const booted = await boot();
-  const { appliance, owner, advance } = booted;
+  const { core, opened, owner, advance } = booted;
   const receiver = startReceiver();
   receiver.answer = () => new Response("no", { status: 500 });
-  appliance.store.transact((tx) => appliance.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
-  appliance.store.transact((tx) => {
-    appliance.developers.addWebhook(tx, {
+  core.store.transact((tx) => core.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
+  core.store.transact((tx) => {
+    opened.developers.addWebhook(tx, {
       workspaceId: owner.workspaceId,
       url: receiver.url,
       events: ["message.inbound"],
@@ -127,7 +127,7 @@ test("webhooks have endpoints by state, attempts, waiting deliveries", async () 
 test("the machine has disk, memory, certificate, backups, event loop", async () => {
   const booted = await boot();
   const now = booted.runtime.now();
-  await writeBackupState(booted.appliance.config.data, {
+  await writeBackupState(booted.opened.config.data, {
     lastGood: { at: now, folder: "/mnt/backup", generation: "g" },
     lastFailure: { at: now, folder: "/mnt/backup", error: "full", told: true },
   });
@@ -170,13 +170,13 @@ test("certificates of domains are counted, and the ends of those that end first 
     MAILROOM_ACME_DIRECTORY: "https://localhost:1/dir",
     MAILROOM_HOSTNAME: "mail.example.test",
   };
-  const booted = await bootEmpty(env, { dns: zone({}) }, ({ store, people, domains }) => {
+  const booted = await bootEmpty(env, { dns: zone({}) }, ({ core: { store }, people, domains }) => {
     store.transact((tx) => {
       const { id } = people.addWorkspace(tx, "Example");
       for (const name of [...names, "failing.test"]) domains.markVerified(tx, domains.addDomain(tx, id, name, []).id);
     });
   });
-  await booted.appliance.settled();
+  await booted.server.settled();
   const families = readExposition(await (await fetch(`${booted.http}/metrics`)).text());
   const counted = (kind: string) => sampleOf(families, "mailroom_domain_certificates", { kind });
   expect([counted("valid"), counted("failing")]).toEqual([25, 1]);
@@ -215,7 +215,7 @@ describe("/metrics", () => {
 
   test("with the token is for everybody, forwarded or not, and with another for nobody", async () => {
     const booted = await boot();
-    const { options, store } = booted.appliance;
+    const { options, store } = booted.core;
     const asProxy = async (authorization: string) => {
       const headers = { "x-forwarded-for": "192.0.2.1", authorization };
       return (await fetch(`${booted.http}/metrics`, { headers })).status;

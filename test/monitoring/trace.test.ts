@@ -6,13 +6,13 @@ import { openBackupRig } from "../harness/data/backup-rig.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { startReceiver } from "../harness/peers/receiver.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 /** A DNS in which only strict.example exists, with the DMARC policy p=reject. */
 const strictDns = zone({ "_dmarc.strict.example": { txt: ["v=DMARC1; p=reject"] } });
 
-const trace = ({ appliance }: Booted, reference: string) => traceMessage(appliance.store.db, reference);
+const trace = ({ core }: Booted, reference: string) => traceMessage(core.store.db, reference);
 const named = (steps: Step[]): string[] => steps.map(({ step }) => step);
 const only = (steps: Step[], step: string): Step => {
   const [found, ...others] = steps.filter((one) => one.step === step);
@@ -30,13 +30,13 @@ async function hand(booted: Booted, from: string, mail: string): Promise<void> {
 }
 
 async function listen(booted: Booted, answer: () => Response): Promise<string> {
-  const { appliance, owner } = booted;
+  const { core, opened, owner } = booted;
   const server = startReceiver();
   server.answer = answer;
-  appliance.store.transact((tx) => appliance.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
+  core.store.transact((tx) => core.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
   const events = ["message.inbound", "message.outbound", "message.delivered", "message.bounced"];
-  appliance.store.transact((tx) =>
-    appliance.developers.addWebhook(tx, { workspaceId: owner.workspaceId, url: server.url, events }),
+  core.store.transact((tx) =>
+    opened.developers.addWebhook(tx, { workspaceId: owner.workspaceId, url: server.url, events }),
   );
   return server.url;
 }
@@ -113,7 +113,7 @@ test("a trace covers mail refused after its last byte, with the reply", async ()
   const mail = letter({ from: "Eve <eve@strict.example>", messageId: "<forged@strict.example>" });
   await expect(hand(booted, "eve@strict.example", mail)).rejects.toThrow("5.7.1");
   // Waits for the commit of the step, for which the reply does not wait.
-  await booted.appliance.store.enqueue(() => undefined);
+  await booted.core.store.enqueue(() => undefined);
   const { steps, emailIds } = trace(booted, "<forged@strict.example>");
   expect(emailIds).toEqual([]);
   expect(only(steps, "refused")).toMatchObject({
@@ -190,10 +190,10 @@ test("steps outlive the mail, and are kept for retention.traceDays", async () =>
   const booted = await boot();
   await hand(booted, "carol@remote.example", letter({ messageId: "<gone@remote.example>" }));
   const [emailId = ""] = trace(booted, "<gone@remote.example>").emailIds;
-  booted.appliance.store.db.$client.run("DELETE FROM messages");
+  booted.core.store.db.$client.run("DELETE FROM messages");
   expect(named(trace(booted, "<gone@remote.example>").steps)).toEqual(["received", "event"]);
   expect(() => trace(booted, emailId)).toThrow("known by its Message-ID");
-  const { store, options } = booted.appliance;
+  const { store, options } = booted.core;
   store.transact((tx) => options.set(tx, "retention.traceDays", "2"));
   store.transact((tx) => options.set(tx, "retention.deliveryLogDays", "2"));
   const kept = () => store.db.select().from(traceSteps).all().length;

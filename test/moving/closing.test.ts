@@ -5,7 +5,7 @@ import { type OutboundMessage, reversePathTo } from "../../src/outbound/queue.ts
 import { apiClient, type Client } from "../harness/clients/api.ts";
 import { peek, rowsOf } from "../harness/data/table-rows.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
-import type { Booted } from "../harness/servers/appliance.ts";
+import type { Booted } from "../harness/servers/boot.ts";
 import {
   copySource,
   exportTo,
@@ -84,7 +84,7 @@ test("it is closed on every road, and the other workspace goes on", async () => 
   expect((await clientOf(served, source.othersKey).get("/threads")).status).toBe(200);
   expect(await replyTo(served, "eve@other.test")).toStartWith("250");
   sender.close();
-  await served.appliance.stop(0);
+  await served.server.stop(0);
 });
 
 test("nothing of it is sent, done or released, whatever time passes", async () => {
@@ -95,7 +95,7 @@ test("nothing of it is sent, done or released, whatever time passes", async () =
   for (const entry of before.queue) expect(entry).toMatchObject({ state: "held", leased: 0, due: 1 });
   const served = await source.serve({});
   for (let day = 0; day < 12; day++) await served.advance(DAY_MS);
-  await served.appliance.stop(0);
+  await served.server.stop(0);
   const after = stateOf(source);
   expect({ ...after, messages: 0 }).toEqual({ ...before, messages: 0 });
 
@@ -125,7 +125,7 @@ test("reopened, it goes on where it stopped", async () => {
   expect(stateOf(source).queue).not.toContainEqual(expect.objectContaining({ state: "held" }));
   for (let day = 0; day < 11; day++) await served.advance(DAY_MS);
   expect(stateOf(source).drafts).not.toContainEqual({ due_at: expect.any(Number), refusal: null });
-  await served.appliance.stop(0);
+  await served.server.stop(0);
   expect(await source.say("workspace", "reopen", "Example")).toMatchObject({
     exitCode: 1,
     stderr: expect.stringContaining("has not left"),
@@ -140,7 +140,7 @@ test("what waited is sent by the other server alone, once", async () => {
   for (const entry of queue) expect(entry).toMatchObject({ state: "waiting", due: 1, leased: 0 });
   const [here, there] = [await place.serve({}), await source.serve({})];
   for (let day = 0; day < 11; day++) await Promise.all([here.advance(DAY_MS), there.advance(DAY_MS)]);
-  await Promise.all([here.appliance.stop(0), there.appliance.stop(0)]);
+  await Promise.all([here.server.stop(0), there.server.stop(0)]);
   const attempts = (at: Place) => (stateOf(at).queue as { attempts: number }[]).map((entry) => entry.attempts);
   expect(Math.min(...attempts(place))).toBeGreaterThan(Math.max(...attempts(source)));
   // The draft that was scheduled went out here.
@@ -154,7 +154,7 @@ test("a request with an idempotency key is replayed by the other server", async 
   const { key, body } = source.sent;
   const replayed = await clientOf(served, source.key).post("/send", body, { "Idempotency-Key": key });
   expect([replayed.status, replayed.headers.get("idempotency-replayed")]).toEqual([202, "true"]);
-  await served.appliance.stop(0);
+  await served.server.stop(0);
 });
 
 test("it is removed with every row and word, and the other workspace keeps its own", async () => {
@@ -187,7 +187,7 @@ test("it is removed with every row and word, and the other workspace keeps its o
   expect(await replyTo(served, "alice@example.test")).toStartWith("550 5.7.1");
   expect((await clientOf(served, source.key).get("/threads")).status).toBe(401);
   expect((await clientOf(served, source.othersKey).get("/threads")).status).toBe(200);
-  await served.appliance.stop(0);
+  await served.server.stop(0);
   expect(await place.ask("workspace", "list")).toMatchObject([{ name: "Example", state: "active" }]);
 });
 
@@ -216,7 +216,7 @@ test("it comes back to a server that still has it", async () => {
   expect(await importFrom(source, folder)).toMatchObject({ served: true, written: 0 });
   const served = await source.serve({});
   expect((await clientOf(served, source.key).get("/threads")).status).toBe(200);
-  await served.appliance.stop(0);
+  await served.server.stop(0);
 });
 
 test("its own export is not imported where it left", async () => {

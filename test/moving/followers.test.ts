@@ -67,8 +67,8 @@ test("an event that was not announced yet is announced by the other server, and 
     await exportTo(source, folder, "--final");
     await importFrom(target, folder);
     const served = await target.serve();
-    await served.appliance.settled();
-    await served.appliance.stop(0);
+    await served.server.settled();
+    await served.server.stop(0);
     // Not those of notices that the other server files by itself.
     const known = peek(source.data, (db) => JSON.stringify(db.query("SELECT id FROM events").all()));
     const announced = eventsIn(target).filter(({ id }) => known.includes(id));
@@ -85,8 +85,8 @@ test("a cursor of the old server leads to everything since, and a deletion is to
   const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads?folder=drafts")).body;
   const draft = threads.find(({ subject }) => subject === "Unsent")?.id ?? "";
   await deleteForGood(old, source, draft);
-  await old.appliance.settled();
-  await old.appliance.stop(0);
+  await old.server.settled();
+  await old.server.stop(0);
 
   const folder = newExport();
   await exportTo(source, folder, "--final");
@@ -117,7 +117,7 @@ test("a cursor of the old server leads to everything since, and a deletion is to
     sender.close();
     const { body } = await there.get<{ messages: { subject: string }[] }>(`/messages?after=${arrivals}&limit=100`);
     expect(body.messages.map(({ subject }) => subject)).toContain("After the move");
-    await served.appliance.stop(0);
+    await served.server.stop(0);
   }
 });
 
@@ -136,5 +136,5 @@ test("mail comes and goes at the other server", async () => {
   const { body } = await api.get<{ threads?: object[]; results?: object[] }>("/search?q=brandnewword");
   expect(JSON.stringify(body)).toContain("New here");
   expect((await api.post("/send", { ...source.sent.body, subject: "From here" })).status).toBe(202);
-  await served.appliance.stop(0);
+  await served.server.stop(0);
 });

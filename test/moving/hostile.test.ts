@@ -67,11 +67,11 @@ describe("its domains are claims", () => {
     ]);
     const { queue } = (await api.get<{ queue: { id: string }[] }>("/api/admin/v1/queue")).body;
     for (const { id } of queue) expect((await api.post(`/api/admin/v1/queue/${id}/retry`, {})).status).toBe(200);
-    await served.appliance.settled();
+    await served.server.settled();
     for (const { reply } of queueOf(place)) {
       expect(reply).toBe("451 4.7.1 The domain that this is from is not verified here");
     }
-    await served.appliance.stop(0);
+    await served.server.stop(0);
   });
 
   test("what waits is sent once the domain is verified", async () => {
@@ -318,7 +318,7 @@ describe("what another workspace has here", () => {
     ) as { id: string };
     const { status, body } = await apiClient(served.http, left.key).bytes(`/attachments/${id}`);
     expect([status, Buffer.from(body).includes("otherattachment")]).toEqual([500, false]);
-    await served.appliance.stop(0);
+    await served.server.stop(0);
     // The same export again finds them as it wrote them.
     expect(await importFrom(place, folder)).toMatchObject({ repeated: true });
   });

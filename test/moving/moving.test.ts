@@ -27,7 +27,7 @@ beforeAll(async () => void (await makeSource()));
 async function answersOf(place: Place, key: string): Promise<Record<string, unknown>> {
   const served = await place.serve();
   try {
-    await served.appliance.settled();
+    await served.server.settled();
     const api = apiClient(served.http, key);
     const answers: Record<string, unknown> = {};
     const get = async <T extends object>(path: string): Promise<T> => {
@@ -75,7 +75,7 @@ async function answersOf(place: Place, key: string): Promise<Record<string, unkn
     ).body;
     return answers;
   } finally {
-    await served.appliance.stop(0);
+    await served.server.stop(0);
   }
 }
 
@@ -142,7 +142,7 @@ test("a later export brings an earlier one up to date, and the final one begins 
   expect(await place.ask("workspace", "list")).toMatchObject([{ name: "Example", state: "arriving" }]);
   const served = await place.serve();
   expect((await apiClient(served.http, source.key).get("/threads")).status).toBe(401);
-  await served.appliance.stop(0);
+  await served.server.stop(0);
 
   // Meanwhile at the first server: one more, one moved, one gone, and a mailbox gone with all of its mail.
   const old = await source.serve();
@@ -157,10 +157,10 @@ test("a later export brings an earlier one up to date, and the final one begins 
   const max = (await api.get<{ mailboxes: { id: string; address: string }[] }>("/mailboxes")).body.mailboxes.find(
     ({ address }) => address === "max@example.test",
   );
-  old.appliance.store.transact((tx) => old.appliance.people.beginRemoval(tx, max?.id ?? ""));
-  void old.appliance.people.finishRemoval(max?.id ?? "");
-  await old.appliance.settled();
-  await old.appliance.stop(0);
+  old.core.store.transact((tx) => old.opened.people.beginRemoval(tx, max?.id ?? ""));
+  void old.opened.people.finishRemoval(max?.id ?? "");
+  await old.server.settled();
+  await old.server.stop(0);
 
   expect(await exportTo(source, folder, "--final")).toMatchObject({ final: true, copied: 0 });
   const second = await importFrom(place, folder);
@@ -224,5 +224,5 @@ test("a key that a session made ends with the session, which stays behind", asyn
   const served = await place.serve();
   const statuses = [source.key, source.agentKey].map((key) => apiClient(served.http, key).get("/threads"));
   expect((await Promise.all(statuses)).map(({ status }) => status)).toEqual([200, 401]);
-  await served.appliance.stop(0);
+  await served.server.stop(0);
 });

@@ -5,7 +5,7 @@ import { startOAuth } from "../harness/servers/oauth.ts";
 test("of 100 programs of a network that nobody let in, its oldest makes room, and never another's", async () => {
   const world = await startOAuth({}, { MAILROOM_TRUSTED_PROXIES: "127.0.0.1/32" });
   const { clientId: used } = await world.letIn();
-  const { $client: sqlite } = world.appliance.store.db;
+  const { $client: sqlite } = world.core.store.db;
   const from = async (address: string) => {
     const headers = { "content-type": "application/json", "x-forwarded-for": address };
     const body = JSON.stringify({ client_name: "App", redirect_uris: ["https://app.example/callback"] });
@@ -36,7 +36,7 @@ test("of 100 programs of a network that nobody let in, its oldest makes room, an
 test("a grant keeps its latest tokens: 20 access tokens, and 1,000 refresh tokens", async () => {
   const world = await startOAuth();
   const { clientId, access, refreshToken } = await world.letIn();
-  const { $client: sqlite } = world.appliance.store.db;
+  const { $client: sqlite } = world.core.store.db;
   const { key_id: keyId } = sqlite.query("SELECT key_id FROM oauth_grants").get() as { key_id: string };
   const add = sqlite.prepare("INSERT INTO oauth_tokens VALUES (NULL, ?, ?, ?, ?, ?)");
   const later = world.runtime.now() + 3_600_000;

@@ -20,7 +20,7 @@ describe.skipIf(!python)(`the Python SDK${python ? "" : " (skipped: no python3)"
     await letIn(world, (await run.saying(/http:\S+\/oauth\/authorize\?\S+/))[0]);
     const said = await run.ended;
     expect(said).toMatch(/alice@example\.test[\s\S]*renewed[\s\S]*alice@example\.test/);
-    const tokens = world.appliance.store.db.$client.query("SELECT count(*) AS n FROM oauth_tokens").get();
+    const tokens = world.core.store.db.$client.query("SELECT count(*) AS n FROM oauth_tokens").get();
     expect(tokens).toEqual({ n: 4 });
   }, 300_000);
 });

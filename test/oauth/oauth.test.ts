@@ -565,7 +565,10 @@ describe("registration (RFC 7591)", () => {
 
 describe("who may let programs in (rules: OAuth grants)", () => {
   const addMax = async (own: OAuthWorld) => {
-    const { store, people } = own.appliance;
+    const {
+      core: { store },
+      people,
+    } = own.opened;
     const { userId } = store.transact((tx) =>
       people.addUser(tx, {
         workspaceId: own.owner.workspaceId,
@@ -618,7 +621,10 @@ describe("who may let programs in (rules: OAuth grants)", () => {
         : answer.status;
     };
     expect(await reached()).toEqual(["max@example.test"]);
-    const { store, people } = own.appliance;
+    const {
+      core: { store },
+      people,
+    } = own.opened;
     const rename = (role: "admin" | "member") => own.alice.send("PATCH", `/settings/people/${userId}`, { role });
     expect((await rename("admin")).status).toBe(200);
     expect(await reached()).toEqual(["alice@example.test", "max@example.test"]);
@@ -735,7 +741,7 @@ describe("attacks", () => {
     const { access, refreshToken, code } = await world.letIn();
     expect(await world.tryToken(access)).toBe(200);
     await world.advance(60_000);
-    const { $client: sqlite } = world.appliance.store.db;
+    const { $client: sqlite } = world.core.store.db;
     const tables = sqlite.query("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[];
     const kept = tables.map(({ name }) => JSON.stringify(sqlite.query(`SELECT * FROM "${name}"`).all())).join();
     const logged = JSON.stringify(world.lines);

@@ -10,7 +10,10 @@ const ADMIN = "/api/admin/v1";
 
 beforeAll(async () => {
   world = await bootExt();
-  const { store, developers } = world.appliance;
+  const {
+    core: { store },
+    developers,
+  } = world.opened;
   const made = store.transact((tx) =>
     developers.createKey(tx, { userId: world.owner.userId, name: "Agent", scopes: MAIL_SCOPES }),
   );
@@ -68,7 +71,10 @@ test("an agent trashes conversations and marks others; a person pauses it, reads
 });
 
 test("is for admins; a restricted key and one of another workspace do not see it", async () => {
-  const { store, developers } = world.appliance;
+  const {
+    core: { store },
+    developers,
+  } = world.opened;
   const limited = store.transact((tx) =>
     developers.createKey(tx, {
       userId: world.owner.userId,

@@ -1,7 +1,7 @@
 /** The administration API's people over HTTP (rules: Administered people): who may make, change and remove whom. */
 import { describe, expect, test } from "bun:test";
 import { allPages, bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 interface Person {
   id: string;
@@ -72,7 +72,7 @@ describe("people are added", () => {
 
   test("at verified domains, beside other workspaces: no answer tells who is in those", async () => {
     const it = await office();
-    const { people, domains } = it.appliance;
+    const { people, domains } = it.opened;
     const { workspaceId } = it.other;
     const there = ["x@other.test", "x@claimed.example", "x@mail.example"];
     it.write((tx) => {
@@ -95,8 +95,11 @@ describe("people are added", () => {
   });
 
   test("at any domain, where there is no other workspace", async () => {
-    const { appliance, owner } = await boot();
-    const { people, store } = appliance;
+    const { opened, owner } = await boot();
+    const {
+      core: { store },
+      people,
+    } = opened;
     const { workspaceId, userId: by } = owner;
     const ext = { ...NEW, role: "member", workspaceId, email: "ext@remote.example", ownMailbox: false } as const;
     expect(store.transact((tx) => people.addUser(tx, ext, by))).toHaveProperty("userId");

@@ -15,19 +15,18 @@ async function start() {
   await it.call("POST", "/mailboxes", { address: "team@example.test", name: "Team" });
   const keyWith = (policy: Policy, scopes: readonly Scope[] = SCOPES) =>
     it.callAs(
-      it.write((tx) => it.appliance.developers.createKey(tx, { userId: it.owner.userId, name: "K", scopes, policy }))
-        .key,
+      it.write((tx) => it.opened.developers.createKey(tx, { userId: it.owner.userId, name: "K", scopes, policy })).key,
     );
   const path = `/mailboxes/${mailboxId}/rules`;
   /** Replaces the rules. */
   const put = (rules: unknown, as = it.call) => as("PUT", path, { rules });
   const present = async () => (await it.call("GET", path)).body.rules;
-  const allow = () => it.write((tx) => it.appliance.options.set(tx, "rules.forwardOutside", "true"));
+  const allow = () => it.write((tx) => it.core.options.set(tx, "rules.forwardOutside", "true"));
   return { ...it, mailboxId, path, put, present, absence: `/mailboxes/${mailboxId}/absence`, keyWith, allow };
 }
 
-const entries = ({ appliance }: Pick<AdminApi, "appliance">) =>
-  appliance.store.db.query.journalEntries
+const entries = ({ core }: Pick<AdminApi, "core">) =>
+  core.store.db.query.journalEntries
     .findMany()
     .sync()
     .map(({ operation, outcome, ids }) => ({ operation, outcome, ids }));

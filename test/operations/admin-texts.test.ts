@@ -43,7 +43,7 @@ describe("over the API", () => {
 
   test("a mailbox of another workspace, or that a key's policy leaves out, is not there", async () => {
     const { key } = it.write((tx) =>
-      it.appliance.developers.createKey(tx, {
+      it.opened.developers.createKey(tx, {
         userId: it.owner.userId,
         name: "Other",
         scopes: ["admin"],
@@ -61,8 +61,8 @@ describe("over the API", () => {
   test("they go with the mailbox", async () => {
     const { mailboxId } = it.join("gone@example.test", "member");
     await it.call("PUT", `/mailboxes/${mailboxId}/signature`, { text: "Gone" });
-    await it.appliance.people.removeMailbox(mailboxId);
-    const rows = it.appliance.store.db.select().from(mailboxTexts).all();
+    await it.opened.people.removeMailbox(mailboxId);
+    const rows = it.core.store.db.select().from(mailboxTexts).all();
     expect(rows.map((row) => row.mailboxId)).toEqual([own]);
   });
 });
@@ -72,7 +72,7 @@ describe("in the app", () => {
   let shared: string;
 
   beforeAll(async () => {
-    const { people } = it.appliance;
+    const { people } = it.opened;
     shared = it.write((tx) =>
       people.addMailbox(tx, { workspaceId: it.owner.workspaceId, address: "team@example.test", name: "Team" }),
     );

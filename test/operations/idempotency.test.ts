@@ -365,8 +365,9 @@ test("a stored key outlives the process, and a key in progress does not", async 
 });
 
 test("a session without an API key ignores idempotency keys", async () => {
-  const { sending, mailbox, administration, idempotency, rows } = await start();
+  const { core, sending, mailbox, administration, idempotency, rows } = await start();
   const perform = performerOf(sendEmail, {
+    core,
     mailbox,
     sending,
     snoozed() {},

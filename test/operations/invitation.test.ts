@@ -21,7 +21,7 @@ async function office() {
     bob: it.join("bob@example.test", "member"),
   };
   for (const { userId } of [it.owner, ...Object.values(people)]) await setPassword(it, userId);
-  const { store } = it.appliance;
+  const { store } = it.core;
   const visitor = page(it);
   return {
     ...it,
@@ -36,7 +36,7 @@ async function office() {
     },
     /** The link that a person in the app, or else the operator, is shown for somebody. */
     link: async (id: string, by?: Page): Promise<string> => {
-      if (!by) return store.transact((tx) => it.appliance.people.inviteUser(tx, id)).link;
+      if (!by) return store.transact((tx) => it.opened.people.inviteUser(tx, id)).link;
       return (await by.send<{ link: string }>("POST", `/settings/people/${id}/link`)).body.link;
     },
     look: (link: string) => visitor.send("POST", "/password-link/token", { token: tokenIn(link) }),
@@ -115,7 +115,7 @@ describe("over the API", () => {
       call("POST", `/people/${it.bob.userId}/invite`, { inviteTo: "alice@example.test" });
     expect(refusal(await invite(it.callAs(it.bob.key)))).toBe("403 missing_scope");
     const { key } = it.write((tx) =>
-      it.appliance.developers.createKey(tx, {
+      it.opened.developers.createKey(tx, {
         ...{ userId: it.owner.userId, name: "K", scopes: ["admin"], policy: { mailboxes: ["alice@example.test"] } },
       }),
     );
@@ -224,7 +224,7 @@ describe("a link", () => {
     await it.callAs(it.ann.key)("POST", `/people/${it.bob.userId}/invite`, { inviteTo: "alice@example.test" });
     const [text = ""] = await it.notices();
     expect((await it.look(text)).status).toBe(200);
-    const keys = it.appliance.developers.listKeys(it.owner.workspaceId);
+    const keys = it.opened.developers.listKeys(it.owner.workspaceId);
     const id = keys.find(({ userId }) => userId === it.ann.userId)?.id;
     await it.call("DELETE", `/keys/${id}`);
     expect(await it.choose(text)).toBe(403);

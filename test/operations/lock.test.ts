@@ -18,7 +18,11 @@ const AWAY = { match: "from:ann", actions: [{ type: "forward", to: "team@example
 /** Bob, who administers Alice's workspace, has one of each kind of access, and Alice locks him. */
 async function start() {
   const it = await startOAuth({ dns: zone({ "far.test": "SERVFAIL" }) }, { MAILROOM_IMAPS: "127.0.0.1:0" });
-  const { people, store, developers } = it.appliance;
+  const {
+    core: { store },
+    people,
+    developers,
+  } = it.opened;
   const { workspaceId, apiKey } = it.owner;
   it.set("oauth.grants", "everyone");
   const { userId, mailboxId = "" } = store.transact((tx) => {
@@ -81,7 +85,7 @@ describe("a lock", () => {
     const rules = `/mailboxes/${it.mailboxId}/rules`;
     const label = { match: "from:eve", actions: [{ type: "label", label: "eve" }], enabled: true };
     expect((await it.admin("PUT", rules, { rules: [AWAY, label] })).status).toBe(200);
-    it.appliance.store.transact((tx) => it.appliance.people.inviteUser(tx, it.userId));
+    it.core.store.transact((tx) => it.opened.people.inviteUser(tx, it.userId));
     const { status, body } = await it.lock();
     const browser = expect.any(String);
     expect([status, body]).toEqual([
@@ -149,7 +153,7 @@ describe("a lock", () => {
     while (!(await live.read()).done);
     expect((await waits).status).toBe(401);
     expect((await called).isError).toBe(true);
-    expect(it.appliance.store.db.$client.query("SELECT * FROM outbound_messages").all()).toEqual([]);
+    expect(it.core.store.db.$client.query("SELECT * FROM outbound_messages").all()).toEqual([]);
   }, 60_000);
 
   test("stops forwarding, also what waits to be written or for another server; the rest that was accepted is sent", async () => {
@@ -161,7 +165,7 @@ describe("a lock", () => {
     });
     expect(page.status).toBe(204);
     const states = () =>
-      it.appliance.store.db.$client
+      it.core.store.db.$client
         .query<{ recipient: string; state: string }, []>(
           "SELECT recipient, state FROM queue_entries ORDER BY recipient",
         )
@@ -194,7 +198,7 @@ describe("a lock", () => {
     expect((await it.bob.send("POST", `/drafts/${draftId}/send`, scheduled)).body).toMatchObject({ due: {} });
     await it.lock();
     await it.advance(3_700_000);
-    const { $client } = it.appliance.store.db;
+    const { $client } = it.core.store.db;
     expect($client.query("SELECT * FROM queue_entries WHERE recipient = 'client@far.test'").all()).toEqual([]);
     expect((await it.admin("GET", "/holds")).body.holds).toMatchObject([
       { mailbox: BOB, reason: "The key was revoked before the message was due" },
@@ -259,7 +263,10 @@ test("owners lock everybody, admins all but owners, nobody themselves; the last 
   // An owner who is locked counts for nothing.
   expect(await lock(it.call, it.owner)).toBe("409 conflict");
   expect(await lock(asAnn, it.owner)).toBe("409 conflict");
-  const { people, store } = it.appliance;
+  const {
+    core: { store },
+    people,
+  } = it.opened;
   for (const work of [
     () => it.write((tx) => people.lockUser(tx, it.owner.userId)),
     () => it.write((tx) => people.setRole(tx, it.owner.userId, "admin")),

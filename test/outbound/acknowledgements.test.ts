@@ -11,10 +11,10 @@ import { watch, world } from "../harness/servers/submission-world.ts";
 import { until } from "../harness/until.ts";
 
 const it = await world();
-const { api, appliance, mx, submission } = it;
+const { api, core, mx, submission } = it;
 let isThere = true;
 let asked = 0;
-appliance.store.replicateBy(async () => {
+core.store.replicateBy(async () => {
   asked++;
   if (!isThere) throw unavailable("The message is not safe on the replica yet; try again");
 });

@@ -24,7 +24,7 @@ async function village(kind: (typeof KINDS)[number], more: Partial<Surroundings>
   const it = await world();
   const pair = await makePair("mx.remote.example");
   const neighbour = await kind.start({ ours: it.mx.port, beyond: it.remote.port, pair, ...more });
-  deliverTo(neighbour, it.appliance);
+  deliverTo(neighbour, it.core);
   // Neighbours are strangers.
   set(it, "mx.trustedNetworks", "none");
   return { ...it, neighbour };
@@ -39,7 +39,7 @@ async function submit(it: Village, message: string, to = ["bob@remote.example"])
   client.write(`${message.replace(/^\./gm, "..")}.\r\n`);
   await client.expect(250);
   client.destroy();
-  await it.appliance.settled();
+  await it.server.settled();
 }
 
 /** Gives the neighbour a message for people here, from somebody who is there. */
@@ -54,7 +54,7 @@ async function hand({ neighbour }: Village, message: string, from: string, to: s
 }
 
 /** Resolves with the messages in Alice's inbox when there are so many. */
-async function inbox({ api, appliance }: Village, count: number) {
+async function inbox({ api, server }: Village, count: number) {
   interface Row {
     id: string;
     subject: string;
@@ -62,7 +62,7 @@ async function inbox({ api, appliance }: Village, count: number) {
   }
   let rows: Row[] = [];
   await until(async () => {
-    await appliance.settled();
+    await server.settled();
     rows = (await api.get<{ messages: Row[] }>("/messages?folder=inbox")).body.messages;
     return rows.length >= count;
   });
@@ -77,15 +77,15 @@ async function arrivals({ lines }: Village, count: number) {
   return logged();
 }
 
-function set({ appliance }: World, name: SettingName, value: string): void {
-  appliance.store.transact((tx) => appliance.options.set(tx, name, value));
+function set({ core }: World, name: SettingName, value: string): void {
+  core.store.transact((tx) => core.options.set(tx, name, value));
 }
 
 /** The message that has got through, whose signatures have to be right. */
-async function through({ remote, appliance }: Village): Promise<Buffer> {
+async function through({ remote, core }: Village): Promise<Buffer> {
   const [message] = await remote.waitFor(1);
   const bytes = Buffer.from(message?.bytes ?? []);
-  const published = appliance.store.db.select().from(dkimKeys).all();
+  const published = core.store.db.select().from(dkimKeys).all();
   const signatures = verifyDkim(bytes, (selector) => published.find((key) => key.selector === selector)?.publicKey);
   expect(signatures.map(({ valid }) => valid)).toEqual([true, true]);
   return bytes;
@@ -141,7 +141,7 @@ for (const kind of KINDS) {
         ]);
         await through(it);
         expect(it.remote.messages[0]?.to).toEqual(["bob@remote.example"]);
-        const { db } = it.appliance.store;
+        const { db } = it.core.store;
         const entries = db.select().from(queueEntries).all();
         expect(Object.fromEntries(entries.map(({ recipient, state }) => [recipient.split("@")[0], state]))).toEqual({
           nobody: "bounced",
@@ -194,7 +194,7 @@ for (const kind of KINDS) {
         const it = await village(kind);
         set(it, "mx.greylistSeconds", "60");
         await hand(it, `${FROM_BOB}Subject: Later\r\n\r\nText\r\n`, "bob@remote.example", ["alice@example.test"]);
-        await until(() => it.appliance.store.db.select().from(greylist).all().length > 0);
+        await until(() => it.core.store.db.select().from(greylist).all().length > 0);
         expect(await inbox(it, 0)).toEqual([]);
         await it.advance(61_000);
         await until(async () => {

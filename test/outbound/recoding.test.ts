@@ -26,7 +26,7 @@ async function submit(it: World, message: string, to = ["bob@remote.example"]): 
   client.write(`${message.replace(/^\./gm, "..")}.\r\n`);
   await client.expect(250);
   client.destroy();
-  await it.appliance.settled();
+  await it.server.settled();
 }
 
 async function sent(script: RemoteScript, message: string) {
@@ -43,8 +43,8 @@ function arrived(it: World) {
 }
 
 /** Verifies every signature of a message with the keys that its domain publishes. */
-function expectSigned({ appliance }: World, bytes: Buffer): void {
-  const published = appliance.store.db.select().from(dkimKeys).all();
+function expectSigned({ core }: World, bytes: Buffer): void {
+  const published = core.store.db.select().from(dkimKeys).all();
   const signatures = verifyDkim(bytes, (selector) => published.find((key) => key.selector === selector)?.publicKey);
   expect(signatures.map(({ valid }) => valid)).toEqual([true, true]);
 }
@@ -156,7 +156,7 @@ describe("a header in UTF-8", () => {
     const latin1 = `${FROM}${TO}Subject: Gr\xfc\xdfe\r\nContent-Type: text/plain; charset=iso-8859-1\r\n\r\nGr\xfc\xdfe\r\n`;
     client.write(Buffer.from(`${latin1}.\r\n`, "latin1"));
     await client.expect(250);
-    await it.appliance.settled();
+    await it.server.settled();
     const { bytes, mail } = arrived(it);
     expect(mail).toMatch(/ BODY=8BITMIME$/);
     expectSigned(it, bytes);
@@ -192,14 +192,14 @@ describe.each([
     expect(more).toEqual([]);
     expect(notice?.text).toContain("takes no 8-bit mail (8BITMIME)");
     expect(notice?.parts[0]).toContain("Status: 5.6.3\r\n");
-    expect(it.appliance.store.db.select().from(suppressions).all()).toEqual([]);
+    expect(it.core.store.db.select().from(suppressions).all()).toEqual([]);
   });
 });
 
 test("what a rule forwards is re-encoded, also within an attached message", async () => {
   const it = await world();
   it.remote.script(SEVEN_BIT);
-  const { store, options } = it.appliance;
+  const { store, options } = it.core;
   store.transact((tx) => {
     options.set(tx, "rules.forwardOutside", "true");
     const rule = { match: "subject:oak", actions: [{ type: "forward" as const, to: "carol@remote.example" }] };
@@ -212,7 +212,7 @@ test("what a rule forwards is re-encoded, also within an attached message", asyn
     `From: bob@remote.example\r\nSubject: oak\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n${inner}\r\n--b--\r\n`,
   );
   sender.close();
-  await it.appliance.settled();
+  await it.server.settled();
   const { bytes } = arrived(it);
   expect(isAscii(bytes)).toBe(true);
   expect(longest(bytes)).toBeLessThanOrEqual(998);
@@ -239,7 +239,7 @@ test.each([[{}], [{ chunking: true }]])("line ends of an attached message are th
     attachments: [file],
   };
   expect((await it.api.post("/send", request)).status).toBe(202);
-  await it.appliance.settled();
+  await it.server.settled();
   const { bytes } = arrived(it);
   expect(bytes.toString()).toContain("\r\n\r\nSchöne\r\nGrüße\r\nund\r\nmehr\r\n");
   expect(bytes.toString("latin1")).not.toMatch(/(?<!\r)\n|\r(?!\n)/);
@@ -249,7 +249,7 @@ test.each([[{}], [{ chunking: true }]])("line ends of an attached message are th
 test("a smarthost without extensions gets mail re-encoded", async () => {
   const it = await world();
   it.remote.script(SEVEN_BIT);
-  const { store, options } = it.appliance;
+  const { store, options } = it.core;
   store.transact((tx) => options.set(tx, "smtp.relay", `smtp://127.0.0.1:${it.remote.port}`));
   await submit(it, `${FROM}${TO}Subject: Grüße\r\n${TEXT}\r\nGrüße\r\n`, ["bob@remote.example", "eve@any.example"]);
   const { bytes } = arrived(it);

@@ -160,7 +160,8 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     rooms: { here: createRoom(), away: createRoom(given.mostBytesAway) },
     wake: () => scheduler.wake("relay"),
   });
-  const scheduler = createScheduler(runtime, log, [relay.job]);
+  const scheduler = createScheduler(runtime, log);
+  scheduler.add([relay.job]);
 
   /** Runs everything that does not wait for a gate or the clock. */
   async function quiet(): Promise<void> {

@@ -60,7 +60,8 @@ async function createNet(scripts: Record<string, RemoteScript>) {
     rooms: { here: createRoom(), away: createRoom() },
     wake: () => scheduler.wake("relay"),
   });
-  const scheduler = createScheduler(runtime, log, [relay.job]);
+  const scheduler = createScheduler(runtime, log);
+  scheduler.add([relay.job]);
   const settled = async (): Promise<void> => {
     await scheduler.settled();
     await relay.idle();

@@ -51,8 +51,11 @@ describe("a message", () => {
   test("is refused by the guardrails, with nothing filed", async () => {
     const it = await shared;
     const { sent } = await watch(it);
-    const { appliance, owner } = it;
-    const { store, people, options } = appliance;
+    const { opened, owner } = it;
+    const {
+      core: { store, options },
+      people,
+    } = opened;
     const client = await signedIn(it);
     const send = () => client.deliver({ from: "alice@example.test", to: "bob@remote.example" }, letter());
     store.transact((tx) => people.pauseMailbox(tx, owner.mailboxId, "audit"));
@@ -71,7 +74,7 @@ describe("a message", () => {
 
 test("smtp.maxMessageBytes limits the message that an app submits, before we add fields", async () => {
   const it = await shared;
-  const { store, options } = it.appliance;
+  const { store, options } = it.core;
   const client = await signedIn(it);
   const most = 2_000;
   store.transact((tx) => options.set(tx, "smtp.maxMessageBytes", String(most)));

@@ -29,7 +29,7 @@ async function relayed(message: string, script: RemoteScript = {}): Promise<Buff
   const stuffed = message.replace(/^\./gm, "..").replace(/\r\n$/, "");
   const reply = await client.deliver({ from: "alice@example.test", to: "bob@remote.example" }, stuffed);
   expect(reply.lines).toEqual([expect.stringMatching(/^2\.0\.0 /)]);
-  await it.appliance.settled();
+  await it.server.settled();
   client.destroy();
   const [arrived] = await it.remote.waitFor(1);
   return Buffer.from(arrived?.bytes ?? []);

@@ -6,7 +6,7 @@ import { type Page, setPassword, signIn } from "../harness/clients/browser-sessi
 import { mailer } from "../harness/mail/mail.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 import { decrypt } from "./http-ece.ts";
 
@@ -55,7 +55,7 @@ const countSent = async (): Promise<number> => {
   return Number(/^mailroom_push_total\{outcome="sent"\} (\d+)/m.exec(text)?.[1] ?? 0);
 };
 const rows = () =>
-  booted.appliance.store.db.$client.query("SELECT endpoint, failures, rests_until FROM push_subscriptions").all() as {
+  booted.core.store.db.$client.query("SELECT endpoint, failures, rests_until FROM push_subscriptions").all() as {
     endpoint: string;
     failures: number;
     rests_until: number;
@@ -78,7 +78,10 @@ beforeAll(async () => {
     authorities: [authority],
     allow: ["127.0.0.2/32"],
   });
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   mailboxId = booted.owner.mailboxId;
   const second = store.transact((tx) =>
     people.addUser(tx, {
@@ -155,7 +158,10 @@ describe("new mail", () => {
   });
 
   test("reaches those who reach the mailbox, as long as they do", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     expect((await subscribe(bob)).status).toBe(404);
     store.transact((tx) => people.grant(tx, mailboxId, bobId, "view"));
     expect((await subscribe(bob)).status).toBe(204);
@@ -233,7 +239,10 @@ describe("a push service", () => {
   });
 
   test("gets messages of a size that it takes, whatever strangers write; what is left follows", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const workspaceId = booted.owner.workspaceId;
     const names = Array.from({ length: 6 }, (_, n) => `box-${n}@example.test`);
     const boxes = store.transact((tx) =>
@@ -309,7 +318,10 @@ describe("a subscription", () => {
     await other.send("POST", "/sign-out");
     expect(rows()).toEqual([]);
     await subscribe(alice);
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     store.transact((tx) => people.grant(tx, mailboxId, bobId, "view"));
     await subscribe(bob, { endpoint: `https://push.example:${server.port}/alice` });
     expect(await choice(alice)).toBeNull();

@@ -62,7 +62,10 @@ beforeAll(async () => {
     }
   }
   await setPassword(server, server.owner.userId);
-  const { store, people } = server.appliance;
+  const {
+    core: { store },
+    people,
+  } = server.opened;
   const { userId } = store.transact((tx) =>
     people.addUser(tx, {
       workspaceId: server.owner.workspaceId,

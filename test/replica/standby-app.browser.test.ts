@@ -5,7 +5,7 @@ import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { followStopped } from "../harness/servers/standby.ts";
 
 describe.skipIf(!chromiumPresent)(`the app of a standby${chromiumNote}`, () => {

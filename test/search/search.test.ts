@@ -11,7 +11,7 @@ import { readExposition, sampleOf } from "../harness/clients/exposition.ts";
 import { type SeedMessage, WHOLE_A } from "../harness/data/search-seed.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/peers/fake-meilisearch.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { openRig, type Rig } from "../harness/servers/meilisearch-rig.ts";
 
 setDefaultTimeout(300_000);
@@ -116,7 +116,12 @@ describe("in an appliance", () => {
   async function openTenants() {
     const server = startFakeMeilisearch();
     const booted = await boot();
-    const { store, people, domains, developers, options } = booted.appliance;
+    const {
+      core: { store, options },
+      people,
+      domains,
+      developers,
+    } = booted.opened;
     const keys = store.transact((tx) => {
       const { id: other } = people.addWorkspace(tx, "Other");
       const dkim = domains.listDomains()[0];
@@ -148,7 +153,7 @@ describe("in an appliance", () => {
     set("search.meilisearchKey", server.key);
     set("search.meilisearchUrl", server.url);
     set("search.engine", "meilisearch");
-    await booted.appliance.settled();
+    await booted.server.settled();
     return { server, booted, set, keys };
   }
 
@@ -209,7 +214,7 @@ describe("in an appliance", () => {
       await sender.send({ from: "c@remote.example", to: `${to}@example.test` }, letter({ subject: text, text }));
     }
     sender.close();
-    await booted.appliance.settled();
+    await booted.server.settled();
     const all = server.messages();
     server.does.find = ({ attributesToSearchOn }) => (attributesToSearchOn ? all : []);
     const answerOf = async (key: string | undefined, q: string) => {
@@ -241,13 +246,13 @@ describe("in an appliance", () => {
     };
     expect(await health()).toEqual([200, "meilisearch"]);
     set("search.meilisearchKey", "another");
-    await booted.appliance.settled();
+    await booted.server.settled();
     expect(await health()).toEqual([200, "fts5 (meilisearch cannot be fed)"]);
     set("search.meilisearchUrl", "none");
-    await booted.appliance.settled();
+    await booted.server.settled();
     expect(await health()).toEqual([200, "fts5 (meilisearch is not running)"]);
     set("search.engine", "fts5");
-    await booted.appliance.settled();
+    await booted.server.settled();
     expect(await health()).toEqual([200, "fts5"]);
   });
 

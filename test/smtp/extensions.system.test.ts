@@ -44,9 +44,9 @@ async function start(): Promise<World> {
 }
 
 /** Resolves with the commands that the server elsewhere got, once it has the message, and the end of its content. */
-async function arrived({ remote, appliance }: World, count: number): Promise<string[]> {
+async function arrived({ remote, server }: World, count: number): Promise<string[]> {
   await until(async () => {
-    await appliance.settled();
+    await server.settled();
     return remote.messages.length >= count;
   });
   expect(remote.messages.at(-1)?.content).toEndWith(`\r\n\r\n${BODY}`);
@@ -68,7 +68,7 @@ describe.skipIf(swaks.absent)(swaks.named, () => {
     expect({ exitCode, output }).toMatchObject({ exitCode: 0, output: expect.stringMatching(/^<~ {2}250-DSN$/m) });
     expect(output).toMatch(/^<~ {2}250-CHUNKING$/m);
     expect(output).toMatch(/^<~ {2}250 LIMITS RCPTMAX=100$/m);
-    await it.appliance.settled();
+    await it.server.settled();
     expect(it.remote.commands.filter((line) => /^(MAIL|RCPT)/.test(line))).toEqual([
       expect.stringMatching(/ RET=HDRS ENVID=swaks>$/),
       "RCPT TO:<bob@remote.example> NOTIFY=SUCCESS ORCPT=x;y>",

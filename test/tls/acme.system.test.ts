@@ -9,7 +9,7 @@ import type { KeyPair } from "../../src/tls/certificates.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { noPebble, startPebble } from "../harness/peers/pebble.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { atEndOfTest, HOST, place } from "./acme-place.ts";
 
 if (noPebble) console.warn(`certificates from a real ACME server: skipped, ${noPebble}`);
@@ -40,7 +40,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       MAILROOM_HTTPS: "127.0.0.1:0",
     };
     const booted = await boot(env, zone(names), { authorities: [pebble.authority] });
-    const { appliance, ready, http, mx, submission, submissions } = booted;
+    const { opened, server, ready, http, mx, submission, submissions } = booted;
     const servername = HOST;
     const [, port = ""] = ready.https?.split(":") ?? [];
     const overTls = (options: object) =>
@@ -63,14 +63,14 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       }
       return new Set(seen);
     };
-    const folder = join(appliance.config.data, "tls");
+    const folder = join(opened.config.data, "tls");
     const fingerprintIn = (file: string) => {
       const pem = readFileSync(join(folder, file), "utf8");
       return new X509Certificate(pem.slice(pem.indexOf("-----BEGIN CERT"))).fingerprint256;
     };
     expect(await fingerprints()).toEqual(new Set([fingerprintIn("self-signed.pem")]));
     pebble.askAt(http);
-    await appliance.settled();
+    await server.settled();
     expect(await fingerprints()).toEqual(new Set([fingerprintIn("acme/certificate.pem")]));
     // Verified, chain and name, by a client that trusts the authority's root alone.
     const verified = await overTls({ port: Number(port), ca: await pebble.root() });

@@ -4,7 +4,7 @@ import { X509Certificate } from "node:crypto";
 import { openTls } from "../harness/clients/tls-client.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { noPebble, startPebble } from "../harness/peers/pebble.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { HOST, place } from "./acme-place.ts";
 import { fingerprintOf, listen, listener } from "./alpn-listener.ts";
 
@@ -27,9 +27,9 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
     // The appliance orders as soon as it is up, before the test knows its port.
     const { promise: port, resolve } = Promise.withResolvers<number>();
     pebble.askTlsAt(port);
-    const { ready, appliance, lines } = await boot(env, zone(names), { authorities: [pebble.authority] });
+    const { ready, server, lines } = await boot(env, zone(names), { authorities: [pebble.authority] });
     resolve(Number(ready.https?.split(":")[1]));
-    await appliance.settled();
+    await server.settled();
     expect(lines.find(({ message }) => message === "certificate obtained")).toMatchObject({
       challenge: "tls-alpn-01",
       names: [HOST, "app.example.test"],

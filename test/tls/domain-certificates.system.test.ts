@@ -7,7 +7,7 @@ import { namesShownAt } from "../harness/clients/tls-client.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { noPebble, startPebble } from "../harness/peers/pebble.ts";
 import { takePort } from "../harness/port.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { HOST, place } from "./acme-place.ts";
 
 const MINUTE_MS = 60_000;
@@ -69,11 +69,11 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
         MAILROOM_IMAP: "127.0.0.1:0",
         MAILROOM_IMAPS: `127.0.0.1:${await takePort()}`,
       };
-      const { appliance, ready, http, owner, lines, advance } = await boot(env, zone(names), {
+      const { opened, server, ready, http, owner, lines, advance } = await boot(env, zone(names), {
         authorities: [pebble.authority],
       });
       pebble.askAt(http);
-      await appliance.settled();
+      await server.settled();
       const port = (address = "") => Number(address.split(":").at(-1));
       const listeners = {
         https: { port: port(ready.https) },
@@ -99,7 +99,10 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
         }
       }
       // A domain that comes later, and one that goes.
-      const { domains, store } = appliance;
+      const {
+        core: { store },
+        domains,
+      } = opened;
       const added = store.transact((tx) => {
         const { id } = domains.addDomain(tx, owner.workspaceId, "other.test", []);
         domains.markVerified(tx, id);
@@ -107,7 +110,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       });
       await advance(MINUTE_MS);
       expect(await namesShownAt(listeners.https, "mta-sts.other.test")).toEqual(["mta-sts.other.test"]);
-      const folder = join(appliance.config.data, "tls/acme/domains");
+      const folder = join(opened.config.data, "tls/acme/domains");
       expect(readdirSync(folder).sort()).toEqual(["example.test", "other.test"]);
       store.transact((tx) => domains.removeDomain(tx, added));
       await advance(MINUTE_MS);

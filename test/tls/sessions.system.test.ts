@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type Conversation, connectOpenssl, OPENSSL, resume, type TlsListener } from "../harness/clients/openssl.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 
 const VERSIONS = ["-tls1_2", "-tls1_3"] as const;
 

@@ -8,7 +8,7 @@ import { findMessages } from "../../src/transfer/sources.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Entry, zip } from "../harness/mail/documents.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { boot } from "../harness/servers/appliance.ts";
+import { boot } from "../harness/servers/boot.ts";
 import { importInto, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const DELIVERED = new Date("2024-05-06T07:08:09Z");

@@ -6,19 +6,19 @@ import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { files, importInto } from "../harness/servers/transfer-rig.ts";
 
 const GOING_ON = { isInterrupted: () => false, onProgress() {} };
 
-async function exported({ appliance, owner }: Booted, mailboxId = owner.mailboxId): Promise<string> {
+async function exported({ opened, owner }: Booted, mailboxId = owner.mailboxId): Promise<string> {
   const path = join(temporaryFolder(), "mail.mbox");
-  await exportMail(appliance.mailbox.exportMail(mailboxId), await OWN_FILES.create(path), GOING_ON);
+  await exportMail(opened.mailbox.exportMail(mailboxId), await OWN_FILES.create(path), GOING_ON);
   return path;
 }
 
 /** Everything that the API shows of a mailbox, without ids; conversations by their content. */
-async function contentOf({ api, appliance, owner }: Booted) {
+async function contentOf({ api, core, opened, owner }: Booted) {
   const folders = ["inbox", "sent", "drafts", "archive", "spam", "trash", "snoozed"];
   const seen = new Map<string, object>();
   for (const folder of folders) {
@@ -48,20 +48,20 @@ async function contentOf({ api, appliance, owner }: Booted) {
   }
   const columns =
     "kind, read, folder, flagged, date, filed_at, message_id, received_on, size, fingerprint, delivered_at, auth, bcc";
-  const rows = appliance.store.db.$client
+  const rows = core.store.db.$client
     .query(`SELECT ${columns} FROM messages WHERE mailbox_id = ? ORDER BY fingerprint, kind`)
     .all(owner.mailboxId);
   return {
     conversations: [...seen.values()].map((thread) => JSON.stringify(thread)).sort(),
     rows,
-    usage: appliance.mailbox.usage(owner.mailboxId),
+    usage: opened.mailbox.usage(owner.mailboxId),
   };
 }
 
 /** An appliance with mail of every kind: received, sent, bounced, drafted, imported. */
 async function lived(): Promise<Booted> {
   const booted = await boot();
-  const { api, mx, appliance } = booted;
+  const { api, mx, core, opened } = booted;
   const sender = mailer(mx);
   const receive = (message: string) =>
     sender.send({ from: "carol@remote.example", to: "alice+x@example.test" }, message);
@@ -113,14 +113,14 @@ async function lived(): Promise<Booted> {
     await receive(letter({ subject: "Re: Talk", text, headers: ["In-Reply-To: <talk@x>"] }));
   }
   sender.close();
-  const { db } = appliance.store;
+  const { db } = core.store;
   const alice = { ...booted.owner, role: "owner", email: "alice@example.test", scopes: new Set(), restricted: false };
   const talk = db.$client.query("SELECT seq FROM messages WHERE subject = 'Re: Talk' ORDER BY seq").all() as {
     seq: number;
   }[];
   for (const [i, change] of [{ folder: "archive" }, { folder: "trash" }, { flagged: true }].entries()) {
-    appliance.store.transact((tx) =>
-      appliance.mailbox.changeMessages(tx, alice as never, [talk[i]?.seq as number], change as never),
+    core.store.transact((tx) =>
+      opened.mailbox.changeMessages(tx, alice as never, [talk[i]?.seq as number], change as never),
     );
   }
   const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads")).body;
@@ -139,8 +139,8 @@ async function lived(): Promise<Booted> {
   await api.patch(`/threads/${idOf("Parts")}`, { folder: "archive" });
   // Until all sent mail was delivered or has bounced.
   do await booted.advance(1_000);
-  while ([...appliance.outbound.listQueue()].length > 0);
-  appliance.store.transact((tx) => appliance.mailbox.snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
+  while ([...opened.outbound.listQueue()].length > 0);
+  core.store.transact((tx) => opened.mailbox.snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
   await importInto(
     booted,
     files({ "Trash/cur/1:2,S": letter({ subject: "Old", date: "Mon, 03 Feb 2003 04:05:06 +0000" }) }),
@@ -190,7 +190,11 @@ describe("Bcc", () => {
 
   test("of mail that somebody else sent from the mailbox is not exported", async () => {
     const booted = await boot();
-    const { people, developers, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+      developers,
+    } = booted.opened;
     const key = store.transact((tx) => {
       const { workspaceId } = booted.owner;
       const { userId } = people.addUser(tx, {
@@ -242,7 +246,7 @@ describe("the file", () => {
     const other = join(temporaryFolder(), "mail.mbox");
     const file = await OWN_FILES.create(other);
     writeFileSync(other, "mine");
-    const { mailbox } = booted.appliance;
+    const { mailbox } = booted.opened;
     await expect(exportMail(mailbox.exportMail(booted.owner.mailboxId), file, GOING_ON)).rejects.toThrow(
       /exists: name another file/,
     );
@@ -271,7 +275,7 @@ describe("the file", () => {
     await importInto(booted, files({ "3.eml": letter({ subject: "whole" }) }));
     const path = join(temporaryFolder(), "mail.mbox");
     const exported = await exportMail(
-      booted.appliance.mailbox.exportMail(booted.owner.mailboxId),
+      booted.opened.mailbox.exportMail(booted.owner.mailboxId),
       await OWN_FILES.create(path),
       GOING_ON,
     );
@@ -287,7 +291,7 @@ describe("the file", () => {
     await importInto(booted, files({ "m.eml": letter() }));
     const folder = temporaryFolder();
     const path = join(folder, "mail.mbox");
-    const mail = () => booted.appliance.mailbox.exportMail(booted.owner.mailboxId);
+    const mail = () => booted.opened.mailbox.exportMail(booted.owner.mailboxId);
     expect(
       await exportMail(mail(), await OWN_FILES.create(path), { ...GOING_ON, isInterrupted: () => true }),
     ).toBeUndefined();

@@ -6,7 +6,7 @@ import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { type Dovecot, noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { importInto } from "../harness/servers/transfer-rig.ts";
 import { until } from "../harness/until.ts";
 
@@ -56,7 +56,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     });
 
   const importFrom = (booted: Booted, change: Partial<ImapRequest> = {}, onMessage = async () => {}) => {
-    const { mailbox } = booted.appliance;
+    const { mailbox } = booted.opened;
     const isKnown = (messageId: string, size: number) => mailbox.isKnown(booted.owner.mailboxId, messageId, size);
     const found = find({ isKnown, ...change });
     async function* watched() {
@@ -89,7 +89,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
       await booted.api.get<{ threads: { labels: string[] }[] }>("/threads?label=Work%2FClients&folder=all")
     ).body;
     expect(threads).toMatchObject([{ labels: ["Work/Clients"] }]);
-    const answered = booted.appliance.store.db.$client
+    const answered = booted.core.store.db.$client
       .query<{ subject: string }, [flag: number]>(
         "SELECT subject FROM imap_messages JOIN messages ON seq = message_seq WHERE flags & ?",
       )

@@ -9,7 +9,7 @@ import { exportMail } from "../../src/transfer/export.ts";
 import { findMessages, unwrap } from "../../src/transfer/sources.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
-import { type Booted, boot } from "../harness/servers/appliance.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { files, importInto, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 interface Summary {
@@ -207,7 +207,10 @@ describe("the folder and state of a message", () => {
   });
 
   test("received mail is on the alias that it was delivered to", async () => {
-    const { people, store } = app.appliance;
+    const {
+      core: { store },
+      people,
+    } = app.opened;
     store.transact((tx) => people.addAlias(tx, app.owner.mailboxId, "sales@example.test"));
     const { thread } = await placed("m.eml", plain, ["Delivered-To: sales+x@example.test"]);
     expect(thread.receivedOn).toBe("sales@example.test");
@@ -215,9 +218,9 @@ describe("the folder and state of a message", () => {
 });
 
 describe("what mail apps say of a message", () => {
-  const flagsOf = ({ appliance }: Booted) =>
+  const flagsOf = ({ core }: Booted) =>
     Object.fromEntries(
-      appliance.store.db.$client
+      core.store.db.$client
         .query<{ subject: string; flags: number }, []>(
           "SELECT subject, coalesce(flags, 0) AS flags FROM messages LEFT JOIN imap_messages ON message_seq = seq",
         )
@@ -249,7 +252,7 @@ describe("what mail apps say of a message", () => {
     expect((await threadOf(booted, labelled)).labels.toSorted()).toEqual(["Clients", "Work"]);
 
     const path = join(temporaryFolder(), "mail.mbox");
-    const { mailbox } = booted.appliance;
+    const { mailbox } = booted.opened;
     await exportMail(mailbox.exportMail(booted.owner.mailboxId), await OWN_FILES.create(path), {
       isInterrupted: () => false,
       onProgress() {},
@@ -328,7 +331,7 @@ describe("dates", () => {
       utimesSync(join(path, "Maildir/cur", name), new Date(times[i] as string), new Date(times[i] as string));
     }
     await importInto(booted, path);
-    const filed = booted.appliance.store.db.$client
+    const filed = booted.core.store.db.$client
       .query<{ subject: string; at: number }, []>("SELECT subject, filed_at AS at FROM messages")
       .all()
       .map(({ subject, at }) => [subject, new Date(at).toISOString()]);
@@ -372,15 +375,15 @@ test("marks have a bound, whatever a sender wrote into fields of their names", (
 
 test("an imported draft is opened, changed and discarded like any other", async () => {
   const { message } = await placed("Drafts/cur/1:2,DS", plain);
-  const { appliance, owner } = app;
-  const { drafts } = appliance.mailbox;
+  const { core, opened, owner } = app;
+  const { drafts } = opened.mailbox;
   const caller = { ...owner, role: "owner", email: "alice@example.test", scopes: new Set<never>() } as const;
   const draft = drafts.read(caller, message.threadId);
   expect(draft).toMatchObject({ subject: message.subject, revision: 1, unfinished: { to: "", cc: "", bcc: "" } });
   const file = { filename: "a.txt", contentType: "text/plain", size: 0, inline: false, contentId: null, blob: "" };
-  appliance.store.transact((tx) => drafts.attach(tx, draft, [file]));
+  core.store.transact((tx) => drafts.attach(tx, draft, [file]));
   expect(drafts.read(caller, message.threadId).attachments).toMatchObject([{ filename: "a.txt" }]);
-  appliance.store.transact((tx) => drafts.remove(tx, draft));
+  core.store.transact((tx) => drafts.remove(tx, draft));
   expect(() => drafts.read(caller, message.threadId)).toThrow("no such thread");
 });
 
@@ -504,7 +507,7 @@ describe("conversations", () => {
 test("labels beyond those that a conversation takes are not looked at", async () => {
   const booted = await boot();
   await importInto(booted, files({ "INBOX/cur/1:2,S": letter({ messageId: "<1@x>" }) }));
-  const { $client: sqlite } = booted.appliance.store.db;
+  const { $client: sqlite } = booted.core.store.db;
   for (const label of ["label1", "label4999"]) {
     sqlite.run(
       `INSERT INTO key_changes (at, workspace_id, key_id, mailbox_id, thread_seq, thread_id, field, label_key, before)
@@ -529,7 +532,7 @@ describe("imported mail does not count as arriving", () => {
       "Sent/cur/1:2,S": letter({ from: "alice@example.test", headers: ["In-Reply-To: <in@x>"] }),
     });
     await importInto(booted, folder);
-    const { $client: sqlite } = booted.appliance.store.db;
+    const { $client: sqlite } = booted.core.store.db;
     for (const table of ["events", "sender_verdicts", "junk_filters", "outbound_messages", "message_judgements"]) {
       expect(sqlite.query(`SELECT count(*) AS n FROM ${table}`).get()).toEqual({ n: 0 });
     }
@@ -630,7 +633,10 @@ describe("the import stops", () => {
 
   test("at the quota, with the mail that fits filed; with more room it continues", async () => {
     const booted = await boot();
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const path = many(8);
     const quota = (bytes: number) => store.transact((tx) => people.setQuota(tx, booted.owner.mailboxId, bytes));
     quota(1_200);
@@ -646,7 +652,7 @@ describe("the import stops", () => {
   test("if the disk is full, keeping the mail filed before; with room it continues", async () => {
     const booted = await boot();
     const path = many(8);
-    const { transact } = booted.appliance.store;
+    const { transact } = booted.core.store;
     let batches = 0;
     const first = await importInto(booted, path, {
       transact(work) {

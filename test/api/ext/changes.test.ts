@@ -73,7 +73,7 @@ describe("a cursor", () => {
         }),
       "upserted",
     ],
-    ["deletion", async (id) => world.appliance.mailbox.deleteThreads(await aliceWith(id), [id]), "gone"],
+    ["deletion", async (id) => world.opened.mailbox.deleteThreads(await aliceWith(id), [id]), "gone"],
   ])("of %s is %s", async (_, change, kind) => {
     const { threadId } = await world.receive(ALICE, "Changed");
     const changes = await follow(world.api);
@@ -87,7 +87,7 @@ describe("a cursor", () => {
     await world.api.patch(`/threads/${threadId}`, { folder: "trash" });
     const { threadId: deleted } = await world.receive(ALICE, "Deleted");
     await world.api.patch(`/threads/${deleted}`, { folder: "trash" });
-    await world.appliance.mailbox.deleteThreads(await aliceWith(deleted), [deleted]);
+    await world.opened.mailbox.deleteThreads(await aliceWith(deleted), [deleted]);
     await world.advance(30 * DAY - 1);
     const told = (await changes()).filter((change) => [threadId, deleted].includes(change.threadId));
     expect(kinds(told)).toEqual([
@@ -140,7 +140,10 @@ describe("waiting", () => {
   });
 
   test("ends with the key", async () => {
-    const { developers, store } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const made = store.transact((tx) =>
       developers.createKey(tx, { userId: world.maxId, name: "Short", scopes: ["read"] }),
     );
@@ -159,13 +162,11 @@ describe("waiting", () => {
 
 describe("reach", () => {
   const setRole = (role: "member" | "admin") =>
-    world.appliance.store.transact((tx) => world.appliance.people.setRole(tx, world.maxId, role));
+    world.core.store.transact((tx) => world.opened.people.setRole(tx, world.maxId, role));
   const unshare = () =>
-    world.appliance.store.transact((tx) => world.appliance.people.revokeGrant(tx, world.owner.mailboxId, world.maxId));
+    world.core.store.transact((tx) => world.opened.people.revokeGrant(tx, world.owner.mailboxId, world.maxId));
   const share = () =>
-    world.appliance.store.transact((tx) =>
-      world.appliance.people.grant(tx, world.owner.mailboxId, world.maxId, "view"),
-    );
+    world.core.store.transact((tx) => world.opened.people.grant(tx, world.owner.mailboxId, world.maxId, "view"));
   const threadsOf = async (as: Client): Promise<string[]> => {
     const ids: string[] = [];
     for (let cursor = ""; ; ) {
@@ -223,7 +224,11 @@ describe("reach", () => {
   });
 
   test("many conversations come in pages, and deleted ones are gone even then", async () => {
-    const { store, mailbox, people } = world.appliance;
+    const {
+      core: { store },
+      mailbox,
+      people,
+    } = world.opened;
     const { workspaceId } = world.owner;
     const box = store.transact((tx) =>
       people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }),
@@ -243,7 +248,10 @@ describe("reach", () => {
   });
 
   test("a person who is removed leaves no row about their reach", async () => {
-    const { store, people } = world.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.opened;
     const { workspaceId } = world.owner;
     const { userId } = store.transact((tx) => {
       const added = people.addUser(tx, {

@@ -42,8 +42,8 @@ const EXT = "/api/ext/v1";
 let world: ExtWorld;
 beforeAll(async () => {
   world = await bootExt();
-  world.appliance.store.transact((tx) => {
-    const { people } = world.appliance;
+  world.core.store.transact((tx) => {
+    const { people } = world.opened;
     people.addAlias(tx, world.owner.mailboxId, "alias@example.test");
   });
 });
@@ -56,7 +56,7 @@ const send = (id: string, body: object = {}, as: Client = world.api, headers?: R
   as.post<Sent>(`${EXT}/drafts/${id}/send`, body, headers);
 const whole = { from: ALICE, to: `Max <${MAX}>`, subject: "Plans", text: "Lunch?" };
 const inboxOfMax = async (): Promise<string[]> => {
-  await world.appliance.settled();
+  await world.server.settled();
   const { body } = await world.asMax.get<{ messages: { subject: string; headerMessageId: string }[] }>(
     `/messages?mailbox=${MAX}&direction=inbound&limit=100`,
   );
@@ -264,7 +264,10 @@ describe("PATCH /drafts/{id}", () => {
   });
 
   test("from another mailbox moves it, and it gets another id", async () => {
-    const { store, people } = world.appliance;
+    const {
+      core: { store },
+      people,
+    } = world.opened;
     store.transact((tx) =>
       people.addMailbox(tx, { workspaceId: world.owner.workspaceId, address: "team@example.test", name: "Team" }),
     );
@@ -390,7 +393,7 @@ describe("what a person opens of a draft that an agent wrote", () => {
     const request = { from: ALICE, to: MAX, subject, revision: opened.revision, attachments: [] };
     expect((await person.send("POST", `/drafts/${made.id}/send`, request)).status).toBe(200);
     await world.advance(60_000);
-    await world.appliance.settled();
+    await world.server.settled();
     const { body } = await world.asMax.get<{ messages: { id: string; subject: string }[] }>(
       `/messages?mailbox=${MAX}&direction=inbound`,
     );
@@ -456,7 +459,7 @@ test("so does one that is held when its time comes, since its key may send less 
   expect((await send(mine.draftId, { sendAt }, world.apiWith(made.body.key))).status).toBe(202);
   await world.api.patch(`/api/admin/v1/keys/${made.body.id}`, { policy: { send: "hold" } });
   await world.advance(120_000);
-  await world.appliance.settled();
+  await world.server.settled();
   const { body } = await world.api.get<{ threads: { id: string; subject: string }[] }>("/threads?folder=trash");
   expect(body.threads.filter(({ subject }) => subject === written.subject).map(({ id }) => id)).toEqual([mine.draftId]);
 });
@@ -572,7 +575,10 @@ describe("sendAt", () => {
   });
 
   test("waits for a person once the key was revoked", async () => {
-    const { store, developers } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const made = store.transact((tx) =>
       developers.createKey(tx, { userId: world.owner.userId, name: "Gone soon", scopes: ["send", "read"] }),
     );
@@ -587,7 +593,10 @@ describe("sendAt", () => {
   });
 
   test("is checked now, too", async () => {
-    const { store, outbound } = world.appliance;
+    const {
+      core: { store },
+      outbound,
+    } = world.opened;
     store.transact((tx) =>
       outbound.suppress(tx, { workspaceId: world.owner.workspaceId, address: "stop@remote.example", reason: "Asked" }),
     );
@@ -634,7 +643,7 @@ describe("GET /messages/{id}", () => {
       to: [MAX, "x@gone.example"],
       bcc: "hidden@gone.example",
     });
-    await world.appliance.settled();
+    await world.server.settled();
     const delivery = async (as: Client) =>
       (
         await as.get<{ message: { delivery: { state: string; recipients: { recipient: string }[] } } }>(
@@ -647,7 +656,7 @@ describe("GET /messages/{id}", () => {
     const his = await delivery(world.asMax);
     expect(his.recipients.map(({ recipient }) => recipient)).toEqual([MAX, "x@gone.example"]);
     const local = await world.api.post<Sent>("/send", whole);
-    await world.appliance.settled();
+    await world.server.settled();
     const { body } = await world.api.get<{ message: { delivery: object } }>(`/messages/${local.body.emailId}`);
     expect(body.message.delivery).toEqual({
       state: "delivered",

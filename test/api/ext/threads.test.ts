@@ -243,7 +243,7 @@ describe("GET /messages/{id}/deliveries", () => {
       bcc: "hidden@gone.example",
       text: "Hello",
     });
-    await world.appliance.settled();
+    await world.server.settled();
     const { status, body } = await deliveries(sent.body.emailId);
     expect(status).toBe(200);
     expect(body.deliveries).toEqual([

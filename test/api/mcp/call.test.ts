@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
 import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../../harness/clients/mcp-client.ts";
 import { letter, mailer } from "../../harness/mail/mail.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 import { bodyIn, openFences } from "./mcp-mail.ts";
 
 const ALICE = "alice@example.test";
@@ -270,7 +270,7 @@ describe.each(ERAS)("changing and sending with a client of %s", (era) => {
     expect(byRest.body.emailId).toBe(first.structured.emailId);
     const other = await mcp(era).call("send_email", { ...mail, text: "Something else." });
     expect(other).toMatchObject({ isError: true, structured: { code: "idempotency_key_reused" } });
-    await it.appliance.settled();
+    await it.server.settled();
     const { threads } = await rest(`/search?q=${encodeURIComponent(`"Note ${era}"`)}`);
     expect(threads.map(({ messageCount }: Structured) => messageCount)).toEqual([2]);
   });
@@ -278,10 +278,10 @@ describe.each(ERAS)("changing and sending with a client of %s", (era) => {
 
 test("a refusal has REST's code and message, and the time to wait", async () => {
   const asked = { from: ALICE, to: [ALICE], text: "x" };
-  it.appliance.store.transact((tx) => it.appliance.options.set(tx, "sending.mailboxPerHour", "0"));
+  it.core.store.transact((tx) => it.core.options.set(tx, "sending.mailboxPerHour", "0"));
   const { structured, text, isError } = await mcp().call("send_email", asked);
   const { status, headers, body } = await it.api.post("/send", asked);
-  it.appliance.store.transact((tx) => it.appliance.options.reset(tx, "sending.mailboxPerHour"));
+  it.core.store.transact((tx) => it.core.options.reset(tx, "sending.mailboxPerHour"));
   expect(status).toBe(429);
   expect([isError, structured.code, structured.error]).toEqual([true, "rate_limited", body.error]);
   expect(structured.retryAfter).toBe(Number(headers.get("retry-after")));
@@ -383,7 +383,12 @@ test.each([
 });
 
 test("mail of another workspace is not found", async () => {
-  const { people, domains, developers, store } = it.appliance;
+  const {
+    core: { store },
+    people,
+    domains,
+    developers,
+  } = it.opened;
   const keys = await makeDkimKeys();
   const key = store.transact((tx) => {
     const { id: workspaceId } = people.addWorkspace(tx, "Other");
@@ -413,7 +418,11 @@ test("mail of another workspace is not found", async () => {
 });
 
 test("Bcc is shown to the sender of the message alone", async () => {
-  const { people, developers, store } = it.appliance;
+  const {
+    core: { store },
+    people,
+    developers,
+  } = it.opened;
   const admin = store.transact((tx) => {
     const { workspaceId } = it.owner;
     const ann = { workspaceId, email: "ann@example.test", name: "Ann", role: "admin", ownMailbox: true } as const;

@@ -1,7 +1,7 @@
 /** Registries and programs find the MCP server of a domain (rules: MCP discovery). */
 import { expect, test } from "bun:test";
 import { version } from "../../../package.json" with { type: "json" };
-import { boot } from "../../harness/servers/appliance.ts";
+import { boot } from "../../harness/servers/boot.ts";
 
 const booted = boot({ MAILROOM_BASE_URL: "https://mail.example.test" });
 const get = async (path: string, init?: RequestInit) => fetch(`${(await booted).http}${path}`, init);

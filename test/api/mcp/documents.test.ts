@@ -18,7 +18,7 @@ import {
   zip,
 } from "../../harness/mail/documents.ts";
 import { letter, mailer } from "../../harness/mail/mail.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 import { shareParser } from "../../harness/servers/parser.ts";
 import { bodyIn, openFences } from "./mcp-mail.ts";
 

@@ -268,7 +268,10 @@ describe("forward", () => {
 
   test("needs the scope read, as handles do", async () => {
     const { threadId: id, emailId } = await world.receive(ALICE, "Scoped");
-    const { developers, store } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const { userId } = world.owner;
     const { key } = store.transact((tx) => developers.createKey(tx, { userId, name: "S", scopes: ["send"] }));
     for (const more of [{ forward: emailId }, { attachments: [{ emailId }] }]) {
@@ -371,7 +374,7 @@ describe("get_message", () => {
       ...{ from: ALICE, to: [MAX, "x@gone.example"], bcc: ["hidden@gone.example"], subject: "Out", text: "x" },
     });
     const { emailId: id } = sent.structured;
-    await world.appliance.settled();
+    await world.server.settled();
     const own = await call("get_message", { id });
     const { delivery } = own.structured.message;
     expect(own.structured.message).toMatchObject({ folder: "sent", mailbox: ALICE });
@@ -379,7 +382,10 @@ describe("get_message", () => {
     expect(openFences(own.text).inside).toMatch(
       new RegExp(`^Delivery: ${MAX} delivered, x@gone.example \\w+, hidden@gone.example \\w+$`, "m"),
     );
-    const { developers, store } = world.appliance;
+    const {
+      core: { store },
+      developers,
+    } = world.opened;
     const maxKey = store.transact((tx) =>
       developers.createKey(tx, { userId: world.maxId, name: "M", scopes: ["read"] }),
     );
@@ -387,7 +393,7 @@ describe("get_message", () => {
     expect(his.text).toMatch(new RegExp(`^Delivery: ${MAX} delivered, x@gone.example \\w+$`, "m"));
     expect(his.wire).not.toContain("hidden@");
     const local = await call("send_email", { from: ALICE, to: [MAX], text: "x" });
-    await world.appliance.settled();
+    await world.server.settled();
     const { text } = await call("get_message", { id: local.structured.emailId });
     expect(openFences(text).outside).toContain("| delivery delivered | delivered ");
     expect(text).not.toContain("Delivery:");

@@ -10,7 +10,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { temporaryFolder } from "../../harness/folder.ts";
-import { boot } from "../../harness/servers/appliance.ts";
+import { boot } from "../../harness/servers/boot.ts";
 
 const SUITE = join(import.meta.dir, "../../../node_modules/@modelcontextprotocol/conformance/dist/index.js");
 

@@ -1,15 +1,15 @@
 /** Requests as a page in a browser sends them: with a session's cookie and the headers of its origin. */
 
 import { quickHash } from "../quick-hash.ts";
-import type { Booted } from "../servers/appliance.ts";
+import type { Booted } from "../servers/boot.ts";
 
 export const PASSWORD = "correct horse battery staple";
 const passwordHash = quickHash(PASSWORD);
 
 /** Sets PASSWORD as a person's password. */
-export async function setPassword({ appliance }: Booted, userId: string): Promise<void> {
+export async function setPassword({ core, opened }: Booted, userId: string): Promise<void> {
   const hash = await passwordHash;
-  appliance.store.transact((tx) => appliance.people.setPassword(tx, userId, hash));
+  core.store.transact((tx) => opened.people.setPassword(tx, userId, hash));
 }
 
 export interface Page {

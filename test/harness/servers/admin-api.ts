@@ -2,7 +2,7 @@
 import { MAIL_SCOPES, type Role, SCOPES } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
 import { type Zone, zone } from "../peers/dns-server.ts";
-import { type Booted, boot } from "./appliance.ts";
+import { type Booted, boot } from "./boot.ts";
 
 export interface Told {
   status: number;
@@ -28,7 +28,12 @@ export interface AdminApi extends Booted {
 /** Starts an appliance with the given DNS zone, which a test may change. */
 export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
   const booted = await boot({}, zone(description));
-  const { people, developers, domains, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    developers,
+    domains,
+  } = booted.opened;
   const write: AdminApi["write"] = (work) => store.transact((tx) => ({ done: work(tx) })).done as never;
 
   const callAs = (apiKey: string): Call => {

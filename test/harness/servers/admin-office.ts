@@ -1,23 +1,17 @@
 /** Administration over a store in memory: one workspace, `Acme` at acme.test, owned by ada, and a second, `Beta`. */
-import { createAppliance } from "../../../src/appliance.ts";
-import { createLog } from "../../../src/base/log.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
-import { readConfig } from "../../../src/config.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { Role } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
-import { newDatabase } from "../data/database.ts";
-import { temporaryFolder } from "../folder.ts";
 import { type Letter, letter } from "../mail/mail.ts";
-import { fakeRuntime } from "../runtime.ts";
+import { openInMemory } from "./core.ts";
 
 export function openOffice(overrides: Partial<Runtime> = {}) {
-  const runtime = fakeRuntime(overrides);
-  const config = readConfig({ MAILROOM_DATA: temporaryFolder(), MAILROOM_HOSTNAME: "mail.acme.test" });
-  const log = createLog("silent", runtime.now, () => {});
-  const { store, people, domains, developers, mailbox } = createAppliance(config, runtime, log, {
-    file: newDatabase(),
-  });
+  const { core, people, domains, developers, mailbox } = openInMemory(
+    { MAILROOM_HOSTNAME: "mail.acme.test" },
+    overrides,
+  );
+  const { store, runtime } = core;
   const write = <T>(work: (tx: Tx) => T) => store.transact((tx) => ({ done: work(tx) })).done;
   const addUser = (workspaceId: string, email: string, role: Role) =>
     write((tx) => people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true }));
@@ -31,6 +25,7 @@ export function openOffice(overrides: Partial<Runtime> = {}) {
   const ada = addUser(made.acme, "ada@acme.test", "owner");
   return {
     ...made,
+    core,
     runtime,
     store,
     people,

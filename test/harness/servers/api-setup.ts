@@ -6,35 +6,24 @@ import { afterEach } from "bun:test";
 import { connect } from "node:net";
 import { createKey, createLastUse, noteKeyUse } from "../../../src/access/credentials.ts";
 import { createSlowdown } from "../../../src/access/slowdown.ts";
-import { createDevelopers } from "../../../src/admin/developers.ts";
-import { createDomains } from "../../../src/admin/domains.ts";
-import { createKeyJournal } from "../../../src/admin/journal.ts";
-import { createPublishedPolicy } from "../../../src/admin/mta-sts.ts";
-import { createOutbound } from "../../../src/admin/outbound.ts";
-import { createPeople } from "../../../src/admin/people.ts";
 import { createApi } from "../../../src/api/api.ts";
 import { createPools } from "../../../src/api/pools.ts";
 import { createAddressReader } from "../../../src/api/request.ts";
 import { MAIL_API } from "../../../src/api/surfaces.ts";
-import { createLog } from "../../../src/base/log.ts";
 import type { ApiSending } from "../../../src/compose/send.ts";
 import { extractText } from "../../../src/documents/document.ts";
 import { createConnections } from "../../../src/http/connections.ts";
 import { createHttpServer } from "../../../src/http/server.ts";
 import { createReadJournal } from "../../../src/journal/reads.ts";
-import { createMailbox, type Mailbox } from "../../../src/mailbox/mailbox.ts";
+import type { Mailbox } from "../../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
-import { readHere } from "../../../src/message/reading.ts";
 import { createIdempotency } from "../../../src/operations/idempotency.ts";
 import type { Operation } from "../../../src/operations/operation.ts";
-import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
-import { openSpool, readSource } from "../../../src/smtp/spool.ts";
+import { readSource } from "../../../src/smtp/spool.ts";
 import * as schema from "../../../src/store/schema.ts";
-import { openOptions } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { storeInMemory } from "../data/database.ts";
-import { temporaryFolder } from "../folder.ts";
-import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
+import type { FakeRuntime } from "../runtime.ts";
+import { openInMemory, sendCore } from "./core.ts";
 import { fakeSending } from "./fake-sending.ts";
 
 export interface Answer {
@@ -62,33 +51,34 @@ interface Given {
 /** Starts the API, which stops when the test ends. Rates are high unless `settings` says otherwise. */
 export async function startApi(given: Given = {}) {
   const { operations, mailbox: replaced, trustedProxies, settings } = given;
-  const runtime = fakeRuntime();
-  const store = storeInMemory(runtime);
-  const options = openOptions(store);
-  const lines: Record<string, unknown>[] = [];
-  const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const mailbox = {
-    ...createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere }),
-    ...replaced,
-  };
-  const baseUrl = "http://mail.example.test";
-  const policy = createPublishedPolicy({ options, hostname: "mail.example.test", baseUrl });
+  const opened = openInMemory({
+    MAILROOM_HOSTNAME: "mail.example.test",
+    MAILROOM_BASE_URL: "http://mail.example.test",
+    MAILROOM_LOG: "debug",
+  });
+  const core = sendCore(opened.core);
+  const { store, options, runtime, log, lines, site } = core;
+  const { baseUrl } = site;
+  const mailbox = { ...opened.mailbox, ...replaced };
+  const { people, domains, developers, outbound, journal } = opened;
   const administration = {
+    core,
     store,
     options,
     runtime,
     log,
-    people: createPeople({ store, runtime, baseUrl }),
-    domains: createDomains({ store, runtime, log, hostname: "mail.example.test", policy }),
-    developers: createDevelopers({ store, options, runtime, deliverSoon: () => {} }),
-    outbound: createOutbound({ store, runtime, sendSoon: () => {} }),
-    journal: createKeyJournal({ store, options, runtime, mailbox, snoozed: () => {} }),
+    people,
+    domains,
+    developers,
+    outbound,
+    journal,
     mailbox,
   };
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
   const pools = createPools({ mostConnections: 1_000, runtime });
   const api = createApi({
+    core,
     store,
     options,
     runtime,
@@ -103,7 +93,7 @@ export async function startApi(given: Given = {}) {
     readDocument: async (_, source, __, hints) =>
       extractText(new Uint8Array(await readSource(source)), hints, runtime.now),
     pools,
-    spool: openSpool(temporaryFolder()),
+    spool: core.spool,
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(store, log, "a key", noteKeyUse),
     addressOf: createAddressReader(trustedProxies ?? []),
@@ -201,6 +191,7 @@ export async function startApi(given: Given = {}) {
     });
 
   return {
+    core,
     origin,
     runtime,
     store,

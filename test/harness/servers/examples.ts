@@ -3,7 +3,7 @@ import { ADMIN_API, type Surface } from "../../../src/api/surfaces.ts";
 import { SCOPES } from "../../../src/store/schema.ts";
 import { mailer } from "../mail/mail.ts";
 import { zone } from "../peers/dns-server.ts";
-import { type Booted, boot } from "./appliance.ts";
+import { type Booted, boot } from "./boot.ts";
 
 /** The address at which Ada has her mailbox, in examples. */
 const ADA = "ada@example.com";
@@ -46,7 +46,12 @@ export async function bootExamples(
   options: Parameters<typeof boot>[2] = {},
 ): Promise<ExampleWorld> {
   const booted = await boot(env, zone(Object.fromEntries(AWAY.map((name) => [name, "SERVFAIL"]))), options);
-  const { people, developers, domains, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    developers,
+    domains,
+  } = booted.opened;
   const { workspaceId } = booted.owner;
   const add = (email: string, role: "owner" | "member") =>
     store.transact((tx) => people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true }));
@@ -115,7 +120,7 @@ export async function bootExamples(
     async queue() {
       // A new attempt at one entry, which is one at its domain, does not touch another.
       await made("/send", { from: ADA, to: `carol@${AWAY[++queued % AWAY.length]}`, text: "Hello" });
-      await booted.appliance.settled();
+      await booted.server.settled();
       const { body } = await api.get<{ queue: { id: string }[] }>("/api/admin/v1/queue?limit=100");
       return body.queue.at(-1)?.id ?? "";
     },

@@ -5,7 +5,7 @@
 import { MAIL_SCOPES, type Scope } from "../../../src/store/schema.ts";
 import type { Client } from "../clients/api.ts";
 import { type Letter, letter, mailer } from "../mail/mail.ts";
-import { type Booted, boot } from "./appliance.ts";
+import { type Booted, boot } from "./boot.ts";
 
 export const ALICE = "alice@example.test";
 export const MAX = "max@example.test";
@@ -27,8 +27,12 @@ export interface ExtWorld extends Booted {
 
 export async function bootExt(...given: Parameters<typeof boot>): Promise<ExtWorld> {
   const booted = await boot(...given);
-  const { appliance, apiWith, owner, mx } = booted;
-  const { store, people, developers } = appliance;
+  const { opened, server, apiWith, owner, mx } = booted;
+  const {
+    core: { store },
+    people,
+    developers,
+  } = opened;
   const max = store.transact((tx) => {
     const { workspaceId } = owner;
     const made = people.addUser(tx, { workspaceId, email: MAX, name: "Max", role: "member", ownMailbox: true });
@@ -55,7 +59,7 @@ export async function bootExt(...given: Parameters<typeof boot>): Promise<ExtWor
       );
       const message = body.messages.find((found) => found.subject === subject);
       if (!message) throw new Error("the message was not filed");
-      await appliance.settled();
+      await server.settled();
       return { threadId: message.threadId, emailId: message.id };
     },
   };

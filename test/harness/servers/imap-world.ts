@@ -5,7 +5,7 @@ import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
 import { type Letter, letter } from "../mail/mail.ts";
 import { zone } from "../peers/dns-server.ts";
-import { type Booted, boot } from "./appliance.ts";
+import { type Booted, boot } from "./boot.ts";
 
 export interface ImapWorld {
   app: Booted;
@@ -22,13 +22,8 @@ export interface ImapWorld {
 const FOLDER_NAMES = ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"];
 
 /** An app password of Alice's, for a mail app that is no program's: a key deletes nothing for good. */
-export const appPassword = ({
-  appliance,
-  runtime,
-  owner: { userId },
-}: Pick<Booted, "appliance" | "runtime" | "owner">): string =>
-  appliance.store.transact((tx) => createAppPassword(tx, runtime, { userId, name: "Mail app", access: "all" }))
-    .password;
+export const appPassword = ({ core, runtime, owner: { userId } }: Pick<Booted, "core" | "runtime" | "owner">): string =>
+  core.store.transact((tx) => createAppPassword(tx, runtime, { userId, name: "Mail app", access: "all" })).password;
 
 /** The UIDs of the messages with that subject in the selected mailbox. */
 export async function uidsOf(client: ImapAccount, subject: string): Promise<number[]> {
@@ -54,7 +49,12 @@ export function copied({ untagged, text }: Reply): [from: number, to: number][] 
 export async function imapWorld(env: Record<string, string> = {}): Promise<ImapWorld> {
   // What is sent waits, and nothing comes back.
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0", ...env }, zone({ "remote.example": "SERVFAIL" }));
-  const { store, mailbox, people, developers } = app.appliance;
+  const {
+    core: { store },
+    mailbox,
+    people,
+    developers,
+  } = app.opened;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const { workspaceId, mailboxId } = app.owner;
   let senders = 0;

@@ -8,6 +8,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { type SeedMessage, seedIndex } from "../data/search-seed.ts";
 import { atEndOfFile } from "../end.ts";
 import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
+import { testCore } from "./core.ts";
 
 export interface Rig extends ReturnType<typeof seedIndex> {
   joined: Search;
@@ -27,7 +28,7 @@ atEndOfFile(async () => {
 
 /** Makes the search over `store`, with the configured engine. */
 function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: Log): Search {
-  const search = createSearch({ store, options, runtime, log });
+  const search = createSearch({ ...testCore(), store, db: store.db, options, runtime, log });
   started.add(search);
   search.start();
   return search;

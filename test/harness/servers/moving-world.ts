@@ -17,7 +17,7 @@ import { temporaryFolder } from "../folder.ts";
 import { letter, mailer } from "../mail/mail.ts";
 import { zone } from "../peers/dns-server.ts";
 import { fakeRuntime } from "../runtime.ts";
-import { type Booted, bootEmpty } from "./appliance.ts";
+import { type Booted, bootEmpty } from "./boot.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "./ext-world.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
@@ -69,8 +69,13 @@ export function makeSource(): Promise<Source> {
 async function build(): Promise<Source> {
   const data = temporaryFolder();
   const world = await bootExt({ MAILROOM_DATA: data }, dns(), { file: join(data, "mailroom.db") });
-  const { appliance, owner, api } = world;
-  const { store, people, domains, developers, options } = appliance;
+  const { opened, server, owner, api } = world;
+  const {
+    core: { store, options },
+    people,
+    domains,
+    developers,
+  } = opened;
   const keys = await makeDkimKeys();
   const othersKey = await makeOthers(world, keys);
   const agent = store.transact((tx) =>
@@ -120,7 +125,7 @@ async function build(): Promise<Source> {
   ok(await api.put(`${mailbox}/rules`, { rules: [{ match: "from:news", actions: [{ type: "archive" }] }] }));
   ok(await api.put(`${mailbox}/absence`, { from: iso(world, 0), until: iso(world, DAY_MS), text: "At sea" }));
   await world.advance(2_000);
-  await appliance.stop(0);
+  await server.stop(0);
   const db = new Database(join(data, "mailroom.db"));
   addAccess(db, data, owner.userId);
   db.close();
@@ -212,10 +217,15 @@ const iso = ({ runtime }: Pick<Booted, "runtime">, ms: number): string => new Da
 
 /** Another workspace, with people, mail, files and what its key did. */
 async function makeOthers(
-  { appliance, apiWith, mx }: ExtWorld,
+  { opened, apiWith, mx }: ExtWorld,
   keys: Awaited<ReturnType<typeof makeDkimKeys>>,
 ): Promise<string> {
-  const { store, people, domains, developers } = appliance;
+  const {
+    core: { store },
+    people,
+    domains,
+    developers,
+  } = opened;
   const key = store.transact((tx) => {
     const { id: workspaceId } = people.addWorkspace(tx, "Others Ltd");
     domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", keys).id);
@@ -270,13 +280,13 @@ export interface Imported {
 
 /** The owner deletes a draft, or what is in trash, at a server that runs. */
 export async function deleteForGood(
-  { appliance }: Pick<Booted, "appliance">,
+  { core, opened }: Pick<Booted, "core" | "opened">,
   { key }: Pick<Source, "key">,
   threadId: string,
 ): Promise<void> {
-  const owner = findCaller(appliance.store.db, key);
+  const owner = findCaller(core.store.db, key);
   if (!owner) throw new Error("the owner's key is gone");
-  const { deleted } = await appliance.mailbox.deleteThreads(owner, [threadId]);
+  const { deleted } = await opened.mailbox.deleteThreads(owner, [threadId]);
   if (deleted.length === 0) throw new Error(`${threadId} cannot be deleted`);
 }
 

@@ -4,7 +4,7 @@ import type { Runtime } from "../../../src/base/runtime.ts";
 import type { Opened } from "../../../src/oauth/oauth.ts";
 import { type Page, setPassword, signIn } from "../clients/browser-session.ts";
 import { takePort } from "../port.ts";
-import { type Booted, boot } from "./appliance.ts";
+import { type Booted, boot } from "./boot.ts";
 
 export const CALLBACK = "https://app.example/callback";
 export const VERIFIER = "a-verifier-of-43-characters-and-some-more-of-it";
@@ -134,8 +134,7 @@ export async function startOAuth(world: Partial<Runtime> = {}, env: Record<strin
       (await fetch(origin + path, { headers: { authorization: `Bearer ${token}` } })).status,
     /** The keys as the settings list them. */
     keys: async () => (await alice.get<{ keys: Json[] }>("/settings/keys")).body.keys,
-    set: (name: string, value: string) =>
-      booted.appliance.store.transact((tx) => booted.appliance.options.set(tx, name, value)),
+    set: (name: string, value: string) => booted.core.store.transact((tx) => booted.core.options.set(tx, name, value)),
   };
 }
 

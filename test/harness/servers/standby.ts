@@ -1,15 +1,16 @@
 /** A standby in the test's process, which reads the database of an appliance that ran before. */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
-import { createAppliance, type Ready } from "../../../src/appliance.ts";
 import { StandbyRefusal } from "../../../src/base/errors.ts";
 import { createLog } from "../../../src/base/log.ts";
+import { open } from "../../../src/open.ts";
 import type { StandbyState } from "../../../src/replica/standby.ts";
+import { type Ready, serve } from "../../../src/serve.ts";
 import { openReadOnlyStore, type ReadOnlyStore } from "../../../src/store/read-only.ts";
 import { apiClient, type Client } from "../clients/api.ts";
 import { atEndOfFile } from "../end.ts";
 import type { FakeRuntime } from "../runtime.ts";
-import type { Booted } from "./appliance.ts";
+import type { Booted } from "./boot.ts";
 import { shareParser } from "./parser.ts";
 
 export interface BootedStandby {
@@ -26,10 +27,10 @@ export interface BootedStandby {
 }
 
 /** Stops the server, which has its database in a file, and reads that with the server's clock. */
-export async function followStopped(server: Booted, state: () => StandbyState = () => ({})): Promise<BootedStandby> {
-  const { appliance, runtime } = server;
-  const { config } = appliance;
-  await appliance.stop(0);
+export async function followStopped(booted: Booted, state: () => StandbyState = () => ({})): Promise<BootedStandby> {
+  const { opened, server, runtime } = booted;
+  const { config } = opened;
+  await server.stop(0);
   const file = join(config.data, "followed.db");
   const writer = new Database(join(config.data, "mailroom.db"));
   writer.run("VACUUM INTO ?", [file]);
@@ -39,12 +40,10 @@ export async function followStopped(server: Booted, state: () => StandbyState = 
   const refusal = () => new StandbyRefusal("This is a standby: the server is https://mail.example.test");
   const store = openReadOnlyStore({ folder: config.data, s3: undefined, file, refusal, runtime, log });
   const following = { store, state, unreadable: () => undefined };
-  const standby = createAppliance(config, runtime, log, {
-    following,
+  const standby = await serve(open(config, runtime, log, { following, doctor: { checks: {} } }), {
     startParser: shareParser,
-    doctor: { checks: {} },
   });
-  const ready = await standby.start();
+  const { ready } = standby;
   const stop = () => standby.stop(0);
   atEndOfFile(stop);
   return {

@@ -4,7 +4,7 @@ import { connectSmtp, type SmtpClient } from "../clients/smtp-client.ts";
 import { zone } from "../peers/dns-server.ts";
 import { deliverTo, type RemoteMessage, type RemoteMx, startRemoteMx } from "../peers/remote-mx.ts";
 import { quickHash } from "../quick-hash.ts";
-import { type Booted, boot } from "./appliance.ts";
+import { type Booted, boot } from "./boot.ts";
 import { authPlain, PASSWORD } from "./submission-rig.ts";
 
 const hash = quickHash(PASSWORD);
@@ -28,16 +28,16 @@ export async function world(): Promise<World> {
       "mx.old.example": { a: ["127.0.0.2"] },
     }),
   );
-  const { appliance, owner } = booted;
+  const { core, opened, owner } = booted;
   const passwordHash = await hash;
-  deliverTo(remote, appliance);
-  appliance.store.transact((tx) => appliance.people.setPassword(tx, owner.userId, passwordHash));
+  deliverTo(remote, core);
+  core.store.transact((tx) => opened.people.setPassword(tx, owner.userId, passwordHash));
   return { ...booted, remote };
 }
 
 /** Observes sent and relayed mail from now on, in an appliance that several tests share. */
 export async function watch(it: World) {
-  await it.appliance.settled();
+  await it.server.settled();
   const before = new Set((await sentMail(it)).map(({ id }) => id));
   const relayed = it.remote.messages.length;
   return {
@@ -45,7 +45,7 @@ export async function watch(it: World) {
     sent: async () => (await sentMail(it)).filter(({ id }) => !before.has(id)),
     /** The messages at the remote server, when the queue is idle. */
     async relayed(): Promise<RemoteMessage[]> {
-      await it.appliance.settled();
+      await it.server.settled();
       return it.remote.messages.slice(relayed);
     },
   };
@@ -77,8 +77,8 @@ export interface Notice {
 }
 
 /** The notices of the server, oldest first. */
-export async function noticesOf({ appliance, api }: World): Promise<Notice[]> {
-  await appliance.settled();
+export async function noticesOf({ server, api }: World): Promise<Notice[]> {
+  await server.settled();
   const { body } = await api.get<{ messages: { id: string; from: { email: string } }[] }>("/messages");
   const ids = body.messages.filter(({ from }) => from.email === "postmaster@example.test").map(({ id }) => id);
   return Promise.all(

@@ -14,7 +14,7 @@ import {
 import { type Destination, destinationOf } from "../../../src/transfer/placement.ts";
 import { findMessages } from "../../../src/transfer/sources.ts";
 import { temporaryFolder } from "../folder.ts";
-import type { Booted } from "./appliance.ts";
+import type { Booted } from "./boot.ts";
 import { shareParser } from "./parser.ts";
 
 /** Makes a folder of these files, in latin1. */
@@ -43,11 +43,16 @@ export interface ImportOptions extends Partial<Pick<Destination, "folder" | "rea
 }
 
 export async function importInto(
-  { appliance, runtime, lines }: Booted,
+  { opened, runtime, lines }: Booted,
   path: string,
   { into = "alice@example.test", folder = "inbox", read = false, request = {}, transact }: ImportOptions = {},
 ): Promise<ImportResult> {
-  const { store, mailbox, people, config } = appliance;
+  const {
+    core: { store },
+    mailbox,
+    people,
+    config,
+  } = opened;
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const parser = openParser({ folder: config.data, store, runtime, log, startParser: shareParser });
   const entry = people.mailboxAt(into);

@@ -4,7 +4,7 @@ import { type DnsClient, newId } from "../../../src/base/runtime.ts";
 import { EVENT_NAMES, type EventData, type EventName, emit, sampleOf } from "../../../src/events/outbox.ts";
 import { letter, mailer } from "../mail/mail.ts";
 import { type Receiver, startReceiver } from "../peers/receiver.ts";
-import { type Booted, boot } from "./appliance.ts";
+import { type Booted, boot } from "./boot.ts";
 
 /** These tests need no SMTP, whose listeners take time to start. */
 const NO_SMTP = { MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };
@@ -16,8 +16,11 @@ export async function openRig(
   dns?: DnsClient,
 ) {
   const booted: Booted = await boot({ ...NO_SMTP, ...env }, dns);
-  const { appliance, owner, runtime, mx } = booted;
-  const { store, developers, options } = appliance;
+  const { opened, server, owner, runtime, mx } = booted;
+  const {
+    core: { store, options },
+    developers,
+  } = opened;
   store.transact((tx) => {
     const all = { "webhooks.allowNetworks": "127.0.0.0/8", ...settings };
     for (const [name, value] of Object.entries(all)) options.set(tx, name, value);
@@ -51,6 +54,6 @@ export async function openRig(
     },
     /** Reads the log of an endpoint, oldest first. */
     log: (id: string) => developers.listDeliveries(id, { limit: 1_000 }).reverse(),
-    settled: () => appliance.settled(),
+    settled: () => server.settled(),
   };
 }

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { installed, run } from "../../harness/programs.ts";
-import { boot } from "../../harness/servers/appliance.ts";
+import { boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -12,7 +12,10 @@ test.skipIf(swaks.absent)(
   `a mail app sends with one: ${swaks.named}`,
   async () => {
     const booted = await boot();
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId, userId } = booted.owner;
     const bobs = store.transact((tx) =>
       people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
@@ -47,7 +50,7 @@ test.skipIf(swaks.absent)(
         output: expect.stringContaining("accepted for delivery"),
       });
     }
-    await booted.appliance.settled();
+    await booted.server.settled();
     expect((await bob.get<{ threads: object[] }>("/threads")).body.threads).not.toEqual([]);
   },
   120_000,

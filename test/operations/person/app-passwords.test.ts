@@ -4,7 +4,7 @@ import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import { appPasswords } from "../../../src/store/schema.ts";
 import { PASSWORD, type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { connectSmtp, type SmtpClient } from "../../harness/clients/smtp-client.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 import { authPlain, brief } from "../../harness/servers/submission-rig.ts";
 
 const ALICE = "alice@example.test";
@@ -27,7 +27,10 @@ let bob: Page;
 
 async function bootBoth(): Promise<void> {
   booted = await boot();
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   const bobs = store.transact((tx) =>
     people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
@@ -56,7 +59,7 @@ describe("an app password", () => {
     const { id, password } = await make(alice);
     expect(password).toMatch(/^[0-9a-hjkmnp-tv-z]{4}(-[0-9a-hjkmnp-tv-z]{4}){4}$/);
     expect(JSON.stringify(await list(alice))).not.toContain(password);
-    const rows = JSON.stringify(booted.appliance.store.db.select().from(appPasswords).all());
+    const rows = JSON.stringify(booted.core.store.db.select().from(appPasswords).all());
     for (const form of [password, password.replaceAll("-", "")]) expect(rows).not.toContain(form);
     expect(id).toStartWith("apw_");
     expect((await make(alice)).password).not.toBe(password);
@@ -116,7 +119,7 @@ describe("an app password", () => {
 
   test("has the time of its last use, to the minute, written once for many messages", async () => {
     await bootBoth();
-    const { store } = booted.appliance;
+    const { store } = booted.core;
     const { password } = await make(alice);
     const client = await openApp();
     await authPlain(client, ALICE, password);
@@ -155,7 +158,10 @@ describe("an app password", () => {
 
   test("is removed with its person", async () => {
     const { password } = await make(bob);
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     expect((await tryApp(BOB, password)).code).toBe(235);
     store.transact((tx) => people.removeUser(tx, people.userAt(BOB).id));
     expect(await tryApp(BOB, password)).toEqual(REFUSAL);

@@ -69,13 +69,9 @@ describe("what waits", () => {
     for (const path of [`/holds/${first}/approve`, `/holds/${first}/reject`, `/approvals/${first}/copy`]) {
       expect([path, (await max.send("POST", path)).status]).toEqual([path, 403]);
     }
-    world.appliance.store.transact((tx) =>
-      world.appliance.people.grant(tx, world.owner.mailboxId, world.maxId, "send"),
-    );
+    world.core.store.transact((tx) => world.opened.people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
     expect((await listed(max)).waiting).toHaveLength(2);
-    world.appliance.store.transact((tx) =>
-      world.appliance.people.grant(tx, world.owner.mailboxId, world.maxId, "view"),
-    );
+    world.core.store.transact((tx) => world.opened.people.grant(tx, world.owner.mailboxId, world.maxId, "view"));
     for (const id of [first, second]) expect((await alice.send("POST", `/holds/${id}/reject`)).status).toBe(204);
   });
 

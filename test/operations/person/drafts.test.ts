@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { DueDraft } from "../../../src/compose/draft-sending.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -18,7 +18,10 @@ let count = 0;
 
 beforeAll(async () => {
   booted = await boot();
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
   bobId = store.transact((tx) => people.addUser(tx, { ...person, email: BOB, name: "Bob" })).userId;
   for (const id of [booted.owner.userId, bobId]) await setPassword(booted, id);
@@ -196,7 +199,7 @@ describe("a draft", () => {
   });
 
   test("counts against the quota until it is deleted", async () => {
-    const usage = () => booted.appliance.mailbox.usage(booted.owner.mailboxId).bytes;
+    const usage = () => booted.opened.mailbox.usage(booted.owner.mailboxId).bytes;
     const before = usage();
     const draft = await begin();
     await upload(draft.draftId, "a.bin", new Uint8Array(5_700));
@@ -210,10 +213,10 @@ describe("a draft", () => {
   });
 
   test("moves with its attachments to the mailbox of its From address", async () => {
-    const { appliance, owner } = booted;
+    const { core, opened, owner } = booted;
     const address = `team${++count}@example.test`;
-    appliance.store.transact((tx) =>
-      appliance.people.addMailbox(tx, { workspaceId: owner.workspaceId, address, name: "Team" }),
+    core.store.transact((tx) =>
+      opened.people.addMailbox(tx, { workspaceId: owner.workspaceId, address, name: "Team" }),
     );
     const draft = await begin();
     await upload(draft.draftId, "a.txt", "A");
@@ -261,7 +264,7 @@ describe("a draft", () => {
   });
 
   test("is open only to people who reach its mailbox and may send from it", async () => {
-    const { appliance, owner } = booted;
+    const { core, opened, owner } = booted;
     const draft = await begin();
     const asked = () =>
       Promise.all(
@@ -277,9 +280,9 @@ describe("a draft", () => {
         ].map(statusOf),
       );
     expect(await asked()).toEqual(Array(8).fill(404));
-    appliance.store.transact((tx) => appliance.people.grant(tx, owner.mailboxId, bobId, "view"));
+    core.store.transact((tx) => opened.people.grant(tx, owner.mailboxId, bobId, "view"));
     expect(await asked()).toEqual(Array(8).fill(403));
-    appliance.store.transact((tx) => appliance.people.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => opened.people.revokeGrant(tx, owner.mailboxId, bobId));
     expect(await statusOf(bob.send("POST", "/drafts", letter()))).toBe(422);
   });
 
@@ -462,9 +465,8 @@ describe("attachments", () => {
 
   test("beyond the limit of a message are refused before sending, with the room that is left", async () => {
     const draft = await begin();
-    const { appliance } = booted;
-    const set = (bytes: string) =>
-      appliance.store.transact((tx) => appliance.options.set(tx, "smtp.maxMessageBytes", bytes));
+    const { core } = booted;
+    const set = (bytes: string) => core.store.transact((tx) => core.options.set(tx, "smtp.maxMessageBytes", bytes));
     set("100000");
     try {
       const { room } = await open(draft.draftId);
@@ -482,16 +484,16 @@ describe("attachments", () => {
   });
 
   test("beyond the quota are refused and not stored, and a draft that does not grow is still saved", async () => {
-    const { appliance, owner } = booted;
+    const { core, opened, owner } = booted;
     const draft = await begin();
     const bytes = new TextEncoder().encode(`only here ${draft.draftId}`);
     const setQuota = (quota: number | null) =>
-      appliance.store.transact((tx) => appliance.people.setQuota(tx, owner.mailboxId, quota));
+      core.store.transact((tx) => opened.people.setQuota(tx, owner.mailboxId, quota));
     setQuota(0);
     try {
       expect((await upload(draft.draftId, "a.txt", bytes)).status).toBe(507);
       expect(
-        await (await appliance.store.blobs.file(new Bun.CryptoHasher("sha256").update(bytes).digest("hex"))).exists(),
+        await (await core.store.blobs.file(new Bun.CryptoHasher("sha256").update(bytes).digest("hex"))).exists(),
       ).toBe(false);
       const save = (text: string) =>
         statusOf(alice.send("PATCH", `/drafts/${draft.draftId}`, letter({ revision: 1, text })));
@@ -608,13 +610,13 @@ describe("forwarding", () => {
   });
 
   test("uses the person's own address for mail of a read-only shared mailbox, and refuses messages out of reach", async () => {
-    const { appliance, owner } = booted;
+    const { core, opened, owner } = booted;
     const { messageId } = await arrive();
     expect(await statusOf(bob.send("POST", `/messages/${messageId}/forward`))).toBe(404);
-    appliance.store.transact((tx) => appliance.people.grant(tx, owner.mailboxId, bobId, "view"));
+    core.store.transact((tx) => opened.people.grant(tx, owner.mailboxId, bobId, "view"));
     const { body } = await bob.send<Draft>("POST", `/messages/${messageId}/forward`);
     expect((await open(body.draftId, bob)).from).toBe(BOB);
-    appliance.store.transact((tx) => appliance.people.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => opened.people.revokeGrant(tx, owner.mailboxId, bobId));
   });
 });
 
@@ -702,9 +704,12 @@ describe("sending", () => {
   });
 
   test("is refused at once with the reason", async () => {
-    const { appliance, owner } = booted;
+    const { opened, owner } = booted;
     const draft = await begin();
-    const { store, people } = appliance;
+    const {
+      core: { store },
+      people,
+    } = opened;
     store.transact((tx) => people.pauseMailbox(tx, owner.mailboxId, "audit"));
     const refused = await send(draft);
     store.transact((tx) => people.resumeMailbox(tx, owner.mailboxId));
@@ -715,7 +720,10 @@ describe("sending", () => {
     [
       "the mailbox is paused",
       (undo) => {
-        const { people, store } = booted.appliance;
+        const {
+          core: { store },
+          people,
+        } = booted.opened;
         store.transact((tx) =>
           undo
             ? people.resumeMailbox(tx, booted.owner.mailboxId)
@@ -727,7 +735,10 @@ describe("sending", () => {
     [
       "the recipient is suppressed",
       (undo) => {
-        const { outbound, store } = booted.appliance;
+        const {
+          core: { store },
+          outbound,
+        } = booted.opened;
         const { workspaceId } = booted.owner;
         store.transact((tx) => {
           if (!undo) outbound.suppress(tx, { workspaceId, address: BOB, reason: "asked" });
@@ -758,8 +769,11 @@ describe("sending", () => {
   });
 
   test("checks the sender's rights again when it is due", async () => {
-    const { appliance, owner } = booted;
-    const { people, store } = appliance;
+    const { opened, owner } = booted;
+    const {
+      core: { store },
+      people,
+    } = opened;
     store.transact((tx) => people.grant(tx, owner.mailboxId, bobId, "send"));
     const drafts = [await begin({}, bob), await begin({}, bob)];
     for (const draft of drafts) expect((await send(draft, {}, bob)).status).toBe(200);

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { setUp } from "../../../src/admin/setup.ts";
 import { page } from "../../harness/clients/browser-session.ts";
-import { boot, bootEmpty } from "../../harness/servers/appliance.ts";
+import { boot, bootEmpty } from "../../harness/servers/boot.ts";
 import { until } from "../../harness/until.ts";
 
 const GIVEN = { domain: "acme.test", email: "ada@acme.test", name: "Ada", password: "correct horse" };
@@ -12,7 +12,7 @@ type Answer = { error?: string; code?: string; address?: string; apiKey?: string
 async function start() {
   const booted = await bootEmpty();
   const browser = page(booted);
-  const token = booted.appliance.firstRun.issueToken() ?? "";
+  const token = booted.opened.firstRun.issueToken() ?? "";
   return {
     ...{ booted, browser, token },
     check: (given = token) => browser.send<Answer>("POST", "/setup/token", { token: given }),
@@ -31,7 +31,7 @@ describe("setting up", () => {
       "ada@acme.test",
       ["mx", "spf", "dkim", "dkim", "dmarc", "ownership"],
     ]);
-    const { people } = booted.appliance;
+    const { people } = booted.opened;
     expect(people.listWorkspaces()).toMatchObject([{ name: "acme.test" }]);
     expect(people.listUsers()).toMatchObject([{ email: "ada@acme.test", name: "Ada", role: "owner", canSignIn: true }]);
     expect((await booted.apiWith(body.apiKey).get("/mailboxes")).body).toMatchObject({
@@ -51,12 +51,12 @@ describe("setting up", () => {
     const { booted, make } = await start();
     const statuses = (await Promise.all([make(), make({ workspace: "Second" })])).map(({ status }) => status);
     expect(statuses.sort()).toEqual([200, 409]);
-    expect(booted.appliance.people.listWorkspaces()).toHaveLength(1);
+    expect(booted.opened.people.listWorkspaces()).toHaveLength(1);
   }, 120_000);
 
   test("is refused after the command, even with the token", async () => {
     const { booted, browser, check, make } = await start();
-    await setUp(booted.appliance, GIVEN);
+    await setUp({ ...booted.opened, ...booted.core }, GIVEN);
     expect([(await check()).status, (await make()).status]).toEqual([409, 409]);
     expect((await browser.get("/setup")).body).toEqual({ due: false });
   }, 120_000);
@@ -73,7 +73,7 @@ describe("setting up", () => {
       const { booted, check, make } = await start();
       const { status, body } = await make(wrong);
       expect([status, body.error]).toEqual([400, expect.stringMatching(says)]);
-      expect(booted.appliance.people.listWorkspaces()).toEqual([]);
+      expect(booted.opened.people.listWorkspaces()).toEqual([]);
       expect((await check()).status).toBe(204);
     },
     120_000,
@@ -83,11 +83,11 @@ describe("setting up", () => {
 describe("without the token", () => {
   test("nothing is set up, and an earlier token is invalid", async () => {
     const { booted, check, make, token } = await start();
-    booted.appliance.firstRun.issueToken();
+    booted.opened.firstRun.issueToken();
     for (const wrong of [token, "", "x".repeat(43)]) {
       expect([(await check(wrong)).status, (await make({ token: wrong })).status]).toEqual([403, 403]);
     }
-    expect(booted.appliance.people.listWorkspaces()).toEqual([]);
+    expect(booted.opened.people.listWorkspaces()).toEqual([]);
   });
 
   test("guesses are slowed, one after the other; the right token is not", async () => {
@@ -118,7 +118,7 @@ describe("without the token", () => {
 
   test("a server that has a workspace refuses everybody", async () => {
     const booted = await boot();
-    expect(booted.appliance.firstRun.issueToken()).toBeUndefined();
+    expect(booted.opened.firstRun.issueToken()).toBeUndefined();
     const { status, body } = await page(booted).send<Answer>("POST", "/setup", { token: "", ...GIVEN });
     expect([status, body.code]).toEqual([409, "conflict"]);
   });

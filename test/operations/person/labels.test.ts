@@ -1,7 +1,7 @@
 /** Labels of a mailbox in the app: renamed, removed and coloured (rules: Label colours). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -28,7 +28,10 @@ async function labelled(mailbox: string, labels: string[]): Promise<void> {
 
 beforeAll(async () => {
   booted = await boot();
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   const { userId: bobId } = store.transact((tx) => {
     const made = people.addUser(tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob" });

@@ -9,7 +9,7 @@ import { hashPassword } from "../../../src/admin/people.ts";
 import { apiKeys, appPasswords, messages, threads } from "../../../src/store/schema.ts";
 import { confirm, PASSWORD, type Page, page, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";
 import { type Zone, zone, zoneOf } from "../../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 import { until } from "../../harness/until.ts";
 
 const ALICE = "alice@example.test";
@@ -27,7 +27,11 @@ let webhook: string;
 
 async function bootBoth(): Promise<void> {
   booted = await boot();
-  const { people, developers, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+    developers,
+  } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   mailbox = mailboxId;
   [bob, webhook] = store.transact((tx) => [
@@ -74,7 +78,7 @@ const ASKED: [string, string, object, number][] = [
 describe("a session alone", () => {
   beforeAll(bootBoth);
   const kept = () => {
-    const { $client } = booted.appliance.store.db;
+    const { $client } = booted.core.store.db;
     const tables = [
       "users",
       "password_links",
@@ -95,9 +99,9 @@ describe("a session alone", () => {
   });
 
   test("may make changes that end with it", async () => {
-    const { appliance, owner } = booted;
-    const key = appliance.store.transact((tx) =>
-      appliance.developers.createKey(tx, { userId: owner.userId, name: "x", scopes: ["read"] }),
+    const { core, opened, owner } = booted;
+    const key = core.store.transact((tx) =>
+      opened.developers.createKey(tx, { userId: owner.userId, name: "x", scopes: ["read"] }),
     );
     for (const [method, path, body, status] of [
       ["PATCH", "/me", { name: "Alice" }, 204],
@@ -136,7 +140,7 @@ describe("a confirmed session", () => {
   test("no longer does so after the clock was set back", async () => {
     await booted.advance(60_000);
     await confirm(alice);
-    booted.appliance.store.db.$client.exec(
+    booted.core.store.db.$client.exec(
       "UPDATE sessions SET confirmed_at = confirmed_at + 1 WHERE confirmed_at IS NOT NULL",
     );
     expect((await alice.send("POST", "/app-passwords", { name: "Phone" })).status).toBe(403);
@@ -290,7 +294,7 @@ describe("a request that began before the change", () => {
     };
   }
   const made = () => {
-    const { db } = booted.appliance.store;
+    const { db } = booted.core.store;
     return [db.select().from(appPasswords).all(), db.select().from(apiKeys).all()].map((rows) => rows.length);
   };
 
@@ -319,8 +323,8 @@ describe("a request that began before the change", () => {
     for (let i = 0; i < 3; i++) await alice.get("/me");
     await setPassword(booted, booted.owner.userId);
     expect(await ends()).toContain("401");
-    expect(booted.appliance.store.db.select().from(messages).all()).toEqual([]);
-    expect(booted.appliance.people.listMailboxes()).toHaveLength(1);
+    expect(booted.core.store.db.select().from(messages).all()).toEqual([]);
+    expect(booted.opened.people.listMailboxes()).toHaveLength(1);
   });
 
   test.each([
@@ -339,7 +343,10 @@ describe("a request that began before the change", () => {
     const more = `authorization: Bearer ${booted.owner.apiKey}`;
     const ends = begin(to, body, "", { at: path === "/mcp" ? "/api" : "/api/v1", method, more });
     for (let i = 0; i < 3; i++) await alice.get("/me");
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const passwordHash = await hashPassword("another one");
     const before = store.db.select().from(messages).all();
     store.transact((tx) => people.replacePassword(tx, booted.owner.userId, { passwordHash }));
@@ -357,7 +364,10 @@ describe("a request that began before the change", () => {
       return answers.promise;
     };
     const waiting = await boot({}, zone(published, { hold }));
-    const { domains, store } = waiting.appliance;
+    const {
+      core: { store },
+      domains,
+    } = waiting.opened;
     await setPassword(waiting, waiting.owner.userId);
     const page = await signInOnly(waiting, ALICE);
     const { id } = store.transact((tx) => domains.addDomain(tx, waiting.owner.workspaceId, "new.test", []));
@@ -371,7 +381,10 @@ describe("a request that began before the change", () => {
   });
 
   test("is refused when its person is no longer an admin", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     store.transact((tx) => people.setRole(tx, bob, "admin"));
     const admin = await signInOnly(booted, BOB);
     const ends = begin("/settings/mailboxes", { address: "new@example.test", name: "New" }, admin.cookie);

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -16,7 +16,10 @@ let count = 0;
 
 beforeAll(async () => {
   booted = await boot();
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
   const { userId } = store.transact((tx) => people.addUser(tx, { ...person, email: BOB, name: "Bob" }));
   bobId = userId;
@@ -66,7 +69,7 @@ async function sendOne(): Promise<string> {
     subject: `Sent ${++count}`,
     text: "x",
   });
-  await booted.appliance.settled();
+  await booted.server.settled();
   return body.threadId;
 }
 
@@ -78,7 +81,7 @@ const inHours = (hours: number) => new Date(booted.runtime.now() + hours * HOUR)
 
 /** Reads everything that a move may change in the store, without counts of 0. */
 function everything(): unknown {
-  const read = (text: string) => booted.appliance.store.db.$client.query(text).all();
+  const read = (text: string) => booted.core.store.db.$client.query(text).all();
   return [
     "SELECT * FROM threads ORDER BY seq",
     "SELECT seq, folder, read FROM messages ORDER BY seq",
@@ -187,7 +190,10 @@ describe("undoing", () => {
 
   test("works once, within half an hour, for the person who made the change and still has access", async () => {
     const id = await arrive();
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { mailboxId } = booted.owner;
     store.transact((tx) => people.grant(tx, mailboxId, bobId, "full"));
     const theirs = (await change([id], { folder: "archive" }, bob)).body.undo;
@@ -247,7 +253,10 @@ describe("changing several", () => {
 
   test("marking as read needs reach; other changes need manage access", async () => {
     const id = await arrive();
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     store.transact((tx) => people.grant(tx, booted.owner.mailboxId, bobId, "view"));
     expect((await change([id], { unread: false }, bob)).body.refused).toEqual([]);
     for (const more of [{ folder: "trash" }, { starred: true }, { addLabels: ["x"] }, { snoozedUntil: inHours(1) }]) {
@@ -360,7 +369,10 @@ test("the reason for spam is shown to people who reach the message", async () =>
 });
 
 test("the delivery of a sent message: every recipient for its sender, no Bcc for others", async () => {
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const sent = await alice.send<{ emailId: string }>("POST", "/send", {
     ...{ from: ALICE, to: BOB, cc: "cy@nowhere.invalid", bcc: "secret@hidden.invalid", subject: "Fate", text: "x" },
   });
@@ -473,7 +485,7 @@ describe("events for the page", () => {
 
   test("give the event `all` after too many changes, or from an unknown position", async () => {
     const { body } = await alice.get<{ news: number }>("/me");
-    const sqlite = booted.appliance.store.db.$client;
+    const sqlite = booted.core.store.db.$client;
     const note = sqlite.prepare(
       "INSERT INTO thread_changes (thread_seq, thread_id, mailbox_id, kind) VALUES (?, ?, ?, 'gone')",
     );

@@ -5,7 +5,7 @@ import { type Page, setPassword, signIn } from "../../harness/clients/browser-se
 import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
 import { mailer } from "../../harness/mail/mail.ts";
 import { zone } from "../../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const signer = newSigner("news.example", { bits: 2_048 });
@@ -36,7 +36,10 @@ beforeAll(async () => {
       "_dmarc.news.example": { txt: ["v=DMARC1; p=none"] },
     }),
   );
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const second = store.transact((tx) =>
     people.addUser(tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
@@ -75,7 +78,10 @@ test("of a message that a mail app moved to spam alone are not shown, and the pa
   const { body } = await booted.api.get<{ messages: { id: string; threadId: string }[] }>("/messages?limit=2");
   const [later, first] = body.messages.map(({ id }) => id) as [string, string];
   expect(body.messages[0]?.threadId).toBe(body.messages[1]?.threadId as string);
-  const { mailbox, store } = booted.appliance;
+  const {
+    core: { store },
+    mailbox,
+  } = booted.opened;
   const { userId, workspaceId } = booted.owner;
   const { seq } = store.db.$client.query("SELECT seq FROM messages WHERE id = ?").get(later) as { seq: number };
   const caller = { userId, workspaceId, role: "owner", email: ALICE, scopes: new Set(["read", "write"]) } as const;
@@ -106,7 +112,10 @@ test("are taken back at a message or in the list", async () => {
 });
 
 test("have a bound, and end with the person", async () => {
-  const { store, people } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   store.transact((tx) => {
     for (let n = 0; n < 1_000; n++) trustImages(tx, { userId: bobId, sender: `${n}@x.example`, now: 0 });
   });

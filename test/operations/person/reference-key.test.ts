@@ -10,7 +10,7 @@ import {
   signIn,
   signInOnly,
 } from "../../harness/clients/browser-session.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -35,7 +35,10 @@ let booted: Booted;
 let alice: Page;
 beforeAll(async () => {
   booted = await boot();
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { workspaceId } = booted.owner;
   const { userId: bob } = store.transact((tx) =>
     people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),

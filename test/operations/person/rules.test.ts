@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { accessNotices, type GrantAccess, grants, mailboxes } from "../../../src/store/schema.ts";
 import { confirm, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";
-import { boot } from "../../harness/servers/appliance.ts";
+import { boot } from "../../harness/servers/boot.ts";
 
 const STAR = { match: "from:ann", actions: [{ type: "star" }] };
 const OUTSIDE = { match: "from:ann", actions: [{ type: "forward", to: "ann@away.example" }] };
@@ -10,7 +10,10 @@ const AWAY = { from: "2026-02-01T00:00:00Z", until: "2026-03-01T00:00:00Z", text
 
 async function start() {
   const booted = await boot();
-  const { people, options, store } = booted.appliance;
+  const {
+    core: { options, store },
+    people,
+  } = booted.opened;
   const { workspaceId, mailboxId } = booted.owner;
   const join = (email: string) =>
     store.transact((tx) => people.addUser(tx, { workspaceId, email, name: email, role: "member", ownMailbox: true }));
@@ -113,8 +116,8 @@ describe("forwarding outside", () => {
   });
 
   test("of a mailbox without an owner is told to the owners and admins", async () => {
-    const { alice, path, allow, notices, owner, appliance } = await start();
-    appliance.store.db.update(mailboxes).set({ ownerId: null }).run();
+    const { alice, path, allow, notices, owner, core } = await start();
+    core.store.db.update(mailboxes).set({ ownerId: null }).run();
     allow();
     await confirm(alice);
     const rules = [OUTSIDE];
@@ -123,7 +126,7 @@ describe("forwarding outside", () => {
   });
 
   test("says when it has stopped", async () => {
-    const { alice, path, allow, appliance } = await start();
+    const { alice, path, allow, core } = await start();
     allow();
     await confirm(alice);
     const rules = [OUTSIDE];
@@ -131,7 +134,7 @@ describe("forwarding outside", () => {
     const actions = async () =>
       (await alice.get<{ rules: { actions: { stopped?: string }[] }[] }>(`${path}/rules`)).body.rules[0]?.actions;
     expect((await actions())?.[0]).not.toHaveProperty("stopped");
-    appliance.store.transact((tx) => appliance.options.set(tx, "rules.forwardOutside", "false"));
+    core.store.transact((tx) => core.options.set(tx, "rules.forwardOutside", "false"));
     expect((await actions())?.[0]?.stopped).toContain("rules.forwardOutside");
   });
 });

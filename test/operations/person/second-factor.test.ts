@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const STEP = 30_000;
@@ -175,7 +175,10 @@ describe("with a second factor", () => {
 
 describe("a reset by an admin", () => {
   async function people() {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const { workspaceId } = booted.owner;
     const add = (email: string, role: "admin" | "member") =>
       store.transact((tx) => people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: false })).userId;

@@ -6,7 +6,7 @@ import { describeUserAgent } from "../../../src/operations/person/session.ts";
 import { sessions, users } from "../../../src/store/schema.ts";
 import { PASSWORD, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { holdPasswords } from "../../harness/quick-hash.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 import { until } from "../../harness/until.ts";
 
 const ALICE = "alice@example.test";
@@ -31,7 +31,7 @@ describe("signing in", () => {
     const [pair = "", ...attributes] = (answer.headers.get("set-cookie") ?? "").split("; ");
     expect(pair).toMatch(/^mailroom=[A-Za-z0-9]{43}$/);
     expect(attributes.sort()).toEqual(["HttpOnly", "Max-Age=7776000", "Path=/", "SameSite=Strict"]);
-    expect(JSON.stringify(booted.appliance.store.db.select().from(sessions).all())).not.toContain(pair.slice(9));
+    expect(JSON.stringify(booted.core.store.db.select().from(sessions).all())).not.toContain(pair.slice(9));
     expect(await page(booted, pair).get("/me")).toMatchObject({
       status: 200,
       body: { id: booted.owner.userId, name: "Alice", email: ALICE, role: "owner" },
@@ -48,7 +48,10 @@ describe("signing in", () => {
   });
 
   test("with a password from before new ones had ten characters: it goes on, and the app is told until it is changed", async () => {
-    const { people, store } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const old = await credentials.hashPassword("old one");
     const ben = { email: "ben@example.test", name: "Ben", role: "member", ownMailbox: false } as const;
     const { workspaceId } = booted.owner;
@@ -71,7 +74,10 @@ describe("signing in", () => {
   });
 
   test("in an open session tells the app, too, once the password is given again", async () => {
-    const { store, people } = booted.appliance;
+    const {
+      core: { store },
+      people,
+    } = booted.opened;
     const alice = await signIn(booted, ALICE);
     const passwordHash = await credentials.hashPassword("old one");
     store.transact((tx) => tx.update(users).set({ passwordHash }).where(eq(users.id, booted.owner.userId)).run());
@@ -104,8 +110,8 @@ describe("signing in", () => {
   });
 
   test("does not tell which part was wrong, and refuses an API key as password", async () => {
-    const { userId } = booted.appliance.store.transact((tx) =>
-      booted.appliance.people.addUser(tx, {
+    const { userId } = booted.core.store.transact((tx) =>
+      booted.opened.people.addUser(tx, {
         workspaceId: booted.owner.workspaceId,
         email: "nopassword@example.test",
         name: "No",
@@ -211,8 +217,8 @@ describe("a session", () => {
 
   test("of another person cannot be ended", async () => {
     const fresh = await boot();
-    const bob = fresh.appliance.store.transact((tx) =>
-      fresh.appliance.people.addUser(tx, {
+    const bob = fresh.core.store.transact((tx) =>
+      fresh.opened.people.addUser(tx, {
         workspaceId: fresh.owner.workspaceId,
         email: "bob@example.test",
         name: "Bob",
@@ -229,7 +235,10 @@ describe("a session", () => {
 
   test("ends when the password changes, and when the person is removed", async () => {
     const fresh = await boot();
-    const { people, store } = fresh.appliance;
+    const {
+      core: { store },
+      people,
+    } = fresh.opened;
     const { userId } = store.transact((tx) =>
       people.addUser(tx, {
         workspaceId: fresh.owner.workspaceId,
@@ -256,13 +265,13 @@ describe("a session", () => {
       await fresh.advance(8 * DAY);
       expect([day, await status(used)]).toEqual([day, 200]);
       // The use is written after the response.
-      await fresh.appliance.store.enqueue(() => undefined);
+      await fresh.core.store.enqueue(() => undefined);
     }
     expect(await status(idle)).toBe(401);
     await fresh.advance(2 * DAY);
     expect(await status(used)).toBe(401);
     await fresh.advance(DAY);
-    expect(fresh.appliance.store.db.select().from(sessions).all()).toEqual([]);
+    expect(fresh.core.store.db.select().from(sessions).all()).toEqual([]);
   });
 
   test("that is not kept ends with the browser, and after twelve idle hours", async () => {
@@ -275,7 +284,7 @@ describe("a session", () => {
     for (let hours = 0; hours < 44; hours += 11) {
       await fresh.advance(11 * 3_600_000);
       expect([hours, await status(unkept)]).toEqual([hours, 200]);
-      await fresh.appliance.store.enqueue(() => undefined);
+      await fresh.core.store.enqueue(() => undefined);
     }
     await fresh.advance(12 * 3_600_000);
     expect(await status(unkept)).toBe(401);
@@ -309,7 +318,10 @@ describe("a session", () => {
 
   test("has the person's current role", async () => {
     const fresh = await boot();
-    const { people, store } = fresh.appliance;
+    const {
+      core: { store },
+      people,
+    } = fresh.opened;
     const { userId } = store.transact((tx) =>
       people.addUser(tx, {
         workspaceId: fresh.owner.workspaceId,

@@ -4,7 +4,7 @@ import { type Page, setPassword, signIn } from "../../harness/clients/browser-se
 import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
 import { mailer } from "../../harness/mail/mail.ts";
 import { zone } from "../../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../../harness/servers/appliance.ts";
+import { type Booted, boot } from "../../harness/servers/boot.ts";
 
 const ALICE = "alice@example.test";
 const DAY = 86_400_000;
@@ -44,7 +44,10 @@ beforeAll(async () => {
       "gmail.example": "SERVFAIL",
     }),
   );
-  const { people, store } = booted.appliance;
+  const {
+    core: { store },
+    people,
+  } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   store.transact((tx) => {
     people.addUser(tx, {
@@ -90,7 +93,7 @@ describe("the name of somebody in the workspace", () => {
     await booted.advance(31 * DAY);
     alice = await signIn(booted, ALICE);
     expect(await warningsOf({ from })).toEqual([]);
-    const { db } = booted.appliance.store;
+    const { db } = booted.core.store;
     const known = "INSERT INTO known_recipients (mailbox_id, address) VALUES (?, 'ada@home.example')";
     db.$client.query(known).run(booted.owner.mailboxId);
     expect(await warningsOf({ from: "Ada Lovelace <Ada+x@home.example>" })).toEqual([]);

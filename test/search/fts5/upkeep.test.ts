@@ -22,6 +22,7 @@ import { entriesOf, takeBackToSchema14 } from "../../harness/data/schema14.ts";
 import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/data/search-seed.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
+import { testCore } from "../../harness/servers/core.ts";
 
 const MAIL: SeedMessage[] = Array.from({ length: 400 }, (_, n) => ({
   // Every tenth message is in one long conversation, the first of all.
@@ -277,7 +278,7 @@ test("the search state reports how many messages are missing", async () => {
   const runtime = fakeRuntime();
   const { store, finish } = opened(folderBefore(MAIL).folder, runtime);
   const log = createLog("silent", runtime.now, () => {});
-  const search = createSearch({ store, options: openOptions(store), runtime, log });
+  const search = createSearch({ ...testCore(), store, db: store.db, options: openOptions(store), runtime, log });
   expect(search.state()).toMatchObject({
     engine: "fts5",
     backlog: 400,

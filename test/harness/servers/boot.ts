@@ -2,18 +2,16 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
-import { type Appliance, createAppliance, type Ready } from "../../../src/appliance.ts";
-import { createLog } from "../../../src/base/log.ts";
 import type { DnsClient, Runtime } from "../../../src/base/runtime.ts";
-import { readConfig } from "../../../src/config.ts";
 import type { DoctorOptions } from "../../../src/doctor/doctor.ts";
+import { type Ready, type Server, serve } from "../../../src/serve.ts";
 import { SCOPES } from "../../../src/store/schema.ts";
 import type { StartParser } from "../../../src/workers/parser-process.ts";
 import { apiClient, type Client } from "../clients/api.ts";
 import { newDatabase } from "../data/database.ts";
 import { atEndOfFile } from "../end.ts";
-import { temporaryFolder } from "../folder.ts";
-import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
+import type { FakeRuntime } from "../runtime.ts";
+import { openInMemory, type TestCore, type TestOpened } from "./core.ts";
 import { shareParser } from "./parser.ts";
 
 /** The address of a listener. */
@@ -23,7 +21,9 @@ interface Address {
 }
 
 export interface Booted {
-  appliance: Appliance;
+  opened: TestOpened;
+  core: TestCore;
+  server: Server;
   runtime: FakeRuntime;
   /** The workspace with its owner alice@example.test, verified, and a key with all scopes. Rates are high. */
   owner: { workspaceId: string; userId: string; mailboxId: string; apiKey: string };
@@ -50,15 +50,15 @@ const dkimKeys = makeDkimKeys();
 /** The first certificate that this process made. Other appliances with the same name find it in their folders. */
 let certificate: Buffer | undefined;
 
-const running = new Set<Appliance>();
+const running = new Set<Server>();
 atEndOfFile(async () => {
-  await Promise.all([...running].map((appliance) => appliance.stop(0)));
+  await Promise.all([...running].map((server) => server.stop(0)));
   running.clear();
 });
 
 /** The doctor's checks, by default none; the database, by default a new one in memory; the workers, by default shared. */
 type Checked = Pick<DoctorOptions, "checks"> & {
-  file?: string;
+  file?: string | Uint8Array;
   startParser?: StartParser;
   allow?: readonly string[];
 };
@@ -74,7 +74,7 @@ export async function boot(
   const started = await bootEmpty(
     env,
     { ...(dns && { dns }), ...world, checks },
-    ({ store, people, domains, developers, options }) => {
+    ({ core: { store, options }, people, domains, developers }) => {
       owner = store.transact((tx) => {
         const { id: workspaceId } = people.addWorkspace(tx, "Example");
         domains.markVerified(tx, domains.addDomain(tx, workspaceId, "example.test", keys).id);
@@ -102,41 +102,30 @@ export async function boot(
 /** Starts one without a workspace, as after an installation. `prepare` runs before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
-  { checks = {}, file, startParser = shareParser, allow, ...world }: Partial<Runtime> & Checked = {},
-  prepare: (appliance: Appliance) => void = () => {},
+  { checks = {}, file = newDatabase(), startParser = shareParser, allow, ...world }: Partial<Runtime> & Checked = {},
+  prepare: (opened: TestOpened) => void = () => {},
 ): Promise<Omit<Booted, "owner" | "api">> {
-  const runtime = fakeRuntime(world);
-  const lines: Record<string, unknown>[] = [];
-  const config = readConfig({
-    MAILROOM_DATA: temporaryFolder(),
-    MAILROOM_HTTP: "127.0.0.1:0",
-    MAILROOM_MX: "127.0.0.1:0",
-    MAILROOM_SUBMISSION: "127.0.0.1:0",
-    MAILROOM_SUBMISSIONS: "127.0.0.1:0",
-    ...env,
-  });
-  const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const appliance = createAppliance(config, runtime, log, {
-    file: file ?? newDatabase(),
-    startParser,
-    doctor: { checks },
-    ...(allow && { allow }),
-  });
-  running.add(appliance);
-  prepare(appliance);
+  const opened = openInMemory(env, { file, doctor: { checks }, ...world });
+  const { core, config } = opened;
+  prepare(opened);
   const certificatePath = join(config.data, "tls", "self-signed.pem");
   if (certificate) {
     mkdirSync(dirname(certificatePath), { recursive: true });
     writeFileSync(certificatePath, certificate);
   }
-  const ready = await appliance.start();
+  const server = await serve(opened, { startParser, ...(allow && { allow }) });
+  running.add(server);
+  const { ready } = server;
   if (!certificate && existsSync(certificatePath)) certificate = readFileSync(certificatePath);
   const addressOf = (listener: string): Address => {
     const [host = "", port = ""] = listener.split(":");
     return { host, port: Number(port) };
   };
+  const { runtime, lines } = core;
   return {
-    appliance,
+    opened,
+    core,
+    server,
     runtime,
     apiWith: (key) => apiClient(`http://${ready.http}`, key),
     mx: addressOf(ready.mx),
@@ -147,7 +136,7 @@ export async function bootEmpty(
     lines,
     async advance(ms) {
       runtime.advanceTo(runtime.now() + ms);
-      await appliance.settled();
+      await server.settled();
     },
   };
 }

@@ -1,15 +1,16 @@
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
-import { createAppliance } from "../src/appliance.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
 import { prepareMessage } from "../src/mailbox/prepare.ts";
+import { open } from "../src/open.ts";
+import { serve } from "../src/serve.ts";
 import { SCOPES } from "../src/store/schema.ts";
 import { settle } from "./harness/data/settle.ts";
 import { temporaryFolder } from "./harness/folder.ts";
 import { letter } from "./harness/mail/mail.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
-import { boot } from "./harness/servers/appliance.ts";
+import { boot } from "./harness/servers/boot.ts";
 
 /** True if a server listens at the address. */
 const answers = (port: number): Promise<boolean> =>
@@ -23,7 +24,7 @@ const answers = (port: number): Promise<boolean> =>
   });
 
 test("while stopping, no listener accepts, and requests in flight are finished", async () => {
-  const { appliance, mx, http, owner, runtime } = await boot();
+  const { server, mx, http, owner, runtime } = await boot();
   const slow = connect(Number(new URL(http).port), "127.0.0.1");
   slow.on("error", () => {});
   slow.write(
@@ -34,7 +35,7 @@ test("while stopping, no listener accepts, and requests in flight are finished",
   expect(await answers(mx.port)).toBe(true);
 
   let ended = false;
-  const stopped = appliance.stop().then(() => {
+  const stopped = server.stop().then(() => {
     ended = true;
   });
   expect(await answers(mx.port)).toBe(false);
@@ -47,32 +48,43 @@ test("while stopping, no listener accepts, and requests in flight are finished",
   await stopped;
 });
 
-/** An appliance on a data folder without listeners; `beside` makes another, as a command does. */
-function onDisk() {
+/** A server on a data folder without listeners; `beside` opens the folder, as a command does. */
+async function onDisk() {
   const runtime = fakeRuntime();
   const data = temporaryFolder();
   const off = { MAILROOM_HTTP: "off", MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };
   const log = createLog("silent", runtime.now, () => {});
-  const open = () => createAppliance(readConfig({ MAILROOM_DATA: data, ...off }), runtime, log);
-  return { runtime, data, appliance: open(), beside: open };
+  const beside = () => open(readConfig({ MAILROOM_DATA: data, ...off }), runtime, log);
+  const opened = beside();
+  return { runtime, data, opened, server: await serve(opened), beside };
 }
 
 test("the server follows a command's changes within 2 s", async () => {
-  const { runtime, data, appliance } = onDisk();
-  await appliance.start();
+  const {
+    runtime,
+    data,
+    server,
+    opened: {
+      core: { options },
+    },
+  } = await onDisk();
   settle({ data }, { "api.keyRequestsPerMinute": "4711" });
-  expect(appliance.options.get("api.keyRequestsPerMinute")).not.toBe(4711);
+  expect(options.get("api.keyRequestsPerMinute")).not.toBe(4711);
   runtime.advanceTo(runtime.now() + 2_000);
-  await appliance.settled();
-  expect(appliance.options.get("api.keyRequestsPerMinute")).toBe(4711);
-  await appliance.stop(0);
+  await server.settled();
+  expect(options.get("api.keyRequestsPerMinute")).toBe(4711);
+  await server.stop(0);
 });
 
 test("a snooze that a command's undo brings back ends on time", async () => {
-  const { runtime, appliance, beside } = onDisk();
-  await appliance.start();
+  const { runtime, opened, server, beside } = await onDisk();
   const command = beside();
-  const { store, people, mailbox, journal } = command;
+  const {
+    core: { store },
+    people,
+    mailbox,
+    journal,
+  } = command;
   const { workspaceId, caller, mailboxId } = store.transact((tx) => {
     const workspaceId = people.addWorkspace(tx, "Demo").id;
     command.domains.addDomain(tx, workspaceId, "example.test", []);
@@ -87,15 +99,15 @@ test("a snooze that a command's undo brings back ends on time", async () => {
   mailbox.snoozeFor(caller, threadId, runtime.now() + 3_600_000);
   mailbox.update({ ...caller, keyId: "key_agent" }, threadId, { folder: "archive" });
   runtime.advanceTo(runtime.now() + 60_000);
-  await appliance.settled();
+  await server.settled();
   await journal.undo({ workspaceId, keyId: "key_agent", userId: null }, 0, { face: "cli", dryRun: false });
   for (let minutes = 0; minutes < 60; minutes++) {
     runtime.advanceTo(runtime.now() + 60_000);
-    await appliance.settled();
+    await server.settled();
   }
-  const { thread } = appliance.mailbox.getThread(caller, threadId, { html: false });
+  const { thread } = opened.mailbox.getThread(caller, threadId, { html: false });
   expect(thread).toMatchObject({ folder: "inbox", unread: true });
   expect(thread).not.toHaveProperty("snoozedUntil");
   command.close();
-  await appliance.stop(0);
+  await server.stop(0);
 });

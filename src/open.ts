@@ -1,0 +1,142 @@
+/** Opens a data folder: the context of everything that works on it. Nothing runs yet; most commands need no more. */
+import { createDevelopers, type Developers } from "./admin/developers.ts";
+import { createDomains, type Domains } from "./admin/domains.ts";
+import { createErasure } from "./admin/erasure.ts";
+import { createKeyJournal, type KeyJournal } from "./admin/journal.ts";
+import { createMailAppRecords } from "./admin/mail-apps.ts";
+import { createPublishedPolicy } from "./admin/mta-sts.ts";
+import { createOutbound, type Outbound } from "./admin/outbound.ts";
+import { createPeople, type People } from "./admin/people.ts";
+import { createFirstRun, type FirstRun } from "./admin/setup.ts";
+import type { AppError } from "./base/errors.ts";
+import type { Log } from "./base/log.ts";
+import { createMeters, createMetrics } from "./base/metrics.ts";
+import type { Runtime } from "./base/runtime.ts";
+import { createScheduler, type Scheduler } from "./base/scheduler.ts";
+import type { Config, Listen } from "./config.ts";
+import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from "./doctor/doctor.ts";
+import { stampChanges } from "./mailbox/change-feed.ts";
+import type { MailCore } from "./mailbox/core.ts";
+import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
+import { composeHere } from "./mailbox/octets.ts";
+import { readHere } from "./message/reading.ts";
+import type { StandbyState } from "./replica/standby.ts";
+import { createSearch } from "./search/search.ts";
+import type { Core } from "./store/core.ts";
+import type { ReadOnlyStore } from "./store/read-only.ts";
+import { openS3Blobs } from "./store/s3.ts";
+import { openOptions } from "./store/settings.ts";
+import { openStore } from "./store/store.ts";
+
+/** What a process that only reads, a standby, knows of what it follows. */
+export interface Following {
+  store: ReadOnlyStore;
+  /** For the health page, the app and metrics. */
+  state(): StandbyState;
+  /** The refusal of every request while the database cannot be read. */
+  unreadable(): AppError | undefined;
+}
+
+export interface OpenOptions {
+  /** Reads this, and changes nothing: no listeners for mail and mail apps, no jobs. */
+  following?: Following | undefined;
+  /** Another database file than the folder's (store.ts). */
+  file?: string | Uint8Array;
+  /** How long a write waits for another process's, ms. */
+  busyTimeoutMs?: number;
+  doctor?: DoctorOptions;
+}
+
+export interface Opened {
+  readonly config: Config;
+  readonly core: MailCore;
+  readonly search: ReturnType<typeof createSearch>;
+  /** Runs the jobs that `serve` adds. */
+  readonly scheduler: Scheduler;
+  readonly following: Following | undefined;
+  readonly people: People;
+  readonly erasure: ReturnType<typeof createErasure>;
+  readonly domains: Domains;
+  readonly developers: Developers;
+  readonly outbound: Outbound;
+  readonly firstRun: FirstRun;
+  readonly mailbox: Mailbox;
+  readonly journal: KeyJournal;
+  readonly doctor: Doctor;
+  /** Closes what was not served: `stop` of a server does it. */
+  close(): void;
+}
+
+export function open(
+  given: Config,
+  runtime: Runtime,
+  log: Log,
+  { following, doctor: doctorOptions, ...storeOptions }: OpenOptions = {},
+): Opened {
+  const config: Config = following
+    ? { ...given, mx: "off", submission: "off", submissions: "off", imap: "off", imaps: "off" }
+    : given;
+  const { hostname, baseUrl, data: folder } = config;
+  const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
+  const store = following?.store ?? openStore({ folder, s3, runtime, log, ...storeOptions });
+  const options = openOptions(store);
+  store.remote?.cache.bound(() => options.get("blobs.cacheBytes"));
+  const metrics = createMetrics();
+  const scheduler = createScheduler(runtime, log);
+  const base: Core = {
+    db: store.db,
+    blobs: store.blobs,
+    now: runtime.now,
+    store,
+    options,
+    runtime,
+    log,
+    metrics,
+    meters: createMeters(metrics, runtime.now),
+    site: { folder, hostname, baseUrl },
+    // Transactions are synchronous.
+    wake: (job) => queueMicrotask(() => scheduler.wake(job)),
+  };
+  const search = createSearch(base);
+  stampChanges(store, runtime.now);
+  const parser = { read: readHere, composeStored: composeHere(store.blobs) };
+  const core: MailCore = { ...base, engine: search, parser };
+  const mailbox = createMailbox({ ...core, ...parser });
+  const people = createPeople({ store, runtime, baseUrl });
+  const erasure = createErasure({ store, people, engine: core.engine, runtime });
+  const ports = {
+    imap: configuredPort(config.imap),
+    imaps: configuredPort(config.imaps),
+    submission: configuredPort(config.submission),
+    submissions: configuredPort(config.submissions),
+  };
+  const policy = createPublishedPolicy({ options, hostname, baseUrl });
+  const mailAppRecords = createMailAppRecords({ hostname, baseUrl, ports });
+  const domains = createDomains({ store, runtime, log, hostname, policy, mailApps: mailAppRecords });
+  const checks = following ? { checks: STANDBY_CHECKS } : {};
+  const doctor = createDoctor({ config, store, options, domains, runtime, log }, { ...checks, ...doctorOptions });
+  const developers = createDevelopers(core);
+  const firstRun = createFirstRun({ store, people, domains, developers, runtime });
+  const journal = createKeyJournal({ store, options, runtime, mailbox, snoozed: () => core.wake("wake-snoozed") });
+  const outbound = createOutbound(core);
+  return {
+    config,
+    core,
+    search,
+    scheduler,
+    following,
+    people,
+    erasure,
+    domains,
+    developers,
+    outbound,
+    firstRun,
+    mailbox,
+    journal,
+    doctor,
+    close: () => store.close(),
+  };
+}
+
+/** Port of a listener as it is set; null for one that is off, or on a port that is chosen when it starts. */
+const configuredPort = (listen: Listen): number | null => (listen === "off" ? null : listen.port || null);

@@ -1,0 +1,617 @@
+/**
+ * Runs a server on what `open` has opened: its workers, listeners and jobs. They start in order, and stop in reverse: first
+ * what takes in work, then what that needs.
+ */
+import { join } from "node:path";
+import { openIdentity } from "./access/identity.ts";
+import { createAccessNotices } from "./access/notices.ts";
+import { createPasswordLinkMails } from "./access/password-links.ts";
+import { createLossNotices } from "./admin/domains.ts";
+import { createExpiryNotices } from "./admin/expiry-notices.ts";
+import { createApi } from "./api/api.ts";
+import { createPools, registerPools } from "./api/pools.ts";
+import { createAddressReader, createSourceReader } from "./api/request.ts";
+import { createScheduledBackups, type StartBackup } from "./backup/schedule.ts";
+import { askProcess, listenToCommands } from "./base/control.ts";
+import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
+import type { Job, Scheduler } from "./base/scheduler.ts";
+import { build, version } from "./base/version.ts";
+import { blobsEnvironment, type Config, type Listen, servesImap } from "./config.ts";
+import { findDemo, requireLoopback } from "./demo/folder.ts";
+import { newestFiledAt } from "./doctor/checks/machine.ts";
+import { createEvents } from "./events/events.ts";
+import { createConnections } from "./http/connections.ts";
+import { createDiscovery } from "./http/discovery.ts";
+import { createMetricsPage, type HttpParts, startHttp } from "./http/server.ts";
+import { createWeb } from "./http/web.ts";
+import { createImap } from "./imap/server.ts";
+import { createReadJournal } from "./journal/reads.ts";
+import { forgetJournal } from "./journal/retention.ts";
+import { openMail } from "./mail.ts";
+import { registerGauges } from "./monitoring/monitoring.ts";
+import { createOAuth } from "./oauth/oauth.ts";
+import type { Opened } from "./open.ts";
+import { createIdempotency } from "./operations/idempotency.ts";
+import { createSubmissionRole } from "./outbound/submission.ts";
+import { createPush } from "./push/push.ts";
+import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
+import { publicState, registerStandbyGauges } from "./replica/standby.ts";
+import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
+import { explain } from "./search/meilisearch/process.ts";
+import { createSupervisor } from "./search/meilisearch/supervisor.ts";
+import { registerSearchGauges } from "./search/search.ts";
+import type { SmtpRole } from "./smtp/role.ts";
+import { createSmtpListener } from "./smtp/server.ts";
+import { limitsFor } from "./smtp/server-connection.ts";
+import { registerBlobMetrics, watchBlobs } from "./store/blob-watch.ts";
+import { startCheckpoints } from "./store/checkpoints.ts";
+import { claimFolder } from "./store/claim.ts";
+import type { Core } from "./store/core.ts";
+import type { ReadOnlyStore } from "./store/read-only.ts";
+import type { Store } from "./store/store.ts";
+import { adviceOn } from "./tls/advice.ts";
+import { type Certificates, openCertificates, ownNames } from "./tls/certificates.ts";
+import type { StartParser } from "./workers/parser-process.ts";
+
+/** Addresses of the listeners, as `host:port`; `off` for those that did not start. */
+export interface Ready {
+  http: string;
+  /** Undefined when it is off. */
+  https?: string;
+  mx: string;
+  submission: string;
+  submissions: string;
+  /** Only where they are on. */
+  imap?: string;
+  imaps?: string;
+}
+
+export interface Server {
+  readonly ready: Ready;
+  /** Rejects with Fenced when this server may not write any more: the process must end at once. Else pending. */
+  readonly fenced: Promise<never>;
+  /** Stops accepting, finishes work in flight for up to `graceMs`, and closes the store. */
+  stop(graceMs?: number): Promise<void>;
+  /** Reads the operator's certificate again, whether its files look changed or not. */
+  reload(): void;
+  /** Does all due work and resolves when there is no more. Tests on a fake clock wait for it. */
+  settled(): Promise<void>;
+}
+
+export interface ServeOptions {
+  /** Holds mail to the outside instead of sending it. */
+  hold?: boolean;
+  /** May change the data folder: it runs after this server has claimed the folder, before everything else. */
+  prepare?(): Promise<void>;
+  /** Ends the wait for the lease of the replica. */
+  signal?: AbortSignal;
+  /** Starts a parser; replaced in tests. */
+  startParser?: StartParser;
+  /** Starts a backup's process; replaced in tests. */
+  startBackup?: StartBackup;
+  /** Networks that strangers' URLs to unsubscribe at and push services may lead to, beside public ones; for tests. */
+  allow?: readonly string[];
+}
+
+/** How often to look for changes by other processes (rules: Settings). */
+const FOLLOW_MS = 600;
+/** How often to end HTTP connections that make the server wait too long. */
+const SWEEP_MS = 1_000;
+/** After so long without mail before a start, the clock may be ahead. */
+const SILENT_MS = 24 * 60 * 60_000;
+/** Leaves some of the ten seconds for closing the store (rules: Stopping). */
+const GRACE_MS = 9_000;
+
+/** Where commands reach the running server: in its data folder. */
+const CONTROL = "server.sock";
+
+/** A started part. */
+interface Started {
+  stop(graceMs: number): unknown;
+}
+
+/** What runs, in the order of its start. */
+class Running {
+  /** Parts that take in work. They stop at the same time, each within the grace. */
+  readonly frontends: Started[] = [];
+  /** Parts that the frontends need. They stop after the frontends, in reverse order. */
+  readonly backends: Started[] = [];
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async stop(graceMs = GRACE_MS): Promise<void> {
+    await Promise.all(this.frontends.splice(0).map((frontend) => frontend.stop(graceMs)));
+    while (this.backends.length > 0) await this.backends.pop()?.stop(graceMs);
+    this.#store.close();
+  }
+}
+
+/**
+ * Starts listeners and jobs; resolves when all listen. @throws ConfigError for unusable certificate files, and for a demo's
+ * listeners that are not loopback; Error for a folder that another server has claimed, or with the variable of a listener that
+ * cannot bind; errors of `prepare`; Fenced if another server has taken over; the reason of `signal`. Then nothing is left
+ * running, and the store is closed.
+ */
+export async function serve(opened: Opened, options: ServeOptions = {}): Promise<Server> {
+  const running = new Running(opened.core.store);
+  try {
+    return await start(opened, options, running);
+  } catch (error) {
+    await running.stop(0);
+    throw error;
+  }
+}
+
+async function start(
+  opened: Opened,
+  { hold = false, prepare, signal, startParser, startBackup, allow = [] }: ServeOptions,
+  running: Running,
+): Promise<Server> {
+  const { config, core, search, scheduler, following, people, domains, developers, doctor, journal, outbound } = opened;
+  const { store, options, runtime, log, metrics, meters, wake } = core;
+  const { remote } = store;
+  const { hostname, baseUrl, data: folder, trustedProxies } = config;
+  const { frontends, backends } = running;
+
+  const replication = following ? undefined : await takeFolder(config, core, running, signal);
+  await prepare?.();
+  const isDemo = findDemo({ people, domains }) !== undefined;
+  if (isDemo) requireLoopback(config);
+  const sidecar = createSupervisor({ data: folder, options, runtime, log });
+  if (!following) {
+    sidecar.start();
+    frontends.push(sidecar);
+  }
+  const shares = shareDescriptors(limitOfOpenFiles(), { imap: servesImap(config) });
+  if (!shares.suffices) log.warn("the limit of open files is low: see mailroom doctor", { limit: shares.limit });
+  const certificates = await openTls(opened);
+  if (certificates) frontends.push(certificates);
+  backends.push(registerGauges(core, certificates));
+  registerSearchGauges(metrics, { search: search.state, process: sidecar.state });
+  if (remote) registerBlobMetrics(metrics, remote);
+  if (following) registerStandbyGauges(metrics, following.state);
+  if (replication) registerReplicaGauges(metrics, replication.state);
+
+  const mail = openMail(core, { hold, startParser, verifyOnArrival: domains.verifyOnArrival });
+  const { relay, submit, sending, invitations, notifyAdmins, mailbox } = mail;
+  const { parser, spool } = mail.core;
+  backends.push(parser);
+  frontends.push(relay);
+  const base = { store, options, runtime, log, meters };
+  const events = createEvents({ ...base, notifyAdmins, baseUrl, wake, mostConnections: shares.webhooks });
+  frontends.push(events);
+  const operators = () => people.listWorkspaces()[0]?.id;
+  const backups = createScheduledBackups({
+    ...base,
+    folder,
+    hostname,
+    notifyAdmins,
+    operators,
+    environment: blobsEnvironment(config),
+    start: startBackup,
+  });
+  const watch = doctor.watch({ notifyAdmins, operators });
+  if (!following) frontends.push(backups, watch);
+
+  const identity = openIdentity({ ...base, folder });
+  const { signIn, signInSources, slowdown, touchKey } = identity;
+  const role = createSubmissionRole({ ...base, signIn, signInSources, submit, spool, hostname });
+  const listen = (variable: string, at: Listen, most: number, role: SmtpRole, implicitTls = false) =>
+    startSmtp(core, running, { variable, listen: at, most, role, implicitTls, certificates });
+  const listeners = {
+    mx: await listen("MAILROOM_MX", config.mx, shares.smtp.mx, mail.mxRole),
+    submission: await listen("MAILROOM_SUBMISSION", config.submission, shares.smtp.submission, role),
+    submissions: await listen("MAILROOM_SUBMISSIONS", config.submissions, shares.smtp.submissions, role, true),
+  };
+
+  const pools = createPools({ mostConnections: shares.http, runtime });
+  registerPools(metrics, pools);
+  const reads = createReadJournal(base);
+  if (!following) backends.push({ stop: reads.flush });
+  const imap = createImap({
+    ...base,
+    mailbox,
+    signIn,
+    signInSources,
+    reads,
+    parser,
+    hostname,
+    mostConnections: shares.imap,
+    appended: pools.appended,
+  });
+  if (servesImap(config)) {
+    metrics.gauge("mailroom_imap_connections", "Open IMAP connections, and how many there may be", () => [
+      [{ kind: "open" }, imap.open()],
+      [{ kind: "most" }, shares.imap],
+    ]);
+    metrics.gauge(
+      "mailroom_imap_messages",
+      "Messages of mailboxes that mail apps opened: ready, waiting to be, lost as they cannot be read, and changed since an app was told of them",
+      () => mailbox.octets.samples(),
+    );
+  }
+  frontends.push(imap);
+  const startImap = async (variable: string, listen: Listen, implicitTls: boolean): Promise<string | undefined> =>
+    listen === "off" || !certificates
+      ? undefined
+      : bound(variable, () => imap.listen({ listen, implicitTls, certificates }));
+  const imapAddress = await startImap("MAILROOM_IMAP", config.imap, false);
+  const imapsAddress = await startImap("MAILROOM_IMAPS", config.imaps, true);
+
+  const oauth = createOAuth({ ...base, baseUrl });
+  const idempotency = createIdempotency(base);
+  const administration = {
+    core,
+    store,
+    people,
+    domains,
+    developers,
+    journal,
+    outbound,
+    mailbox,
+    options,
+    runtime,
+    log,
+  };
+  const performing = {
+    core: mail.core,
+    mailbox,
+    sending,
+    snoozed: () => wake("wake-snoozed"),
+    administration,
+    idempotency,
+    reads,
+    meters,
+    pools,
+  };
+  const mailApps = {
+    host: hostname,
+    imap: portOf(imapAddress),
+    imaps: portOf(imapsAddress),
+    submission: portOf(listeners.submission.address),
+    submissions: portOf(listeners.submissions.address),
+  };
+  const addressOf = createAddressReader(trustedProxies);
+  const sourceOf = createSourceReader(trustedProxies);
+  const { readDocument } = parser;
+  const api = createApi({ ...base, ...performing, spool, readDocument, slowdown, touchKey, addressOf, baseUrl });
+  const web = createWeb({
+    ...base,
+    ...performing,
+    invitations,
+    allow: () => allow,
+    people,
+    firstRun: opened.firstRun,
+    doctor,
+    sourceOf,
+    baseUrl,
+    identity,
+    oauth,
+    mailApps,
+    certificate: () => certificates?.current(),
+    standby: () => following?.state(),
+    searching: () => explain(search.state(), sidecar.state()),
+  });
+  frontends.push(api, web);
+  // A listener without free descriptors accepts no connection.
+  const imapWorks = () => imap.isListening() && hasFreeDescriptors();
+  const smtpWorks = () => Object.values(listeners).every((listener) => listener.works()) && hasFreeDescriptors();
+  const health = following
+    ? { store: () => store.works(), replica: () => following.unreadable() === undefined }
+    : {
+        store: () => store.works(),
+        smtp: smtpWorks,
+        ...(servesImap(config) && { imap: imapWorks }),
+        ...(replication && { replica: () => options.get("replica.ack") === "local" || replication.state().works }),
+      };
+  if (!following) {
+    search.start(sidecar);
+    backends.push(search);
+    frontends.push(createPush({ ...base, metrics, contact: contactOf(baseUrl, hostname), allow: () => allow }));
+  }
+  const connections = createConnections({
+    most: shares.http,
+    trustedProxies,
+    runtime,
+    isKnown: signInSources.isKnown,
+    refused: meters.countHttpRefusal,
+  });
+  metrics.gauge("mailroom_http_connections", "Open HTTP and HTTPS connections, and how many there may be", () => [
+    [{ kind: "open" }, connections.open()],
+    [{ kind: "most" }, shares.http],
+  ]);
+  const addresses = await startWeb(opened, running, {
+    localOnly: isDemo,
+    rest: api.rest,
+    web,
+    health,
+    ...(following && { standby: () => publicState(following.state()), unavailable: following.unreadable }),
+    search: search.state,
+    ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
+    ...(replication && { replica: replication.state }),
+    metrics: createMetricsPage({ metrics, options }),
+    discovery: createDiscovery({ ...base, mailApps, isHosted: domains.isHosted, baseUrl, sourceOf }),
+    certificates,
+    connections,
+    pools,
+  });
+
+  const sweepConnections: Job = {
+    name: "http-connections",
+    runDue(now) {
+      connections.sweep();
+      return now + SWEEP_MS;
+    },
+  };
+  const standbyJobs = (standby: ReadOnlyStore): Job[] => [
+    // An authority asks the server that the name leads to, which is another.
+    ...(certificates && config.tls.mode !== "acme" ? [certificates.job] : []),
+    identity.sweepSessions,
+    sweepConnections,
+    {
+      name: "follow",
+      runDue(now) {
+        if (following?.unreadable()) return now + FOLLOW_MS;
+        options.refresh();
+        standby.look();
+        return now + FOLLOW_MS;
+      },
+    },
+  ];
+  const serverJobs: readonly Job[] = [
+    ...mailbox.jobs,
+    ...(remote ? [watchBlobs(remote, log)] : []),
+    createIndexUpkeep(store, core.engine),
+    createBacklogJob(store, core.engine, runtime),
+    ...(certificates ? [certificates.job] : []),
+    idempotency.job,
+    reads.job,
+    forgetJournal(store, options),
+    identity.sweepSessions,
+    identity.sweepSessionKeys,
+    signInSources.job,
+    oauth.job,
+    createAccessNotices({ ...base, notify: notifyAdmins }),
+    createPasswordLinkMails({ ...base, notify: notifyAdmins, baseUrl, wake }),
+    createExpiryNotices({ store, notify: notifyAdmins }),
+    people.finishRemovals,
+    people.removeExpired,
+    createLossNotices({ store, runtime, hostname, notifyAdmins }),
+    ...mail.jobs,
+    ...events.jobs,
+    backups.job,
+    sweepConnections,
+    imap.job,
+    // The demo needs no daily examination.
+    ...(hold ? [] : [watch.job]),
+    follow(store, () => {
+      options.refresh();
+      relay.endRests();
+      web.look();
+      imap.look();
+      mailbox.octets.look();
+      search.look();
+      wake("search-backlog");
+      wake("wake-snoozed");
+      for (const { name } of events.jobs) wake(name);
+    }),
+  ];
+  scheduler.add(following ? standbyJobs(following.store) : serverJobs);
+  // The job sleeps until the time that the former setting gave.
+  options.onRefresh(() => wake("delete-discarded"));
+  scheduler.start(runtime.now() - (newestFiledAt(store.db) ?? runtime.now()) > SILENT_MS);
+  frontends.push(scheduler);
+  if (!following) {
+    listenForCommands(core, running, {
+      "renew-certificate": ({ domain }) => renewCertificate(opened, certificates, domain),
+    });
+  }
+  const ready = {
+    ...addresses,
+    mx: listeners.mx.address,
+    submission: listeners.submission.address,
+    submissions: listeners.submissions.address,
+    ...(imapAddress !== undefined && { imap: imapAddress }),
+    ...(imapsAddress !== undefined && { imaps: imapsAddress }),
+  };
+  log.info("ready", { version, build, ...ready });
+  return {
+    ready,
+    fenced: replication?.fenced ?? new Promise<never>(() => {}),
+    stop: (graceMs) => running.stop(graceMs),
+    reload() {
+      if (!certificates) return;
+      certificates.forget();
+      wake(certificates.job.name);
+    },
+    settled: settledWith(store, scheduler, [relay, events, search]),
+  };
+}
+
+/**
+ * Claims the data folder, and has its database replicated where that is asked for. Resolves with the replication. A standby
+ * has claimed the folder before it followed anything.
+ */
+async function takeFolder(config: Config, core: Core, { backends }: Running, signal: AbortSignal | undefined) {
+  const { store, options, runtime, log } = core;
+  backends.push({ stop: claimFolder(config.data) });
+  if (!config.replica) {
+    backends.push(startCheckpoints(store, log));
+    return undefined;
+  }
+  const { baseUrl: url, replica: location } = config;
+  const replication = createReplication({ ...config, url, location, store, options, runtime, log });
+  backends.push(replication);
+  await replication.start(signal);
+  // Who writes the database also removes the blobs that it names no more.
+  await store.remote?.own().catch((error) => log.warn("blobs without a row are not removed yet", { error }));
+  return replication;
+}
+
+/** Undefined where no listener uses TLS. */
+async function openTls({ config, core, domains }: Opened): Promise<Certificates | undefined> {
+  const { https, mx, submission, submissions, imap, imaps } = config;
+  if ([https, mx, submission, submissions, imap, imaps].every((listen) => listen === "off")) return undefined;
+  const { tls: mode, data: folder, hostname, baseUrl } = config;
+  const { runtime, log } = core;
+  const names = ownNames({ hostname, baseUrl });
+  return openCertificates({ mode, hostname, folder, names, domains: domains.webHosts, runtime, log });
+}
+
+/** Starts an SMTP listener on `listen`, the value of `variable`. */
+async function startSmtp(
+  { store, options, runtime, log, meters, site: { hostname } }: Core,
+  { frontends }: Running,
+  {
+    variable,
+    listen,
+    most,
+    certificates,
+    ...kind
+  }: {
+    variable: string;
+    listen: Listen;
+    most: number;
+    role: SmtpRole;
+    implicitTls: boolean;
+    certificates: Certificates | undefined;
+  },
+): Promise<{ address: string; works(): boolean }> {
+  if (listen === "off" || !certificates) return { address: "off", works: () => true };
+  const limits = limitsFor(most);
+  const confirm = () => store.replicated();
+  const listener = createSmtpListener({
+    ...{ ...kind, certificates, limits, listen, hostname, confirm, options, runtime, log, meters },
+  });
+  const address = await bound(variable, () => listener.start());
+  frontends.push(listener);
+  return { address, works: () => listener.isListening() };
+}
+
+function startWeb(
+  { config: { http, https, baseUrl }, core: { runtime, log }, domains: { policyAt } }: Opened,
+  { frontends }: Running,
+  parts: Omit<HttpParts, "http" | "https" | "baseUrl" | "policyAt" | "runtime" | "log" | "bound">,
+) {
+  return startHttp({
+    ...parts,
+    ...{ policyAt, http, https, baseUrl, runtime, log },
+    bound: (variable, start) =>
+      bound(variable, async () => {
+        const server = await start();
+        frontends.push(server);
+        return server.address;
+      }),
+  });
+}
+
+/** Orders a certificate at once. Resolves with what came of it. @throws Error that says why nothing is ordered */
+async function renewCertificate(
+  { config, core }: Opened,
+  certificates: Certificates | undefined,
+  domain: unknown,
+): Promise<RenewalAnswer> {
+  if (!certificates) throw new Error("no listener of this server uses TLS");
+  const renewing = certificates.renew(typeof domain === "string" ? domain : undefined);
+  core.wake(certificates.job.name);
+  const { names, until, trouble } = await renewing;
+  if (!trouble || config.tls.mode !== "acme") return { names, until };
+  const { reason, retryAt } = trouble;
+  const todo = adviceOn(trouble, { ...config.tls, host: names[0] ?? config.hostname });
+  return { names, until, failure: { reason, retryAt, todo } };
+}
+
+/** Answers the commands that talk to the running server, which goes on without it where the folder's path is too long. */
+function listenForCommands(
+  { site, log }: Core,
+  { frontends }: Running,
+  handlers: Parameters<typeof listenToCommands>[1],
+): void {
+  try {
+    frontends.push(listenToCommands(join(site.folder, CONTROL), handlers));
+  } catch (error) {
+    log.warn("commands cannot talk to this server: its socket cannot be opened", { error });
+  }
+}
+
+/** What the running server says of a renewal; times are epoch ms. */
+interface RenewalAnswer {
+  names: readonly string[];
+  /** When the authority's certificate in force ends; undefined without one. */
+  until: number | undefined;
+  failure?: { reason: string; retryAt: number; todo: string };
+}
+
+/**
+ * Has the server that runs on a data folder order its certificate, or that of a domain. Undefined if none runs there.
+ * @throws Error that says why nothing is ordered
+ */
+export const askRenewal = (data: string, domain: string | undefined): Promise<RenewalAnswer | undefined> =>
+  askProcess(join(data, CONTROL), "renew-certificate", {
+    request: { domain },
+    broken: "the server ended before the authority had answered: its log says why",
+  });
+
+/**
+ * Resolves when no job is due and nothing is being delivered. Deliveries make jobs due, and jobs make deliveries, so it
+ * repeats until a round without commits.
+ */
+function settledWith(
+  store: Store,
+  scheduler: Scheduler,
+  deliverers: readonly { idle(): Promise<void> }[],
+): () => Promise<void> {
+  let commits = 0;
+  store.onCommit(() => commits++);
+  return async () => {
+    for (let before = -1; before !== commits; ) {
+      before = commits;
+      await scheduler.settled();
+      for (const deliverer of deliverers) await deliverer.idle();
+      await scheduler.settled();
+    }
+  };
+}
+
+/** A job that notices when other processes, such as commands, wrote to the database. */
+function follow(store: Store, changed: () => void): Job {
+  let seen = store.dataVersion();
+  return {
+    name: "follow",
+    runDue(now) {
+      const version = store.dataVersion();
+      if (version !== seen) {
+        seen = version;
+        changed();
+      }
+      return now + FOLLOW_MS;
+    },
+  };
+}
+
+/** URL of whoever runs the server, for push services (RFC 8292 §2.1). */
+const contactOf = (baseUrl: string, hostname: string): string =>
+  baseUrl.startsWith("https:") ? baseUrl : `mailto:postmaster@${hostname}`;
+
+/** Port of a started listener; null for one that is off. */
+const portOf = (address = "off"): number | null =>
+  address === "off" ? null : Number(address.slice(address.lastIndexOf(":") + 1));
+
+/** Starts a listener and gives its `host:port`. @throws Error that names the variable to change */
+export async function bound(variable: string, start: () => Bound | Promise<Bound>): Promise<string> {
+  try {
+    const { host, port } = await start();
+    return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`${variable}: cannot listen there (${reason})`, { cause: error });
+  }
+}
+
+interface Bound {
+  host: string;
+  port: number;
+}

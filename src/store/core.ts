@@ -1,0 +1,42 @@
+/**
+ * The context: what functions of all layers are given first, as one object. Each layer above extends it by what it owns
+ * (mailbox/core.ts, workers/core.ts, outbound/core.ts).
+ */
+import type { Log } from "../base/log.ts";
+import type { Meters, Metrics } from "../base/metrics.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Blobs } from "./blobs.ts";
+import type { Options } from "./settings.ts";
+import type { Db, Store } from "./store.ts";
+
+/** What reading takes. A function that needs no more than this can run in a process that cannot write. */
+export interface Reader {
+  readonly db: Db;
+  readonly blobs: Blobs;
+  /** Epoch ms. */
+  readonly now: () => number;
+}
+
+/** Where this server is. */
+export interface Site {
+  /** The data folder. */
+  readonly folder: string;
+  readonly hostname: string;
+  /** The public origin. */
+  readonly baseUrl: string;
+}
+
+export interface Core extends Reader {
+  readonly store: Store;
+  readonly options: Options;
+  readonly runtime: Runtime;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly meters: Meters;
+  readonly site: Site;
+  /**
+   * Runs a job soon, because there may be work for it. In a transaction, the job begins after its end. Nothing happens in
+   * a process that runs no jobs.
+   */
+  readonly wake: (job: string) => void;
+}

@@ -1,0 +1,70 @@
+/** A data folder in memory, opened as commands open theirs: everything but a running server. */
+import { join } from "node:path";
+import { openTlsPolicies } from "../../../src/authentication/tls-policy.ts";
+import { createLog } from "../../../src/base/log.ts";
+import type { Runtime } from "../../../src/base/runtime.ts";
+import { readConfig } from "../../../src/config.ts";
+import type { MailCore } from "../../../src/mailbox/core.ts";
+import { workspaceOf } from "../../../src/mailbox/mailboxes.ts";
+import { createDnsCache } from "../../../src/net/dns-cache.ts";
+import { type Opened, type OpenOptions, open } from "../../../src/open.ts";
+import type { SendCore } from "../../../src/outbound/core.ts";
+import { createTransport } from "../../../src/outbound/transport.ts";
+import { openSpool } from "../../../src/smtp/spool.ts";
+import { createParserPool } from "../../../src/workers/parser-pool.ts";
+import { newDatabase } from "../data/database.ts";
+import { atEndOfFile } from "../end.ts";
+import { temporaryFolder } from "../folder.ts";
+import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
+import { shareParser } from "./parser.ts";
+
+export interface TestCore extends MailCore {
+  readonly runtime: FakeRuntime;
+  /** Log lines so far. */
+  readonly lines: Record<string, unknown>[];
+}
+
+export interface TestOpened extends Opened {
+  readonly core: TestCore;
+}
+
+/** `env`: variables of the environment; by default, listeners on free loopback ports. `world`: parts of the runtime that differ. */
+export function openInMemory(
+  env: Record<string, string> = {},
+  { file = newDatabase(), doctor, ...world }: Partial<Runtime> & Pick<OpenOptions, "file" | "doctor"> = {},
+): TestOpened {
+  const runtime = fakeRuntime(world);
+  const lines: Record<string, unknown>[] = [];
+  const config = readConfig({
+    MAILROOM_DATA: temporaryFolder(),
+    MAILROOM_HTTP: "127.0.0.1:0",
+    MAILROOM_MX: "127.0.0.1:0",
+    MAILROOM_SUBMISSION: "127.0.0.1:0",
+    MAILROOM_SUBMISSIONS: "127.0.0.1:0",
+    ...env,
+  });
+  const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const opened = open(config, runtime, log, { file, ...(doctor && { doctor }) });
+  return { ...opened, core: { ...opened.core, runtime, lines } };
+}
+
+/** The context alone, over an empty database. */
+export const testCore = (world: Partial<Runtime> = {}): TestCore => openInMemory({}, world).core;
+
+/** The context of sending: parsers that the tests of a file share, and the real transport. */
+export function sendCore(core: TestCore): SendCore & TestCore {
+  const { store, options, runtime, log, site } = core;
+  const parser = createParserPool({
+    blobFolder: join(site.folder, "blobs"),
+    remote: store.remote,
+    names: createDnsCache(runtime),
+    runtime,
+    log,
+    workspaceOf: (owner) => workspaceOf(store.db, owner),
+    start: shareParser,
+  });
+  atEndOfFile(() => parser.stop());
+  const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
+  const transport = createTransport({ runtime, hostname: site.hostname, options, tlsPolicies, log });
+  return { ...core, parser, transport, spool: openSpool(join(site.folder, "spool")) };
+}
