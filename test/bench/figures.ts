@@ -93,14 +93,16 @@ export function familyOf(pid: number): number[] {
   return [pid, ...children.split(" ").filter(Boolean).map(Number).flatMap(familyOf)];
 }
 
-export async function newPlace(name: string): Promise<{ place: Place; apiKey: string; mailboxId: string }> {
+export async function newPlace(
+  name: string,
+): Promise<{ place: Place; apiKey: string; mailboxId: string; workspaceId: string }> {
   const place: Place = {
     data: join(folder, name),
     cwd: folder,
     env: { MAILROOM_LOG: "warn" },
     program: [join(ROOT, "dist/mailroom")],
   };
-  const made = await runJson<{ apiKey: string; mailboxId: string }>(
+  const made = await runJson<{ apiKey: string; mailboxId: string; workspaceId: string }>(
     place,
     "setup",
     "--domain",
