@@ -1,6 +1,6 @@
 /** The public documents change on purpose alone: a commit that changes one renews its hash here, and says what changed. */
 import { expect, test } from "bun:test";
-import { PUBLIC_DOCUMENTS } from "../harness/public-documents.ts";
+import { PUBLIC_DOCUMENTS } from "./public-documents.ts";
 
 const HASHES: Record<string, string> = {
   v1: "5cc91fa3187a668aa8edaf2428d86b2b8509c71f306cf2371e62f3b648f3180c",
@@ -11,7 +11,7 @@ const HASHES: Record<string, string> = {
 
 test.each(PUBLIC_DOCUMENTS)("$name is the document that programs know", ({ name, text }) => {
   const hash = new Bun.CryptoHasher("sha256").update(text).digest("hex");
-  const compare = "To compare, run this here and on main, then diff: bun test/harness/public-documents.ts FOLDER";
+  const compare = "To compare, run this here and on main, then diff: bun test/api/public-documents.ts FOLDER";
   expect(hash, compare).toBe(HASHES[name] as string);
 });
 

@@ -1,6 +1,6 @@
 /**
  * The documents by which programs and models know the server, as text: OpenAPI of each API, and the tools of MCP.
- * Writes them into a folder: bun test/harness/public-documents.ts FOLDER
+ * Writes them into a folder: bun test/api/public-documents.ts FOLDER
  */
 import { join } from "node:path";
 import { createTools } from "../../src/api/mcp/tools.ts";
