@@ -39,7 +39,7 @@ const OF_PAGES = new Set([
 const makesPages = (file: string): boolean => /^(app|api\/reference)\//.test(file);
 
 /** The files of the server that the web app runs. */
-const RUN_BY_APP = ["base/frames.ts", "search/operators.ts"];
+const RUN_BY_APP = ["base/frames.ts", "search/operators.ts", "events/kinds.ts"];
 
 interface Import {
   file: string;

@@ -19,6 +19,7 @@ import { addNotice } from "../access/notices.ts";
 import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
+import { sampleOf } from "../events/catalogue.ts";
 import { describeRefusal, newSecret } from "../events/delivery.ts";
 import {
   type Endpoint,
@@ -32,8 +33,9 @@ import {
   setRemoved,
   setTarget,
 } from "../events/endpoints.ts";
+import { EVENT_NAMES, type EventName } from "../events/kinds.ts";
 import { listDeliveries, resend } from "../events/log.ts";
-import { EVENT_NAMES, type EventName, envelope, sampleOf } from "../events/outbox.ts";
+import { envelope } from "../events/outbox.ts";
 import { type Delivery, putTest } from "../events/queue.ts";
 import { mailboxIdOf } from "../mailbox/mailboxes.ts";
 import { RefusedDestination, readDestination } from "../net/destination.ts";
@@ -42,7 +44,7 @@ import { type DeliveryState, mailboxes, type Policy, type Scope } from "../store
 import type { Db, Tx } from "../store/store.ts";
 import { nameOf, reasonOf } from "./names.ts";
 
-export { EVENT_NAMES } from "../events/outbox.ts";
+export { EVENT_NAMES } from "../events/kinds.ts";
 export { DELIVERY_STATES, SCOPES } from "../store/schema.ts";
 export type { Delivery, Endpoint, KeyRecord, Policy };
 

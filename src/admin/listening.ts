@@ -4,7 +4,8 @@
  */
 import type { Runtime } from "../base/runtime.ts";
 import { type Attempted, type AttemptOutcome, attempt, newSecret } from "../events/delivery.ts";
-import { type EventName, envelope, eventsSince, type KeptEvent, latestEvent } from "../events/outbox.ts";
+import type { EventName } from "../events/kinds.ts";
+import { envelope, eventsSince, type KeptEvent, latestEvent } from "../events/outbox.ts";
 import { readDestination } from "../net/destination.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 import type { Options } from "../store/settings.ts";

@@ -7,13 +7,12 @@
  * the only type of a body. The plugin reads an Elysia application that serves nothing, since the routes of rest.ts have
  * no schemas: perform.ts checks requests.
  */
-
 import { toOpenAPISchema } from "@elysiajs/openapi";
 import { Elysia } from "elysia";
 import { type ErrorCode, STATUS_OF_CODE } from "../base/errors.ts";
-import { dateTime, email, nullable, type Schema, t } from "../base/json-schema.ts";
-import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
-import { EmailAddress } from "../message/schemas.ts";
+import { dateTime, type Schema, t } from "../base/json-schema.ts";
+import { EVENT_DATA } from "../events/catalogue.ts";
+import { EVENT_NAMES, EVENTS, type EventName } from "../events/kinds.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
 import { Failure, IdempotencyKey } from "../operations/schemas.ts";
 import type { Surface } from "./surfaces.ts";
@@ -211,80 +210,10 @@ const EVENT_HEADERS: [name: string, type: string, description: string][] = [
   ["webhook-signature", "string", "Standard Webhooks: v1,<base64>, two of them while the secret is being rotated"],
 ];
 
-/** The fields that name a message. */
-const messageFields = {
-  emailId: t.String({ description: "As in GET /messages/{id}" }),
-  threadId: t.String(),
-  messageId: t.String({ description: "RFC 5322 Message-ID" }),
-  mailbox: email({ description: "The mailbox's address" }),
-};
-const heldFields = {
-  emailId: t.String(),
-  threadId: t.String({ description: "For a reply, the conversation that it answers" }),
-  mailboxId: t.String(),
-  mailbox: email({ description: "The mailbox's address" }),
-  keyId: t.String(),
-  reason: t.String({ description: "For people: why it was held, or rejected" }),
-};
-const to = t.Array(EmailAddress);
-const recipient = email();
-
-/** `data` of each event. A test compares it with the events of real mail. */
-const EVENT_DATA: Record<EventName, Schema> = {
-  "message.inbound": t.Object({
-    ...messageFields,
-    messageId: t.String({ description: "RFC 5322 Message-ID; empty for mail that came without one" }),
-    mailboxId: t.String(),
-    inReplyTo: nullable(t.String(), { description: "RFC 5322 In-Reply-To" }),
-    from: EmailAddress,
-    to,
-    cc: t.Array(EmailAddress),
-    subject: t.String(),
-    snippet: t.String(),
-    hasAttachments: t.Boolean(),
-    attachmentCount: t.Integer({ minimum: 0 }),
-    isSpam: t.Boolean({ description: "Filed to spam on arrival" }),
-    receivedAt: dateTime(),
-  }),
-  "message.outbound": t.Object({ ...messageFields, from: EmailAddress, to, subject: t.String() }),
-  "message.delivered": t.Object({
-    ...messageFields,
-    to: t.Array(EmailAddress, { description: "The To and Cc recipients that the server accepted" }),
-    subject: t.String(),
-    deliveredAt: dateTime(),
-  }),
-  "message.bounced": t.Object({
-    ...messageFields,
-    recipient,
-    hard: t.Boolean({ description: "Permanent, and because of the address, which is suppressed from now on" }),
-    detail: t.String({ description: "For people: what the recipient's server said" }),
-  }),
-  "message.complaint": t.Object({ ...messageFields, recipient }),
-  "message.held": t.Object(heldFields),
-  "message.approved": t.Object({ ...heldFields, approvedBy: t.String({ description: "Id of the person" }) }),
-  "message.rejected": t.Object({
-    ...heldFields,
-    rejectedBy: nullable(t.String(), { description: "Id of the person; null if it was not approved in time" }),
-  }),
-};
-
-const EVENT_SUMMARIES: Record<EventName, string> = {
-  "message.inbound": "New mail was filed into a mailbox",
-  "message.outbound": "A message was sent from a mailbox",
-  "message.delivered": "The recipient's server accepted a sent message",
-  "message.bounced": "A recipient's server refused a sent message",
-  "message.complaint": "A recipient reported a sent message as spam",
-  "message.held": "A message of an API key waits for a person to approve it",
-  "message.approved": "A person approved a held message",
-  "message.rejected": "A held message was rejected, or not approved in time",
-};
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Turns `message.inbound` into `MessageInbound`. */
-const schemaNameOf = (event: EventName): string =>
-  event
-    .split(".")
-    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-    .join("");
+const schemaNameOf = (event: EventName): string => event.split(".").map(capitalized).join("");
 
 /** The schema of the body that delivers an event. */
 const eventSchema = (event: EventName): Schema =>
@@ -302,7 +231,7 @@ function describeEvent(event: EventName): JsonObject {
   return {
     post: {
       operationId: `on${schemaNameOf(event)}`,
-      summary: EVENT_SUMMARIES[event],
+      summary: capitalized(EVENTS[event]),
       description:
         "Sent to the endpoints of the workspace that chose it. At least once, in any order: act on each id once.",
       parameters: EVENT_HEADERS.map(([name, type, description]) => ({

@@ -14,7 +14,7 @@ import { AppError } from "../base/errors.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import { type Health, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import type { EventName } from "./outbox.ts";
+import type { EventName } from "./kinds.ts";
 
 export type Endpoint = typeof webhookEndpoints.$inferSelect;
 

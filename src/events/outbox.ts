@@ -6,100 +6,11 @@
  * the same bytes, even from a later version of the program.
  */
 import { eq, gt, inArray, max, sql } from "drizzle-orm";
-import type { EmailAddress } from "../message/address.ts";
 import { events } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-
-/** rules: Event data. Date-times are ISO 8601. */
-export interface EventData {
-  "message.inbound": {
-    emailId: string;
-    threadId: string;
-    mailboxId: string;
-    mailbox: string;
-    /** The RFC 5322 Message-ID; empty for mail that came without one. */
-    messageId: string;
-    inReplyTo: string | null;
-    from: EmailAddress;
-    to: EmailAddress[];
-    cc: EmailAddress[];
-    subject: string;
-    snippet: string;
-    hasAttachments: boolean;
-    attachmentCount: number;
-    /** The message was filed to spam on arrival. */
-    isSpam: boolean;
-    receivedAt: string;
-  };
-  "message.outbound": {
-    emailId: string;
-    threadId: string;
-    messageId: string;
-    mailbox: string;
-    from: EmailAddress;
-    to: EmailAddress[];
-    subject: string;
-  };
-  "message.delivered": {
-    emailId: string;
-    threadId: string;
-    messageId: string;
-    mailbox: string;
-    /** The To and Cc recipients that the server accepted. */
-    to: EmailAddress[];
-    subject: string;
-    deliveredAt: string;
-  };
-  "message.bounced": {
-    emailId: string;
-    threadId: string;
-    messageId: string;
-    mailbox: string;
-    recipient: string;
-    /** The failure is permanent and due to the address, which is now suppressed (rules: Hard failure). */
-    hard: boolean;
-    /** The reply of the recipient's server, for people. */
-    detail: string;
-  };
-  "message.complaint": {
-    emailId: string;
-    threadId: string;
-    messageId: string;
-    mailbox: string;
-    recipient: string;
-  };
-  "message.held": HeldMessage;
-  "message.approved": HeldMessage & { approvedBy: string };
-  /** `rejectedBy` is null for a message that was not approved in time. */
-  "message.rejected": HeldMessage & { rejectedBy: string | null };
-}
-
-/** A message of an API key that waits, or waited, for a person. */
-interface HeldMessage {
-  emailId: string;
-  /** For a reply, the conversation that it answers. */
-  threadId: string;
-  mailboxId: string;
-  mailbox: string;
-  keyId: string;
-  /** Why it was held, or rejected; for people. */
-  reason: string;
-}
-
-export type EventName = keyof EventData;
-
-/** rules: Events. */
-export const EVENT_NAMES = [
-  "message.inbound",
-  "message.outbound",
-  "message.delivered",
-  "message.bounced",
-  "message.complaint",
-  "message.held",
-  "message.approved",
-  "message.rejected",
-] as const satisfies readonly EventName[];
+import type { EventData } from "./catalogue.ts";
+import type { EventName } from "./kinds.ts";
 
 /** `id`: a new `evt_` id; retries and resends of its deliveries repeat it. `now`: epoch ms. */
 export interface NewEvent<E extends EventName> {
@@ -215,50 +126,4 @@ export function envelope({
   data: string;
 }): string {
   return `{"id":"${eventId}","event":"${event}","createdAt":"${new Date(createdAt).toISOString()}","data":${data}}`;
-}
-
-/** Returns the data that a test sends, in the shape of a real event; its ids are made up. `now`: epoch ms. */
-export function sampleOf(event: EventName, now: number): EventData[EventName] {
-  const at = new Date(now).toISOString();
-  const mailbox = "you@example.com";
-  const other = { email: "ada@example.net", name: "Ada Example" };
-  const named = {
-    emailId: "msg_sample",
-    threadId: "thr_sample",
-    messageId: "<sample@example.com>",
-    mailbox,
-  };
-  const subject = "A test from Mailroom";
-  const held = {
-    emailId: named.emailId,
-    threadId: named.threadId,
-    mailboxId: "mbx_sample",
-    mailbox,
-    keyId: "key_sample",
-    reason: "A person approves everything that this key sends",
-  };
-  const samples: EventData = {
-    "message.inbound": {
-      ...named,
-      mailboxId: "mbx_sample",
-      inReplyTo: null,
-      from: other,
-      to: [{ email: mailbox }],
-      cc: [],
-      subject,
-      snippet: "This is a sample event: your receiver works.",
-      hasAttachments: false,
-      attachmentCount: 0,
-      isSpam: false,
-      receivedAt: at,
-    },
-    "message.outbound": { ...named, from: { email: mailbox }, to: [other], subject },
-    "message.delivered": { ...named, to: [other], subject, deliveredAt: at },
-    "message.bounced": { ...named, recipient: other.email, hard: true, detail: "550 5.1.1 No such user" },
-    "message.complaint": { ...named, recipient: other.email },
-    "message.held": held,
-    "message.approved": { ...held, approvedBy: "usr_sample" },
-    "message.rejected": { ...held, rejectedBy: "usr_sample" },
-  };
-  return samples[event];
 }

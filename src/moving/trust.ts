@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { isAffordable } from "../access/imported-hash.ts";
 import { BLOBS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
-import { EVENT_NAMES } from "../events/outbox.ts";
+import { EVENT_NAMES } from "../events/kinds.ts";
 import { MOST_RULES, readRules } from "../mailbox/rules.ts";
 import { hostedDomain, splitAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";

@@ -1,10 +1,12 @@
 /** Endpoints of one workspace, events and their deliveries, on a real store. */
 
 import { eq } from "drizzle-orm";
+import { sampleOf } from "../../src/events/catalogue.ts";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
 import { putEndpoint, requireEndpoint } from "../../src/events/endpoints.ts";
+import { EVENT_NAMES, type EventName } from "../../src/events/kinds.ts";
 import { listDeliveries } from "../../src/events/log.ts";
-import { EVENT_NAMES, type EventName, emit, sampleOf } from "../../src/events/outbox.ts";
+import { emit } from "../../src/events/outbox.ts";
 import { recordAttempts } from "../../src/events/outcome.ts";
 import { claim, type Delivery, endpointsByDue, fanOut } from "../../src/events/queue.ts";
 import { type DeliveryState, webhookDeliveries, workspaces } from "../../src/store/schema.ts";

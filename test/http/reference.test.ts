@@ -6,7 +6,7 @@ import { type ApiDocument, endpointsOf, successOf } from "../../src/api/referenc
 import { exampleOf } from "../../src/api/reference/example.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { STATUS_OF_CODE } from "../../src/base/errors.ts";
-import { EVENT_NAMES } from "../../src/events/outbox.ts";
+import { EVENT_NAMES } from "../../src/events/kinds.ts";
 import { faults, type Json, type JsonObject } from "../harness/clients/schema-validator.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
 

@@ -5,7 +5,7 @@
 import { expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
-import { EVENT_NAMES } from "../../src/events/outbox.ts";
+import { EVENT_NAMES } from "../../src/events/kinds.ts";
 import { faults, type JsonObject, resolve } from "../harness/clients/schema-validator.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";

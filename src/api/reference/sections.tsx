@@ -1,5 +1,7 @@
 /** The sections of the reference that are made of operations: the operations themselves, events, tools and schemas. */
-import { type EventName, envelope, sampleOf } from "../../events/outbox.ts";
+import { sampleOf } from "../../events/catalogue.ts";
+import type { EventName } from "../../events/kinds.ts";
+import { envelope } from "../../events/outbox.ts";
 import type { Tool } from "../mcp/tools.ts";
 import { Code, Fields, Prose, type Row, rowsOf, Snippets } from "./blocks.tsx";
 import {

@@ -1,5 +1,6 @@
 /** Calls about API keys and webhooks. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { EVENT_NAMES } from "../../events/kinds.ts";
 import type { getKeyJournal, undoKey } from "../../operations/admin/journal.ts";
 import type {
   changeKey,
@@ -125,14 +126,5 @@ export const deliveriesQuery = (id: string) =>
     refetchInterval: ({ state }) => pollOf(state.data ?? []),
   });
 
-/** Event types and their meaning, in words for people. */
-export const EVENT_MEANING: Readonly<Record<string, string>> = {
-  "message.inbound": "new mail was filed into a mailbox",
-  "message.outbound": "a message was sent from a mailbox",
-  "message.delivered": "the recipient's server accepted it",
-  "message.bounced": "the recipient's server refused it",
-  "message.complaint": "the recipient reported it as spam",
-  "message.held": "a message of an API key waits for approval",
-  "message.approved": "a person approved a held message",
-  "message.rejected": "a held message was rejected, or not approved in time",
-};
+/** Events to choose from, with those of an endpoint that a page older than the server does not know. */
+export const eventChoices = (chosen: readonly string[] = []): string[] => [...new Set([...EVENT_NAMES, ...chosen])];

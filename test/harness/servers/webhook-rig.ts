@@ -1,7 +1,9 @@
 /** An appliance that delivers events to receivers on this host, with helpers for tests. */
 
 import { type DnsClient, newId } from "../../../src/base/runtime.ts";
-import { EVENT_NAMES, type EventData, type EventName, emit, sampleOf } from "../../../src/events/outbox.ts";
+import { type EventData, sampleOf } from "../../../src/events/catalogue.ts";
+import { EVENT_NAMES, type EventName } from "../../../src/events/kinds.ts";
+import { emit } from "../../../src/events/outbox.ts";
 import { letter, mailer } from "../mail/mail.ts";
 import { type Receiver, startReceiver } from "../peers/receiver.ts";
 import { type Booted, boot } from "./boot.ts";

@@ -3,13 +3,14 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, ChevronRight, Plus } from "lucide-react";
 import { useState } from "react";
+import { EVENTS } from "../../../events/kinds.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import {
   type DeliveryView,
   deliveriesQuery,
   developerApi,
-  EVENT_MEANING,
+  eventChoices,
   secretQuery,
   WEBHOOKS,
   type WebhookView,
@@ -98,7 +99,7 @@ function NewWebhook() {
         hint="Reachable from the internet; https is advised."
         required
       />
-      <Checkboxes legend="Events" name="events" choices={Object.keys(EVENT_MEANING)} meaning={EVENT_MEANING} />
+      <Checkboxes legend="Events" name="events" choices={eventChoices()} meaning={EVENTS} />
     </FormDialog>
   );
 }
@@ -174,7 +175,7 @@ function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, cre
         sending={test}
         submit={({ text }) => test.mutate({ id, event: text("event") })}
       >
-        <Select label="A signed sample of" name="event" choices={Object.keys(EVENT_MEANING)} defaultValue={events[0]} />
+        <Select label="A signed sample of" name="event" choices={eventChoices(events)} defaultValue={events[0]} />
       </LineForm>
     </Panel>
   );
@@ -190,13 +191,7 @@ function Target({ webhook: { id, url, events } }: Shown) {
         className="space-y-4"
       >
         <Field label="URL" name="url" type="url" defaultValue={url} hint="Waiting deliveries go there, too." required />
-        <Checkboxes
-          legend="Events"
-          name="events"
-          choices={Object.keys(EVENT_MEANING)}
-          chosen={events}
-          meaning={EVENT_MEANING}
-        />
+        <Checkboxes legend="Events" name="events" choices={eventChoices(events)} chosen={events} meaning={EVENTS} />
         <Button type="submit" disabled={change.isPending}>
           Save
         </Button>
