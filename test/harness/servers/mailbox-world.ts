@@ -1,15 +1,12 @@
 /** A store in memory with workspaces, people and mailboxes, and mail filed as the appliance files it. */
 import { asc } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
-import { createLog } from "../../../src/base/log.ts";
 import { newId } from "../../../src/base/runtime.ts";
 import type { Filed, Filing } from "../../../src/mailbox/filing.ts";
 import { createMailbox, type Mailbox } from "../../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { ThreadFilters } from "../../../src/mailbox/views.ts";
 import { splitAddress } from "../../../src/message/address.ts";
-import { readHere } from "../../../src/message/reading.ts";
-import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import {
   addresses,
   domains,
@@ -22,13 +19,14 @@ import {
   users,
   workspaces,
 } from "../../../src/store/schema.ts";
-import { type Options, openOptions } from "../../../src/store/settings.ts";
+import type { Options } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { storeInMemory } from "../data/database.ts";
 import { type Letter, letter } from "../mail/mail.ts";
-import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
+import type { FakeRuntime } from "../runtime.ts";
+import { type TestCore, testCore } from "./core.ts";
 
 export interface World {
+  core: TestCore;
   store: Store;
   runtime: FakeRuntime;
   mailbox: Mailbox;
@@ -52,12 +50,9 @@ export interface World {
 }
 
 export function createWorld(): World {
-  const runtime = fakeRuntime();
-  const store = storeInMemory(runtime);
-  const log = createLog("silent", runtime.now, () => {});
-  const options = openOptions(store);
-  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
-  const { db } = store;
+  const core = testCore();
+  const { db, store, runtime, options } = core;
+  const mailbox = createMailbox({ ...core, ...core.parser });
   const domainOf = new Map<string, string>();
   const workspaceOf = new Map<string, string>();
   const addAddress = (mailboxId: string, address: string, kind: "primary" | "alias" | "catch-all") => {
@@ -66,6 +61,7 @@ export function createWorld(): World {
     db.insert(addresses).values({ address, mailboxId, domainId, kind, createdAt: runtime.now() }).run();
   };
   return {
+    core,
     store,
     runtime,
     mailbox,
