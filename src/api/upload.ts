@@ -4,18 +4,14 @@
  *
  * Invariant: a `content` in what is read names a file of this request.
  */
+
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Busboy, type BusboyFileStream } from "@fastify/busboy";
 import { AppError } from "../base/errors.ts";
 import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
-import {
-  type AttachmentRequest,
-  type FileKeeper,
-  type KeptFile,
-  MOST_ATTACHMENTS,
-  uploadName,
-} from "../compose/files.ts";
+import { type FileKeeper, type KeptFile, uploadName } from "../compose/files.ts";
+import { type AttachmentRequest, MOST_ATTACHMENTS } from "../compose/requests.ts";
 import type { Count } from "./pools.ts";
 import { declaredLength, parseJson, readBytes, readParts, requireJson, SMALL_BYTES, tooLarge } from "./request.ts";
 

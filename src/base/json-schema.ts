@@ -7,13 +7,14 @@
  * stay readable. They let what is `filled` be empty, because its operation refuses that in better words. And `maxLength`
  * counts characters (RFC 8259 §8.2), not UTF-16 units.
  */
-import { Kind, type Static, type TObject, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
+import { Kind, type Static, type TObject, type TProperties, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
 import { TypeCompiler } from "@sinclair/typebox/compiler";
 import { type ValueError, ValueErrorType } from "@sinclair/typebox/errors";
 
 export { Type as t };
 export type Schema = TSchema;
-export type ObjectSchema = TObject;
+export type Fields = TProperties;
+export type ObjectSchema<F extends Fields = Fields> = TObject<F>;
 export type { Static };
 
 /** The type of a request. A field that may be left out may also be undefined. */

@@ -8,6 +8,7 @@
  * Invariant: the draft is removed in the transaction that accepts the message. After a crash before the commit, the
  * draft is still due and is sent at the next start; after a crash behind it, no draft is left to be sent again.
  */
+
 import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
@@ -23,8 +24,10 @@ import { judge } from "../outbound/judgement.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type createDrafts, type Described, type DraftRequest, requireUnchanged } from "./drafts.ts";
-import { type Outgoing, requireBodySize, type SendView } from "./outgoing.ts";
+import { type createDrafts, type Described, requireUnchanged } from "./drafts.ts";
+import { type Outgoing, requireBodySize } from "./outgoing.ts";
+import type { DraftRequest } from "./requests.ts";
+import type { SendView } from "./views.ts";
 
 export interface SendDraftRequest extends DraftRequest {
   revision: number;

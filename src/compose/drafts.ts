@@ -5,6 +5,7 @@
  *
  * Invariant: a draft that is scheduled for sending does not change; the sending is undone first.
  */
+
 import { eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { holderOf } from "../access/credentials.ts";
@@ -42,6 +43,7 @@ import {
   requireBodySize,
 } from "./outgoing.ts";
 import { readReplyContext, replyHeaders, replySender, TRANSMITTABLE_ID } from "./reply.ts";
+import type { DraftRequest } from "./requests.ts";
 
 export interface SavedDraft {
   /** Id of its conversation. A draft that is moved to another mailbox, to be sent from there, gets a new one. */
@@ -83,19 +85,6 @@ export interface DraftContent extends SavedDraft {
 
 /** A draft before it is opened: without recipients, which only the person who opens it to send it sees (rules: Bcc). */
 export type DraftSummary = Pick<DraftContent, "draftId" | "subject" | "text" | "agent" | "dueAt" | "refusal">;
-
-/** The new content of a draft. */
-export interface DraftRequest {
-  from: string;
-  to: string;
-  cc?: string | undefined;
-  bcc?: string | undefined;
-  subject?: string | undefined;
-  /** Replaces text and HTML; a text that is unchanged keeps the HTML. */
-  text?: string | undefined;
-  /** Replaces both; the text is derived from it. */
-  html?: string | undefined;
-}
 
 /** A message that is to be kept as a draft. */
 export interface Described {

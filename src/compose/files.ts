@@ -2,6 +2,7 @@
  * The attachments of a request (rules: Attached files): files and messages that the caller can read, by their handles; text;
  * and files that came with the request, which lie in the spool.
  */
+
 import { createHash } from "node:crypto";
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
@@ -13,27 +14,12 @@ import { defaultFilename, safeFilename } from "../message/parse.ts";
 import type { Kept, Spool } from "../smtp/spool.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
-
-export const MOST_ATTACHMENTS = 50;
+import type { AttachmentRequest, DraftReplyArguments } from "./requests.ts";
 
 /** A file that came with a request. */
 export type KeptFile = Kept;
 /** Puts files into the spool: see openSpool. */
 export type FileKeeper = Pick<Spool, "keep">;
-
-/** One of four: `attachmentId`, `emailId`, or `filename` with `text` or `content`. */
-export interface AttachmentRequest {
-  attachmentId?: string | undefined;
-  /** A message, which is attached as a file. */
-  emailId?: string | undefined;
-  filename?: string | undefined;
-  contentType?: string | undefined;
-  text?: string | undefined;
-  /** Names a file that came with the request: see uploadName. */
-  content?: string | undefined;
-  inline?: boolean | undefined;
-  contentId?: string | undefined;
-}
 
 /** What stands for the content of the n-th file that came with a request. */
 export const uploadName = (n: number): string => `upload:${n}`;
@@ -71,11 +57,7 @@ export function requireWellFormed(attachments: readonly AttachmentRequest[]): vo
 /** The scope that a message needs beside that of the operation: who puts stored mail into it has to be able to read. */
 export function requireReadable(
   caller: Caller,
-  {
-    attachments = [],
-    forward,
-    quote,
-  }: { attachments?: readonly AttachmentRequest[]; forward?: string; quote?: boolean },
+  { attachments = [], forward, quote }: Pick<DraftReplyArguments, "attachments" | "forward" | "quote">,
 ): void {
   const isByHandle = ({ attachmentId, emailId }: AttachmentRequest) => (attachmentId ?? emailId) !== undefined;
   if (forward !== undefined || quote || attachments.some(isByHandle)) requireScope(caller, "read");

@@ -1,4 +1,5 @@
 /** Makes messages to send or to keep as drafts: envelope, headers and limits on their size. */
+
 import type { Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -14,23 +15,7 @@ import { asRefusal, requireSize } from "../outbound/accept.ts";
 import type { Recipient } from "../outbound/queue.ts";
 import type { Options } from "../store/settings.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-
-/** rules: Send response. */
-export interface SendView {
-  ok: true;
-  id: string;
-  messageId: string;
-  emailId: string | null;
-  threadId: string;
-  mailboxId: string;
-  from: string;
-  /** It waits for a person to approve it. */
-  held?: true;
-  /** It is kept as a draft, and sent at `sendAt`. */
-  scheduled?: true;
-  sendAt?: string;
-  draftId?: string;
-}
+import type { AddedFields, DraftFields } from "./requests.ts";
 
 /** Text and HTML together, UTF-8 (rules: Body size). */
 const LARGEST_BODY_BYTES = 1_048_576;
@@ -45,14 +30,6 @@ export interface Outgoing {
   /** Addresses to which its header redirects answers or receipts. */
   named: readonly string[];
   composition: Composition;
-}
-
-/** What programs may add to the header of a message (rules: Added fields). */
-export interface AddedFields {
-  /** Where replies go; counts as absent if it names nobody. */
-  replyTo?: string | string[] | undefined;
-  /** Fields called `X-…` and `List-…`. */
-  headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Names of fields that programs may add. */
@@ -114,13 +91,7 @@ export async function prepareDraft(
 }
 
 /** @throws AppError payload_too_large */
-export function requireBodySize({
-  text = "",
-  html = "",
-}: {
-  text?: string | undefined;
-  html?: string | undefined;
-}): void {
+export function requireBodySize({ text = "", html = "" }: Pick<DraftFields, "text" | "html">): void {
   const bytes = Buffer.byteLength(text) + Buffer.byteLength(html);
   if (bytes > LARGEST_BODY_BYTES) {
     throw new AppError(

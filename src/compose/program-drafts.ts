@@ -3,14 +3,13 @@
  * time (rules: Drafts over the API). They are the drafts that people open in the app, and each change names the revision
  * that it starts from.
  */
+
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { AttachmentView } from "../mailbox/views.ts";
-import type { EmailAddress } from "../message/address.ts";
 import { decodeWords } from "../message/headers.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
@@ -19,52 +18,9 @@ import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type createDrafts, requireUnchanged } from "./drafts.ts";
 import { type OutgoingFile, storeFiles } from "./files.ts";
-import {
-  ADDED_FIELD,
-  type AddedFields,
-  addedFields,
-  type Outgoing,
-  requireBodySize,
-  type SendView,
-} from "./outgoing.ts";
-
-/** The fields of a draft; those that are left out are empty, or stay as they are. */
-export interface DraftFields extends AddedFields {
-  from?: string | undefined;
-  to?: string | string[] | undefined;
-  cc?: string | string[] | undefined;
-  bcc?: string | string[] | undefined;
-  subject?: string | undefined;
-  text?: string | undefined;
-  html?: string | undefined;
-}
-
-/** A draft as its reader may see it. */
-export interface ProgramDraftView {
-  id: string;
-  draftId: string;
-  emailId: string;
-  revision: number;
-  mailboxId: string;
-  from: string;
-  to: EmailAddress[];
-  cc: EmailAddress[];
-  /** For the person who wrote it last. */
-  bcc?: EmailAddress[];
-  replyTo?: EmailAddress[];
-  headers?: Record<string, string>;
-  subject: string;
-  text: string;
-  html?: string;
-  attachments: AttachmentView[];
-  /** The conversation that it replies to. */
-  replyToThreadId: string | null;
-  savedAt: string;
-  /** When it is sent. */
-  sendAt?: string;
-  /** Why it could not be sent when it was due. */
-  refusal?: string;
-}
+import { ADDED_FIELD, addedFields, type Outgoing, requireBodySize } from "./outgoing.ts";
+import type { DraftFields, DraftPatch, DraftSendRequest, Timed } from "./requests.ts";
+import type { ProgramDraftView, SendView } from "./views.ts";
 
 /** Records an answer in the transaction that makes it true; may run twice, the first time rolled back. */
 type RecordIn<T> = (tx: Tx, answer: T) => void;
@@ -197,7 +153,7 @@ export function createProgramDrafts({
     async changeProgramDraft(
       caller: Caller,
       draftId: string,
-      { revision, ...fields }: DraftFields & { revision: number },
+      { revision, ...fields }: DraftPatch,
       record: RecordIn<ProgramDraftView>,
       files?: readonly OutgoingFile[],
     ): Promise<ProgramDraftView> {
@@ -244,7 +200,7 @@ export function createProgramDrafts({
     async sendProgramDraft(
       caller: Caller,
       draftId: string,
-      { revision, at }: { revision?: number | undefined; at?: number | undefined },
+      { revision, at }: Timed<DraftSendRequest>,
       record: RecordIn<SendView>,
     ): Promise<SendView> {
       const draft = mailbox.drafts.read(caller, draftId);

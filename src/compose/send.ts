@@ -2,6 +2,7 @@
  * Sends and drafts for the API: makes messages of the fields of requests (rules: Send request, Reply request, Drafts).
  * Refuses in the order of rules: Order of refusals: size, conversation, permission, then the fields.
  */
+
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
@@ -32,7 +33,6 @@ import type { ParserPool } from "../workers/parser-pool.ts";
 import { createDraftSending } from "./draft-sending.ts";
 import { compositionFile, createDrafts } from "./drafts.ts";
 import {
-  type AttachmentRequest,
   type FileKeeper,
   type KeptFile,
   type OutgoingFile,
@@ -41,17 +41,8 @@ import {
   storedAgain,
   storeFiles,
 } from "./files.ts";
-import {
-  type AddedFields,
-  addedFields,
-  addressesIn,
-  type Outgoing,
-  outgoing,
-  prepareDraft,
-  requireBodySize,
-  type SendView,
-} from "./outgoing.ts";
-import { createProgramDrafts, type DraftFields, type ProgramDraftView } from "./program-drafts.ts";
+import { addedFields, addressesIn, type Outgoing, outgoing, prepareDraft, requireBodySize } from "./outgoing.ts";
+import { createProgramDrafts } from "./program-drafts.ts";
 import {
   type AnsweredMessage,
   readReplyContext,
@@ -60,44 +51,16 @@ import {
   replySender,
   replySubject,
 } from "./reply.ts";
-
-interface Later {
-  /** When to send it, epoch ms; by default at once. */
-  at?: number | undefined;
-}
-
-interface Forwarding {
-  /** Id of a message that is shown below. */
-  forward?: string | undefined;
-  /** Whether its attachments go along; true by default. */
-  forwardAttachments?: boolean | undefined;
-}
-
-/** rules: Send request. Attachments are given beside it: see readFiles. */
-export interface SendRequest extends AddedFields, Forwarding, Later {
-  from: string;
-  to: string | string[];
-  cc?: string | string[] | undefined;
-  bcc?: string | string[] | undefined;
-  subject?: string | undefined;
-  /** `text` or `html`, or both; a forwarded message needs neither. */
-  text?: string | undefined;
-  html?: string | undefined;
-}
-
-/** rules: Reply request; over MCP with a message that is forwarded. */
-export interface ReplyRequest extends AddedFields, Forwarding, Later {
-  text?: string | undefined;
-  html?: string | undefined;
-  replyAll?: boolean | undefined;
-  from?: string | undefined;
-  /** Replaces the default recipients; counts as absent if it names nobody. */
-  to?: string | string[] | undefined;
-  cc?: string | string[] | undefined;
-  bcc?: string | string[] | undefined;
-  subject?: string | undefined;
-  quote?: boolean | undefined;
-}
+import type {
+  AttachmentRequest,
+  DraftReplyArguments,
+  Forwarding,
+  NewDraftRequest,
+  ReplyArguments,
+  SendRequest,
+  Timed,
+} from "./requests.ts";
+import type { DraftView, ProgramDraftView, SendView } from "./views.ts";
 
 /** A message that the server writes for a person. */
 export interface WrittenFor extends Pick<Composition, "text" | "calendar"> {
@@ -109,18 +72,6 @@ export interface WrittenFor extends Pick<Composition, "text" | "calendar"> {
   headers?: Composition["headers"];
   /** True: it joins the conversation. */
   joins?: boolean;
-}
-
-/** rules: Draft response. */
-export interface DraftView {
-  ok: true;
-  draftId: string;
-  replyToThreadId: string;
-  from: string;
-  /** As in a To header; empty if there is nobody to reply to, so that the person who opens the draft fills it in. */
-  to: string;
-  cc: string | null;
-  subject: string;
 }
 
 /** Records the response in the accepting transaction; may run twice, the first time rolled back. */
@@ -204,7 +155,7 @@ export function createSending(
   function replyOf(
     caller: Caller,
     threadId: string,
-    request: ReplyRequest,
+    request: DraftReplyArguments,
     forwarded?: ForwardedMessage,
   ): Outgoing & { toNobody: boolean } {
     const { context, answered } = answeredIn(caller, threadId);
@@ -250,7 +201,7 @@ export function createSending(
   async function newReply(
     caller: Caller,
     threadId: string,
-    request: ReplyRequest,
+    request: DraftReplyArguments,
     files: readonly OutgoingFile[],
   ): Promise<{ reply: ReturnType<typeof replyOf>; files: OutgoingFile[] }> {
     requireBodySize(request);
@@ -339,7 +290,7 @@ export function createSending(
   async function newMessage(
     caller: Caller,
     { reach, address: from }: Sender,
-    request: Omit<SendRequest, "from" | "to"> & { to?: string | string[] | undefined },
+    request: NewDraftRequest,
     files: readonly OutgoingFile[],
   ): Promise<{ message: Outgoing; files: OutgoingFile[] }> {
     const { forwarded, files: along } = await forwardedBy(caller, request);
@@ -402,7 +353,7 @@ export function createSending(
      */
     async send(
       caller: Caller,
-      request: SendRequest,
+      request: Timed<SendRequest>,
       record?: RecordResponse,
       files: readonly OutgoingFile[] = [],
     ): Promise<SendView> {
@@ -446,7 +397,7 @@ export function createSending(
      */
     async newDraft(
       caller: Caller,
-      request: Omit<SendRequest, "from" | "to" | "at"> & Pick<DraftFields, "from" | "to">,
+      request: NewDraftRequest,
       record: (tx: Tx, view: ProgramDraftView) => void,
       files: readonly OutgoingFile[] = [],
     ): Promise<ProgramDraftView> {
@@ -461,7 +412,7 @@ export function createSending(
     async reply(
       caller: Caller,
       threadId: string,
-      request: ReplyRequest,
+      request: Timed<ReplyArguments>,
       record?: RecordResponse,
       files: readonly OutgoingFile[] = [],
     ): Promise<SendView> {
@@ -479,7 +430,7 @@ export function createSending(
     async draft(
       caller: Caller,
       threadId: string,
-      request: ReplyRequest,
+      request: DraftReplyArguments,
       files: readonly OutgoingFile[] = [],
     ): Promise<DraftView> {
       const { reply, files: all } = await newReply(caller, threadId, request, files);

@@ -6,19 +6,15 @@
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything (rules: Replay
  * before state).
  */
+
 import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
 import { presentCaller, requireLiveKey, restrictionsOf } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
-import {
-  type AttachmentRequest,
-  type KeptFile,
-  type OutgoingFile,
-  requireReadable,
-  uploadName,
-} from "../compose/files.ts";
+import { type KeptFile, type OutgoingFile, requireReadable, uploadName } from "../compose/files.ts";
+import type { AttachmentRequest } from "../compose/requests.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";

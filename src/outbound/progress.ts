@@ -3,7 +3,6 @@
  * of a workspace, for its admins. Only the sender of a message sees its Bcc recipients, and any server's reply that might name
  * one (rules: Bcc).
  */
-
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
 import type { DeliveryView } from "../mailbox/views.ts";

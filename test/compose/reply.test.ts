@@ -1,7 +1,7 @@
 /** POST /threads/{id}/reply and draft over a mailbox (rules: Reply request, Draft response, Reply). */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
-import type { ReplyRequest } from "../../src/compose/send.ts";
+import type { ReplyArguments } from "../../src/compose/requests.ts";
 import { messages } from "../../src/store/schema.ts";
 import type { Letter } from "../harness/mail/mail.ts";
 import { createOffice, refusal } from "../harness/servers/outgoing.ts";
@@ -15,9 +15,9 @@ async function conversation(mail: Letter = {}, receivedOn = ALICE) {
     { messageId: "<1@remote.example>", subject: "Plans", text: "Lunch?", ...mail },
     { receivedOn },
   );
-  const reply = (request: ReplyRequest, caller: Caller = office.alice) =>
+  const reply = (request: ReplyArguments, caller: Caller = office.alice) =>
     office.sending.reply(caller, first.threadId, { text: "Yes.", ...request });
-  const draft = (request: ReplyRequest, caller: Caller = office.alice) =>
+  const draft = (request: ReplyArguments, caller: Caller = office.alice) =>
     office.sending.draft(caller, first.threadId, { text: "Yes.", ...request });
   /** The newest queued message, as it is transmitted. */
   const transmitted = async () => {
@@ -271,7 +271,7 @@ describe("a reply is refused", () => {
   test("for its size first, then for its reach, then for its fields", async () => {
     const it = await conversation();
     const wrong = { from: "eve@evil.example", cc: "nobody" };
-    const code = async (id: string, request: ReplyRequest) =>
+    const code = async (id: string, request: ReplyArguments) =>
       (await refusal(it.sending.reply(it.bob, id, request))).code;
     expect(await code(it.first.threadId, { ...wrong, text: "x".repeat(1_048_577) })).toBe("payload_too_large");
     expect(await code(it.first.threadId, { ...wrong, text: "x" })).toBe("not_found");

@@ -5,7 +5,9 @@
  * Invariants: neither the text nor the structured content as JSON is longer than `maxChars`. A result says what was
  * left out, with the argument that gives it. No character of mail stands outside a fence, in either.
  */
+
 import type { ErrorCode } from "../../base/errors.ts";
+import type { DraftView, ProgramDraftView, SendView } from "../../compose/views.ts";
 import type {
   MailboxView,
   MessageSummaryView,
@@ -38,39 +40,6 @@ import {
   write,
 } from "./result.ts";
 
-/** rules: Send response. No value of it comes from mail. */
-interface SentAnswer {
-  messageId: string;
-  emailId: string | null;
-  threadId: string;
-  from: string;
-  /** It waits for a person to approve it. */
-  held?: true;
-  /** Given together, for a message that is sent later. */
-  scheduled?: true;
-  sendAt?: string;
-  draftId?: string;
-}
-
-/** rules: Draft response. */
-interface DraftAnswer {
-  draftId: string;
-  replyToThreadId: string;
-  from: string;
-  to: string;
-  cc?: string | null;
-  subject: string;
-}
-
-/** Of a new message: rules: Drafts over the API. */
-interface NewDraftAnswer {
-  draftId: string;
-  from: string;
-  to: EmailAddress[];
-  cc: EmailAddress[];
-  subject: string;
-}
-
 /** The answers of the operations by name, as REST gives them; but downloads may have their bytes. */
 export interface Answers {
   listMailboxes: { mailboxes: MailboxView[] };
@@ -83,10 +52,10 @@ export interface Answers {
   getMessage: { message: MessageView };
   getRawMessage: RenderedDownload;
   getAttachment: RenderedDownload;
-  sendEmail: SentAnswer;
-  replyToThread: SentAnswer;
-  draftReply: DraftAnswer;
-  createDraft: NewDraftAnswer;
+  sendEmail: SendView;
+  replyToThread: SendView;
+  draftReply: DraftView;
+  createDraft: ProgramDraftView;
 }
 
 type Renderers = {
@@ -117,7 +86,7 @@ export const RENDERERS: Renderers = {
   createDraft: renderNewDraft,
 };
 
-function renderSent(answer: SentAnswer): Rendered {
+function renderSent(answer: SendView): Rendered {
   const { emailId, messageId, threadId, from, held, scheduled, sendAt, draftId } = answer;
   if (held) {
     const told = `Held for approval: message ${emailId} is sent from ${from} once a person approves it${sendAt === undefined ? "" : `, and not before ${sendAt}`}. Do not send it again; get_message of that id shows what became of it.`;
@@ -135,7 +104,7 @@ const LONGEST_RECIPIENTS = 500;
 
 /** The recipients and the subject come from the mail that the draft replies to, so they stand in a fence. */
 function renderDraft(
-  { replyToThreadId, ...answer }: Omit<DraftAnswer, "replyToThreadId"> & { replyToThreadId?: string },
+  { replyToThreadId, ...answer }: Omit<DraftView, "ok" | "replyToThreadId"> & { replyToThreadId?: string },
   _args: RenderArguments,
   { nonce }: Pick<RenderContext, "nonce">,
 ): Rendered {
@@ -154,7 +123,7 @@ function renderDraft(
 }
 
 function renderNewDraft(
-  { draftId, from, to, cc, subject }: NewDraftAnswer,
+  { draftId, from, to, cc, subject }: ProgramDraftView,
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {

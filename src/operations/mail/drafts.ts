@@ -1,7 +1,10 @@
 /** Drafts of programs: new messages for a person, or the program itself, to send later (rules: Drafts over the API). */
+
 import { t } from "../../base/json-schema.ts";
+import { DraftPatch, DraftSendRequest, NewDraftRequest } from "../../compose/requests.ts";
+import { ProgramDraftView, SendView } from "../../compose/views.ts";
 import { operation } from "../operation.ts";
-import { DONE, Done, Draft, DraftPatch, DraftSendRequest, NewDraft, parameter, SendResponse } from "../schemas.ts";
+import { DONE, Done, parameter, withKey } from "../schemas.ts";
 import { checkFields, LARGEST_BODY, laterOf, REFUSALS, refuseElsewhere } from "./sending.ts";
 
 const common = { group: "Drafts", audience: "key" } as const;
@@ -25,7 +28,7 @@ export const createDraft = operation({
   summary: "Draft a new message",
   description:
     "Any field may be missing. It comes from the key's own mailbox unless from says otherwise. Nothing is sent.",
-  body: NewDraft,
+  body: withKey(NewDraftRequest),
   bodyOptional: true,
   largestBody: LARGEST_BODY,
   checkBody(body) {
@@ -36,7 +39,7 @@ export const createDraft = operation({
   example: { body: { to: ["Ben Okafor <ben@example.net>"], subject: "Contract", text: "Hello Ben,\n\nthe contract" } },
   idempotent: true,
   success: 201,
-  response: Draft,
+  response: ProgramDraftView,
   errors: [400, 401, 403, 404, 409, 413, 422, 429],
   run: ({ caller, sending, record }, { body, files }) => sending.newDraft(caller, body, record, files),
 });
@@ -52,7 +55,7 @@ export const getDraft = operation({
   params: byId,
   shows: ({ params }) => [params.id],
   success: 200,
-  response: Draft,
+  response: ProgramDraftView,
   errors: [401, 403, 404, 409, 429],
   run: ({ caller, sending }, { params }) => sending.getProgramDraft(caller, params.id),
 });
@@ -76,7 +79,7 @@ export const updateDraft = operation({
   takesFiles: true,
   example: { body: { revision: 1, subject: "Contract for signature" } },
   success: 200,
-  response: Draft,
+  response: ProgramDraftView,
   errors: [400, 401, 403, 404, 409, 413, 422, 429, 507],
   run: ({ caller, sending, record }, { params, body, files }) =>
     sending.changeProgramDraft(caller, params.id, body, record, body.attachments && files),
@@ -110,13 +113,13 @@ export const sendDraft = operation({
   summary: "Send a draft",
   description: "As it is stored, as POST /send does, or at a time. The draft is gone once it is accepted.",
   params: byId,
-  body: DraftSendRequest,
+  body: withKey(DraftSendRequest),
   bodyOptional: true,
   checkBody: (body) => refuseElsewhere(body, ELSEWHERE),
   example: { body: { revision: 1 } },
   idempotent: true,
   success: 202,
-  response: SendResponse,
+  response: SendView,
   errors: REFUSALS,
   run: ({ caller, sending, runtime, record }, { params, body }) =>
     sending.sendProgramDraft(caller, params.id, { revision: body.revision, ...laterOf(body, runtime) }, record),

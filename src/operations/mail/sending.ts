@@ -1,21 +1,21 @@
 /** Sending and drafting (rules: Reply request, Drafts, Send request). */
+
 import { AppError } from "../../base/errors.ts";
-import { type Static, t } from "../../base/json-schema.ts";
+import { t } from "../../base/json-schema.ts";
 import type { Runtime } from "../../base/runtime.ts";
-import { type AttachmentRequest, requireWellFormed } from "../../compose/files.ts";
+import { requireWellFormed } from "../../compose/files.ts";
 import { ADDED_FIELD } from "../../compose/outgoing.ts";
-import { operation } from "../operation.ts";
 import {
-  DraftArguments,
-  DraftRequest,
-  DraftResponse,
-  parameter,
+  type DraftFields,
+  DraftReplyArguments,
+  DraftReplyRequest,
   ReplyArguments,
   ReplyRequest,
-  readUntil,
   SendRequest,
-  SendResponse,
-} from "../schemas.ts";
+} from "../../compose/requests.ts";
+import { DraftView, SendView } from "../../compose/views.ts";
+import { operation } from "../operation.ts";
+import { parameter, readUntil, withKey } from "../schemas.ts";
 
 /**
  * Text and HTML have at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7). The rest is
@@ -25,12 +25,7 @@ export const LARGEST_BODY = 8 * 1_048_576;
 
 export const REFUSALS = [400, 401, 403, 404, 409, 413, 422, 423, 429, 502, 507] as const;
 
-interface Content {
-  text?: string;
-  html?: string;
-  attachments?: AttachmentRequest[];
-  headers?: Record<string, string>;
-}
+type Content = Pick<DraftFields, "text" | "html" | "attachments" | "headers">;
 
 /**
  * Fields that other mail APIs have, under the names that they have here, if any. Left out, they would change what is sent: they
@@ -76,7 +71,7 @@ function checkContent(body: Content, isForward = false): void {
 }
 
 /** Checks a reply that may forward a message. @throws AppError bad_request */
-function checkForwarding(body: Content & { forward?: string; quote?: boolean }): void {
+function checkForwarding(body: DraftReplyArguments): void {
   checkContent(body, body.forward !== undefined);
   if (body.forward !== undefined && body.quote) {
     throw new AppError("bad_request", "quote does not go with forward: both would stand below the text");
@@ -122,7 +117,7 @@ export const replyToThread = operation({
   description:
     "Goes to Reply-To, else From, of the newest message that came in, threaded with In-Reply-To and References. Accepted means durably queued: message.delivered or message.bounced follows for the recipients. Nothing is sent when it is refused.",
   params: t.Object({ id: parameter.id }),
-  body: ReplyRequest,
+  body: withKey(ReplyRequest),
   largestBody: LARGEST_BODY,
   checkBody: (body) => checkContent(body),
   takesFiles: true,
@@ -133,11 +128,11 @@ export const replyToThread = operation({
       "Send a reply to the newest sender, or all; subject and threading headers are set. text, html or forward is required.",
     annotations: SENDS,
     about: { ...REPLY_ABOUT, sendAt: LATER, idempotencyKey: ONCE },
-    instead: { body: ReplyArguments, checkBody: checkForwarding },
+    instead: { body: withKey(ReplyArguments), checkBody: checkForwarding },
     result: SENT,
   },
   success: 202,
-  response: SendResponse,
+  response: SendView,
   errors: REFUSALS,
   run: ({ caller, sending, runtime, record }, { params, body, files }) =>
     sending.reply(caller, params.id, { ...body, ...laterOf(body, runtime) }, record, files),
@@ -154,7 +149,7 @@ export const draftReply = operation({
   description:
     "Saves what a reply would be as a conversation of its own in drafts, in the same mailbox, for a person to review and send. Nothing is sent.",
   params: t.Object({ id: parameter.id }),
-  body: DraftRequest,
+  body: DraftReplyRequest,
   largestBody: LARGEST_BODY,
   checkBody(body) {
     refuseElsewhere(body, { sendAt: undefined });
@@ -168,8 +163,8 @@ export const draftReply = operation({
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
     about: REPLY_ABOUT,
     instead: {
-      body: DraftArguments,
-      checkBody(body: Static<typeof DraftArguments>) {
+      body: DraftReplyArguments,
+      checkBody(body: DraftReplyArguments) {
         refuseElsewhere(body, { sendAt: undefined });
         checkForwarding(body);
       },
@@ -177,7 +172,7 @@ export const draftReply = operation({
     result: { text: "string", draftId: "string", from: "string" },
   },
   success: 201,
-  response: DraftResponse,
+  response: DraftView,
   errors: [400, 401, 403, 404, 413, 422, 429],
   run: ({ caller, sending }, { params, body, files }) => sending.draft(caller, params.id, body, files),
 });
@@ -192,7 +187,7 @@ export const sendEmail = operation({
   summary: "Send a message",
   description:
     "Accepted means durably queued: message.delivered or message.bounced follows for the recipients. Nothing is sent when it is refused: one recipient that is malformed or suppressed refuses the whole request.",
-  body: SendRequest,
+  body: withKey(SendRequest),
   largestBody: LARGEST_BODY,
   checkBody(body) {
     requireAddress("from", body.from);
@@ -222,7 +217,7 @@ export const sendEmail = operation({
     result: SENT,
   },
   success: 202,
-  response: SendResponse,
+  response: SendView,
   errors: REFUSALS,
   run: ({ caller, sending, runtime, record }, { body, files }) =>
     sending.send(caller, { ...body, ...laterOf(body, runtime) }, record, files),

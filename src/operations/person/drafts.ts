@@ -1,23 +1,13 @@
 /** Writing mail in the app: drafts, their attachments, and sending them now or later. */
+
 import { dateTime, t } from "../../base/json-schema.ts";
+import { DraftRequest } from "../../compose/requests.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, isoOf, maybeIsoOf, readUntil, SendRequest } from "../schemas.ts";
+import { BY_ID, isoOf, maybeIsoOf, readUntil } from "../schemas.ts";
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
 const LARGEST_DRAFT = 8 * 1_048_576;
-const LONGEST_FIELD = 100_000;
 const MOST_APPROVED = 500;
-
-const field = () => t.String({ maxLength: LONGEST_FIELD });
-const draftFields = {
-  from: t.String(),
-  to: field(),
-  cc: t.Optional(field()),
-  bcc: t.Optional(field()),
-  subject: SendRequest.properties.subject,
-  text: t.Optional(t.String()),
-  html: t.Optional(t.String()),
-};
 
 /** `answers`: id of the conversation that it replies to. */
 export const beginDraft = appOperation({
@@ -25,7 +15,7 @@ export const beginDraft = appOperation({
   audience: "person",
   method: "POST",
   path: "/drafts",
-  body: t.Object({ ...draftFields, answers: t.Optional(t.String()) }),
+  body: t.Object({ ...DraftRequest.properties, answers: t.Optional(t.String()) }),
   largestBody: LARGEST_DRAFT,
   success: 201,
   run: ({ caller, sending }, { body }) => sending.createDraft(caller, body),
@@ -94,7 +84,7 @@ export const saveDraft = appOperation({
   method: "PATCH",
   path: "/drafts/:id",
   params: BY_ID,
-  body: t.Object({ ...draftFields, revision: t.Integer() }),
+  body: t.Object({ ...DraftRequest.properties, revision: t.Integer() }),
   largestBody: LARGEST_DRAFT,
   run: ({ caller, sending }, { params, body }) => sending.saveDraft(caller, params.id, body),
 });
@@ -118,7 +108,7 @@ export const sendOpenedDraft = appOperation({
   path: "/drafts/:id/send",
   params: BY_ID,
   body: t.Object({
-    ...draftFields,
+    ...DraftRequest.properties,
     revision: t.Integer(),
     attachments: t.Array(t.String()),
     at: t.Optional(dateTime()),

@@ -111,6 +111,16 @@ const aDocument = fc
       failure === null ? { text: body, notes: ["Left out: hidden rows (3).", "Left out: pages 7 to 9."] } : { failure },
   }));
 
+const SENT = {
+  ok: true as const,
+  id: "<1@example.test>",
+  messageId: "<1@example.test>",
+  emailId: "msg_1",
+  threadId: "thr_1",
+  mailboxId: "mbx_1",
+  from: "ben@example.test",
+};
+
 const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
   listMailboxes: fc.constant({
     mailboxes: Array.from({ length: 200 }, (_, index) => ({
@@ -135,30 +145,23 @@ const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
   getMessage: oneMessage.map((one) => ({ message: one })),
   getRawMessage: download,
   getAttachment: fc.oneof(download, aDocument),
-  sendEmail: fc.constant({
-    ok: true,
-    id: "<1@example.test>",
-    messageId: "<1@example.test>",
-    emailId: "msg_1",
-    threadId: "thr_1",
-    from: "ben@example.test",
-  }),
-  replyToThread: fc.constant({
-    messageId: "<1@example.test>",
-    emailId: null,
-    threadId: "thr_1",
-    from: "ben@example.test",
-  }),
+  sendEmail: fc.constant(SENT),
+  replyToThread: fc.constant({ ...SENT, emailId: null }),
   updateThreads: fc.record({ refused: fc.array(text(4), { maxLength: 100 }) }).map(({ refused }) => ({
     threads: [{ id: "thr_1" }],
     refused: refused.map((id) => ({ id: id.replaceAll(MARK, "").slice(0, 90), code: "not_found", error: "None." })),
   })),
   createDraft: fc
     .record({ to: fc.array(address, { maxLength: 30 }), cc: fc.array(address, { maxLength: 3 }), subject: text(30) })
-    .map((fields) => ({ draftId: "thr_2", from: "ben@example.test", ...fields })),
-  draftReply: fc
-    .record({ to: text(30), cc: text(30), subject: text(30) })
-    .map((fields) => ({ draftId: "thr_2", replyToThreadId: "thr_1", from: "ben@example.test", ...fields })),
+    .map((fields) => ({
+      ...{ id: "thr_2", draftId: "thr_2", emailId: "msg_2", revision: 1, mailboxId: "mbx_1", from: "ben@example.test" },
+      ...{ text: "", attachments: [], replyToThreadId: null, savedAt: "2026-01-05T09:00:00.000Z" },
+      ...fields,
+    })),
+  draftReply: fc.record({ to: text(30), cc: text(30), subject: text(30) }).map((fields) => ({
+    ...{ ok: true as const, draftId: "thr_2", replyToThreadId: "thr_1", from: "ben@example.test" },
+    ...fields,
+  })),
 };
 
 describe("a result stays in its budget and has no mail outside a fence, whatever the mail contains:", () => {

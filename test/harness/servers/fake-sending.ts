@@ -1,8 +1,8 @@
 /** Sending without mail: it records requests, and writes an event for each accepted message. */
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
-import type { SendView } from "../../../src/compose/outgoing.ts";
 import type { ApiSending, RecordResponse } from "../../../src/compose/send.ts";
+import type { SendView } from "../../../src/compose/views.ts";
 import { emit } from "../../../src/events/outbox.ts";
 import { events } from "../../../src/store/schema.ts";
 import type { Store } from "../../../src/store/store.ts";
