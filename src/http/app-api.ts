@@ -15,6 +15,7 @@ import { noteAsker, pathOf, traceOf } from "../api/request.ts";
 import { readInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { APP_PREFIX, pathInApp } from "../operations/app-routes.ts";
 import {
   type AppOperation,
   type BrowserRequest,
@@ -35,8 +36,6 @@ import { Done } from "../operations/schemas.ts";
 import type { PageGate } from "./gate.ts";
 import type { Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
-
-export const APP_PREFIX = "/app";
 
 /** The largest body of an operation of the app that names no size of its own, in bytes. */
 const MOST_BODY_BYTES = 65_536;
@@ -105,13 +104,12 @@ export function createAppApi(parts: AppApiParts): AppApi {
   /** Adds an operation. `perform` is given the person who asks, unless it is for visitors. */
   function addOperation(operation: Operation | AppOperation, perform: PerformInApp): void {
     const isAdministration = operation.audience === "admin" || operation.audience === "operator";
-    const path = isAdministration ? `/settings${operation.path}` : operation.path;
     const requireRole = (caller: Caller): void => {
       if (isAdministration) requireAdmin(caller);
       if (operation.audience === "operator") administration.people.requireOperator(caller.workspaceId);
     };
 
-    add(operation.method, path, async (routed) => {
+    add(operation.method, pathInApp(operation), async (routed) => {
       const { request, params } = routed;
       const { browsing, cookies } = browsingOf(routed);
       let performed: Performed;

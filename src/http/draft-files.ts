@@ -3,6 +3,7 @@ import type { Pools } from "../api/pools.ts";
 import { declaredLength, queryOf, readParts } from "../api/request.ts";
 import type { Sending } from "../compose/send.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import { APP_ROUTES } from "../operations/app-routes.ts";
 import { FRAME_HEADERS } from "./frame.ts";
 import type { Route } from "./route.ts";
 
@@ -23,9 +24,7 @@ export function draftFileRoutes({
 }): Route[] {
   return [
     {
-      // The body is a file, with its media type; ?name= has its name.
-      method: "POST",
-      path: "/drafts/:id/attachments",
+      ...APP_ROUTES.attachFile,
       run({ request, session, params: { id = "" }, requireSession }) {
         return uploads.within(session.caller, async (count) => {
           count(1);
@@ -40,8 +39,7 @@ export function draftFileRoutes({
       },
     },
     {
-      method: "GET",
-      path: "/drafts/:id/editor",
+      ...APP_ROUTES.editDraft,
       async run({ params: { id = "" }, session }) {
         mailbox.drafts.read(session.caller, id);
         await mailbox.renewHtml(id);

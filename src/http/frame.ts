@@ -13,6 +13,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { receivedMessage, showsImagesOf } from "../mailbox/received.ts";
 import type { AttachmentContent } from "../mailbox/views.ts";
 import { readValue } from "../message/frame.ts";
+import { APP_ROUTES } from "../operations/app-routes.ts";
 import type { Store } from "../store/store.ts";
 import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
 import type { Route } from "./route.ts";
@@ -71,13 +72,11 @@ export function frameRoutes({
 
   return [
     {
-      method: "GET",
-      path: "/messages/:id/frame",
+      ...APP_ROUTES.showMessage,
       run: ({ request, params, session }) => frame(session.caller, params.id ?? "", queryOf(request.url)),
     },
     {
-      method: "GET",
-      path: "/attachments/:id/preview",
+      ...APP_ROUTES.showAttachment,
       run: async ({ params, session }) => preview(await mailbox.getAttachment(session.caller, params.id ?? "")),
     },
     { method: "GET", path: "/images", run: ({ request, session }) => images.respond(request, session.caller) },

@@ -17,6 +17,7 @@ import { unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type ChangeRow, changesSince, latestChange } from "../mailbox/change-feed.ts";
+import { APP_ROUTES } from "../operations/app-routes.ts";
 import type { Store } from "../store/store.ts";
 import type { Asked, Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
@@ -187,7 +188,7 @@ export function createLive({
     return new Response(body, { headers: { "content-type": EVENT_STREAM, "x-accel-buffering": "no" } });
   }
 
-  const route: Route = { method: "GET", path: "/live", run: open };
+  const route: Route = { ...APP_ROUTES.followMail, run: open };
   return {
     route,
     /** Looks for changes that another process wrote. */

@@ -7,6 +7,7 @@ import { type Caller, ownAmong, type Reach, reachOf } from "../access/caller.ts"
 import { downloadResponse } from "../api/download.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { APP_ROUTES } from "../operations/app-routes.ts";
 import { hasProfile, type MailApps } from "../operations/operation.ts";
 import type { Store } from "../store/store.ts";
 import type { KeyPair } from "../tls/certificates.ts";
@@ -93,8 +94,7 @@ export function mailProfileRoute({
   runtime: Pick<Runtime, "now">;
 }): Route {
   return {
-    method: "GET",
-    path: "/mail-apps/profile",
+    ...APP_ROUTES.getMailProfile,
     async run({ session: { caller } }) {
       const own = ownAmong(
         caller,
