@@ -46,17 +46,19 @@ interface Import {
   specifier: string;
   /** Whether it is for types alone, and gone when the code runs. */
   isOfTypes: boolean;
+  /** Whether the bundler runs it, and puts what it returns into the code. */
+  isMacro: boolean;
 }
 
 function importsOf(file: string): Import[] {
   const found: Import[] = [];
   const text = readFileSync(join(src, file), "utf8");
   const statement =
-    /(?:^|\n)\s*(?:import|export)\s(type\s)?(?:[^;'"]*?\sfrom\s*)?["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']|new URL\(\s*["'](\.[^"']+\.ts)["']/g;
+    /(?:^|\n)\s*(?:import|export)\s(type\s)?(?:[^;'"]*?\sfrom\s*)?["']([^"']+)["']( with \{ type: "macro" \})?|\bimport\(\s*["']([^"']+)["']|new URL\(\s*["'](\.[^"']+\.ts)["']/g;
   for (const match of text.matchAll(statement)) {
-    const [, type, ...specifiers] = match;
-    const specifier = specifiers.find((one) => one !== undefined) as string;
-    found.push({ file, specifier, isOfTypes: type !== undefined });
+    const [, type, stated, macro, ...specifiers] = match;
+    const specifier = [stated, ...specifiers].find((one) => one !== undefined) as string;
+    found.push({ file, specifier, isOfTypes: type !== undefined, isMacro: macro !== undefined });
   }
   return found;
 }
@@ -74,8 +76,15 @@ const packageOf = (specifier: string): string => specifier.split("/", specifier.
 test("the reader of imports reads them", () => {
   expect(files.length).toBeGreaterThan(30);
   expect(imports.filter(isLocal).length).toBeGreaterThan(100);
-  expect(imports).toContainEqual({ file: "store/schema.ts", specifier: "../message/address.ts", isOfTypes: true });
-  expect(imports).toContainEqual({ file: "store/statement.ts", specifier: "drizzle-orm/bun-sqlite", isOfTypes: false });
+  const plain = { isOfTypes: false, isMacro: false };
+  expect(imports).toContainEqual({
+    ...plain,
+    file: "store/schema.ts",
+    specifier: "../message/address.ts",
+    isOfTypes: true,
+  });
+  expect(imports).toContainEqual({ ...plain, file: "store/statement.ts", specifier: "drizzle-orm/bun-sqlite" });
+  expect(imports).toContainEqual({ ...plain, file: "base/version.ts", specifier: "./build.macro.ts", isMacro: true });
 });
 
 test("every module of the tree is in the table, and nothing else", () => {
@@ -96,8 +105,8 @@ test("modules import only what the table allows", () => {
 });
 
 test("the web app takes types alone from the server, and runs nothing of it but what is named", () => {
-  const ofServer = imports.flatMap(({ file, specifier, isOfTypes }) => {
-    if (moduleOf(file) !== "app" || isOfTypes) return [];
+  const ofServer = imports.flatMap(({ file, specifier, isOfTypes, isMacro }) => {
+    if (moduleOf(file) !== "app" || isOfTypes || isMacro) return [];
     if (/^(node|bun):|^bun$/.test(specifier)) return [`${file} imports ${specifier}`];
     const target = specifier.startsWith(".") ? join(dirname(file), specifier) : "app/";
     return moduleOf(target) === "app" || RUN_BY_APP.includes(target) ? [] : [`${file} imports ${target}`];
@@ -105,6 +114,15 @@ test("the web app takes types alone from the server, and runs nothing of it but 
   expect(ofServer).toEqual([]);
   const ran = files.filter((file) => RUN_BY_APP.includes(file)).flatMap(importsOf);
   expect(ran).toEqual([]);
+});
+
+test("the web app writes no path of the server's APIs: its requests are the operations'", () => {
+  const written = files
+    .filter((file) => moduleOf(file) === "app")
+    .flatMap((file) => [...readFileSync(join(src, file), "utf8").matchAll(/["'`}]\/(?:api|app)\b[^"'`]*/g)])
+    .map(([path]) => path);
+  // The page of the API reference.
+  expect([...new Set(written)].sort()).toEqual(['"/api/docs', '"/api/docs#signatures']);
 });
 
 /** The circles of a graph: strongly connected components of two or more (Tarjan), each sorted. */

@@ -2,7 +2,7 @@
 import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
 import { MailOpen, SearchX } from "lucide-react";
 import { useEffect } from "react";
-import { Refusal } from "./lib/call.ts";
+import { Refusal } from "./lib/api.ts";
 import { openPalette, usePalette } from "./lib/commands.ts";
 import { lazyPart } from "./lib/lazy-part.tsx";
 import { administers, meQuery, queryClient } from "./lib/queries.ts";

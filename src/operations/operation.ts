@@ -322,7 +322,7 @@ export interface AppOperation
   extends Omit<AppDefinition<Audience, Method, string, ObjectSchema, ObjectSchema, Schema, unknown>, keyof Erased>,
     Erased {}
 
-/** The types that `call` of the app (app/lib/call.ts) and performAsOperator read of an operation. */
+/** The types that the client of the app (app/lib/api.ts) and performAsOperator read of an operation. */
 export interface Typed<A extends Audience, M extends Method, Path extends string, I, T> {
   audience: A;
   method: M;

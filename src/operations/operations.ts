@@ -125,8 +125,7 @@ import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } fr
 import { getStandby } from "./person/standby.ts";
 import { changeSignature, deleteTemplate, getTexts, saveTemplate } from "./person/texts.ts";
 
-/** Mail, for everybody with a key. */
-export const MAIL_OPERATIONS: readonly Operation[] = [
+const mail = {
   listMailboxes,
   listThreads,
   getThread,
@@ -139,7 +138,9 @@ export const MAIL_OPERATIONS: readonly Operation[] = [
   getAttachment,
   searchMail,
   sendEmail,
-];
+};
+/** Mail, for everybody with a key. */
+export const MAIL_OPERATIONS: readonly Operation[] = Object.values(mail);
 
 /** More of mail, for everybody with a key, beyond the twelve operations. */
 export const EXT_OPERATIONS: readonly Operation[] = [
@@ -157,8 +158,7 @@ export const EXT_OPERATIONS: readonly Operation[] = [
   deleteLabel,
 ];
 
-/** A workspace, for its owners and admins. */
-export const ADMIN_OPERATIONS: readonly Operation[] = [
+const administration = {
   listWorkspaceMailboxes,
   addMailbox,
   getMailbox,
@@ -217,13 +217,11 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   listWebhookDeliveries,
   resendWebhookDelivery,
   recoverWebhook,
-];
+};
+/** A workspace, for its owners and admins. */
+export const ADMIN_OPERATIONS: readonly Operation[] = Object.values(administration);
 
-/**
- * What only the app has: a person's own settings, drafts, what is confirmed by a password, and the settings of the
- * server.
- */
-export const APP_OPERATIONS: readonly AppOperation[] = [
+const app = {
   signIn,
   getMe,
   createReferenceKey,
@@ -322,4 +320,12 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   listWorkspaces,
   addWorkspace,
   pauseWorkspace,
-];
+};
+/**
+ * What only the app has: a person's own settings, drafts, what is confirmed by a password, and the settings of the
+ * server.
+ */
+export const APP_OPERATIONS: readonly AppOperation[] = Object.values(app);
+
+/** The operations that the web app can call, by name. */
+export type AppOperations = typeof mail & typeof administration & typeof app;

@@ -5,8 +5,8 @@
  * Invariant: the page keeps the text until the server has confirmed it.
  */
 import { useEffect, useRef } from "react";
-import type { SavedDraft } from "./api.ts";
-import { Refusal } from "./call.ts";
+import { Refusal } from "./api.ts";
+import type { SavedDraft } from "./views.ts";
 
 export type SaveState =
   | { kind: "untouched" | "changed" | "saving" | "saved" }

@@ -2,13 +2,13 @@
  * The messages in composer windows, which stay open while the person goes to other pages, and what the person is told
  * after Send.
  */
-import { api, type SentDraft } from "./api.ts";
-import { Refusal } from "./call.ts";
+import { api, Refusal } from "./api.ts";
 import { cell } from "./cell.ts";
 import type { Start } from "./draft-content.ts";
 import { queryClient, refreshMail } from "./queries.ts";
 import { dayAndTime, msUntil } from "./time.ts";
 import { toast, toastFailure } from "./toast.ts";
+import type { SentDraft } from "./views.ts";
 
 type Begun =
   | {
@@ -93,7 +93,7 @@ export const useMessageWindows = windows.use;
 /** Makes a draft that forwards the message, and opens it. */
 export async function forwardMessage(messageId: string): Promise<void> {
   try {
-    const { draftId } = await api.forward(messageId);
+    const { draftId } = await api.forwardMessage({ id: messageId });
     openDraft(draftId, { fresh: true });
     refreshMail([]);
   } catch (error) {
@@ -104,7 +104,7 @@ export async function forwardMessage(messageId: string): Promise<void> {
 /** Makes a draft of the person's own with what a held message has, and opens it. */
 export async function editCopy(messageId: string): Promise<void> {
   try {
-    const { draftId } = await api.copyHeld(messageId);
+    const { draftId } = await api.copyHeld({ id: messageId });
     openDraft(draftId);
     toast({ text: "This copy is yours. The original still waits: reject it if you send yours instead" });
     refreshMail([]);
@@ -144,7 +144,7 @@ export function tellSent({ due }: SentDraft, takeBack?: () => void): void {
 /** Makes it a draft again, and opens it. */
 async function undoSend(draftId: string): Promise<void> {
   try {
-    await api.undoSend(draftId);
+    await api.undoSend({ id: draftId });
     queryClient.removeQueries({ queryKey: ["draft", draftId] });
     openDraft(draftId);
     refreshMail();
@@ -157,7 +157,7 @@ async function undoSend(draftId: string): Promise<void> {
 /** Looks up the outcome and tells it. While the message still waits, checks again, `checks` times at most. */
 async function checkOutcome(draftId: string, checks: number): Promise<void> {
   try {
-    const { dueAt, refusal } = await api.draft(draftId);
+    const { dueAt, refusal } = await api.openDraft({ id: draftId });
     if (refusal !== null) toast({ text: `Not sent: ${refusal}`, tone: "danger", shownMs: 20_000 });
     else if (dueAt !== null && msUntil(dueAt) <= 0 && checks > 0)
       setTimeout(() => void checkOutcome(draftId, checks - 1), CHECK_AFTER_MS);

@@ -1,6 +1,6 @@
 /** Content of the composer: how a message starts, and the request that saves it. */
-import type { AttachmentView, DraftContent, MailboxView, ReplyDefaults, SavedDraft } from "./api.ts";
 import { fullNameOf } from "./format.ts";
+import type { AttachmentView, DraftContent, MailboxView, ReplyDefaults, SavedDraft } from "./views.ts";
 
 /** The fields of a message, as they are typed. */
 export interface Fields {

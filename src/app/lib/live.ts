@@ -3,7 +3,7 @@
  * reconnects from the last position, so that no news is missed.
  */
 import { useEffect } from "react";
-import { api, LIVE_URL } from "./api.ts";
+import { api, urlTo } from "./api.ts";
 import { cell } from "./cell.ts";
 import { doubt, onReturn } from "./connection.ts";
 import { meQuery, queryClient, refreshMail } from "./queries.ts";
@@ -40,7 +40,7 @@ function askAnything(): void {
   if (isAsking) return;
   isAsking = true;
   void api
-    .mailboxes()
+    .listMailboxes()
     .catch(() => {})
     .finally(() => {
       isAsking = false;
@@ -54,8 +54,8 @@ export function useLiveMail(): void {
 
     function listen(): void {
       source?.close();
-      const after = position ?? queryClient.getQueryData(meQuery.queryKey)?.news ?? "";
-      source = new EventSource(`${LIVE_URL}?after=${after}`);
+      const after = position ?? queryClient.getQueryData(meQuery.queryKey)?.news;
+      source = new EventSource(urlTo("followMail", { after }));
       wait(SILENCE_MS);
       const heard = ({ lastEventId }: MessageEvent) => {
         position = lastEventId;

@@ -10,10 +10,10 @@ import {
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
-import { api, type ListFilters, type Person, type ThreadListView } from "./api.ts";
-import { MOST_OF_A_PAGE, Refusal } from "./call.ts";
+import { type Answer, api, MOST_OF_A_PAGE, Refusal } from "./api.ts";
 import { isAway, onReturn } from "./connection.ts";
 import { toast, toastFailure } from "./toast.ts";
+import type { ListFilters, Person, ThreadListView } from "./views.ts";
 
 /**
  * A small first page loads quickly; large later ones keep their number low, since a change of mail reloads all of them.
@@ -34,12 +34,12 @@ export const queryClient = new QueryClient({
 
 onReturn(() => void queryClient.refetchQueries({ type: "active", predicate: ({ state }) => state.status === "error" }));
 
-export const meQuery = queryOptions({ queryKey: ["me"], queryFn: api.me, staleTime: 300_000 });
+export const meQuery = queryOptions({ queryKey: ["me"], queryFn: () => api.getMe(), staleTime: 300_000 });
 
 /** Null on a server; on a standby, what it knows of the server. */
 export const standbyQuery = queryOptions({
   queryKey: ["standby"],
-  queryFn: async () => (await api.standby()).standby,
+  queryFn: async () => (await api.getStandby()).standby,
   staleTime: 300_000,
   refetchInterval: ({ state }) => (state.data ? 5_000 : false),
 });
@@ -49,14 +49,14 @@ export const administers = ({ role }: Person): boolean => role !== "member";
 
 export const mailboxesQuery = queryOptions({
   queryKey: ["mailboxes"],
-  queryFn: async () => (await api.mailboxes()).mailboxes,
+  queryFn: async () => (await api.listMailboxes()).mailboxes,
 });
 
 export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "q" | "label" | "sort">) =>
   infiniteQueryOptions({
     queryKey: ["threads", filters],
     queryFn: ({ pageParam }) =>
-      api.threads({ ...filters, limit: pageParam === undefined ? FIRST_PAGE : MOST_OF_A_PAGE, cursor: pageParam }),
+      api.listThreads({ ...filters, limit: pageParam === undefined ? FIRST_PAGE : MOST_OF_A_PAGE, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page: ThreadListView) => page.nextCursor ?? undefined,
   });
@@ -65,41 +65,46 @@ export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "
 export const unreadQuery = (mailbox: string, folder: ListFilters["folder"]) =>
   queryOptions({
     queryKey: ["unread", mailbox, folder],
-    queryFn: async () => (await api.threads({ mailbox, folder, limit: 1 })).unread,
+    queryFn: async () => (await api.listThreads({ mailbox, folder, limit: 1 })).unread,
   });
 
-export const threadQuery = (id: string) => queryOptions({ queryKey: ["thread", id], queryFn: () => api.thread(id) });
+export const threadQuery = (id: string) =>
+  queryOptions({ queryKey: ["thread", id], queryFn: () => api.getThread({ id, html: false }) });
 
 /** Its key begins with the key of the conversation, so that news of the conversation reloads it, too. */
 export const progressQuery = (threadId: string, messageId: string) =>
-  queryOptions({ queryKey: ["thread", threadId, "progress", messageId], queryFn: () => api.progress(messageId) });
+  queryOptions({
+    queryKey: ["thread", threadId, "progress", messageId],
+    queryFn: () => api.getProgress({ id: messageId }),
+  });
 
-export const messageQuery = (id: string) => queryOptions({ queryKey: ["message", id], queryFn: () => api.message(id) });
+export const messageQuery = (id: string) =>
+  queryOptions({ queryKey: ["message", id], queryFn: async () => (await api.getMessage({ id, html: false })).message });
 
 export const classificationQuery = (messageId: string) =>
-  queryOptions({ queryKey: ["classification", messageId], queryFn: () => api.classification(messageId) });
+  queryOptions({ queryKey: ["classification", messageId], queryFn: () => api.getClassification({ id: messageId }) });
 
 export const warningsQuery = (messageId: string) =>
-  queryOptions({ queryKey: ["warnings", messageId], queryFn: () => api.warnings(messageId) });
+  queryOptions({ queryKey: ["warnings", messageId], queryFn: () => api.getWarnings({ id: messageId }) });
 
 export const receivedQuery = (messageId: string) =>
-  queryOptions({ queryKey: ["received", messageId], queryFn: () => api.received(messageId) });
+  queryOptions({ queryKey: ["received", messageId], queryFn: () => api.getReceived({ id: messageId }) });
 
 export const invitationQuery = (messageId: string) =>
   queryOptions({
     queryKey: ["invitation", messageId],
-    queryFn: async () => (await api.invitation(messageId)).invitation,
+    queryFn: async () => (await api.getInvitation({ id: messageId })).invitation,
     staleTime: Number.POSITIVE_INFINITY,
   });
 
-export const pushQuery = queryOptions({ queryKey: ["push"], queryFn: api.push });
+export const pushQuery = queryOptions({ queryKey: ["push"], queryFn: () => api.getPush() });
 
-export const imageSendersQuery = queryOptions({ queryKey: ["image-senders"], queryFn: api.imageSenders });
+export const imageSendersQuery = queryOptions({ queryKey: ["image-senders"], queryFn: () => api.listImagesShown() });
 
 export const labelsQuery = (mailbox: string | undefined) =>
   queryOptions({
     queryKey: ["labels", mailbox],
-    queryFn: () => api.labels(mailbox ?? ""),
+    queryFn: async () => (await api.completeLabels({ mailbox: mailbox ?? "" })).labels,
     enabled: mailbox !== undefined,
   });
 
@@ -107,16 +112,19 @@ export const labelsQuery = (mailbox: string | undefined) =>
 export const textsQuery = (mailboxId: string | undefined) =>
   queryOptions({
     queryKey: ["texts", mailboxId],
-    queryFn: () => api.texts(mailboxId ?? ""),
+    queryFn: () => api.getTexts({ id: mailboxId ?? "" }),
     enabled: mailboxId !== undefined,
     staleTime: 300_000,
   });
 
 /** What a mailbox sends later, the next first. */
 export const scheduledQuery = (mailboxId: string) =>
-  queryOptions({ queryKey: ["scheduled", mailboxId], queryFn: async () => (await api.scheduled(mailboxId)).scheduled });
+  queryOptions({
+    queryKey: ["scheduled", mailboxId],
+    queryFn: async () => (await api.listScheduled({ mailbox: mailboxId })).scheduled,
+  });
 
-const coloursOf = (labels: Awaited<ReturnType<typeof api.labels>>): ReadonlyMap<string, string> =>
+const coloursOf = (labels: Answer<"completeLabels">["labels"]): ReadonlyMap<string, string> =>
   new Map(labels.flatMap(({ label, colour }) => (colour === null ? [] : [[label.toUpperCase(), colour]])));
 
 /** A hook: a function that gives the colour of a label in a mailbox. */
@@ -126,41 +134,48 @@ export function useLabelColour(mailboxId: string): (label: string) => string | u
 }
 
 export const usageQuery = (mailbox: string) =>
-  queryOptions({ queryKey: ["usage", mailbox], queryFn: () => api.usage(mailbox) });
+  queryOptions({ queryKey: ["usage", mailbox], queryFn: () => api.getUsage({ mailbox }) });
 
 export const draftQuery = (id: string) =>
   queryOptions({
     queryKey: ["draft", id],
-    queryFn: () => api.draft(id),
+    queryFn: () => api.openDraft({ id }),
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
 
 /** The marks on drafts of a mailbox, for a list. */
 export const draftMarksQuery = (mailboxId: string) =>
-  queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.draftMarks(mailboxId) });
+  queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.listMarkedDrafts({ mailbox: mailboxId }) });
 
 /** To approve, the longest first. */
-export const approvalsQuery = queryOptions({ queryKey: ["approvals"], queryFn: api.approvals });
+export const approvalsQuery = queryOptions({ queryKey: ["approvals"], queryFn: () => api.listApprovals() });
 
 export const approvalQuery = (id: string) =>
-  queryOptions({ queryKey: ["approvals", id], queryFn: () => api.approval(id) });
+  queryOptions({ queryKey: ["approvals", id], queryFn: () => api.getApproval({ id }) });
 
 /** Drafts that reply to a conversation. */
 export const replyDraftsQuery = (threadId: string) =>
-  queryOptions({ queryKey: ["reply-drafts", threadId], queryFn: () => api.replyDrafts(threadId) });
+  queryOptions({
+    queryKey: ["reply-drafts", threadId],
+    queryFn: async () => (await api.listDraftsAnswering({ id: threadId })).drafts,
+  });
 
-export const sendingQuery = queryOptions({ queryKey: ["me", "sending"], queryFn: api.sendingPreferences });
+export const sendingQuery = queryOptions({ queryKey: ["me", "sending"], queryFn: () => api.getSendingPreferences() });
 
 /** Correspondents of a mailbox, by the beginning of a name or address. `mailbox`: its id, or one of its addresses. */
 export const correspondentsQuery = (mailbox: string, q: string) =>
-  queryOptions({ queryKey: ["people", mailbox, q], queryFn: () => api.people(mailbox, q), staleTime: 300_000 });
+  queryOptions({
+    queryKey: ["people", mailbox, q],
+    queryFn: async () => (await api.findCorrespondents({ mailbox, q })).people,
+    staleTime: 300_000,
+  });
 
 /** Recipients and quotation of a reply. Never cached, since mail may have arrived meanwhile. */
 export const replyDefaultsQuery = (id: string, all: boolean) =>
   queryOptions({
     queryKey: ["reply-defaults", id, all],
-    queryFn: () => api.replyDefaults(id, all),
+    queryFn: () => api.getReplyDefaults({ id, all }),
     staleTime: 0,
     gcTime: 0,
   });
@@ -193,7 +208,7 @@ export function useChange<Given, Result>(
 ) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: change,
+    mutationFn: (given: Given) => change(given),
     onSuccess: () => {
       if (success !== undefined) toast({ text: success });
     },

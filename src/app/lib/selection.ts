@@ -3,8 +3,8 @@
  * conversation.
  */
 import { createContext, useCallback, useMemo, useState } from "react";
-import { api, type ListFilters, type ThreadView } from "./api.ts";
-import { MOST_OF_A_PAGE } from "./call.ts";
+import { api, MOST_OF_A_PAGE } from "./api.ts";
+import type { ListFilters, ThreadView } from "./views.ts";
 
 /** Most conversations selected at once. */
 export const MOST_MATCHING = 5_000;
@@ -70,7 +70,7 @@ export function useSelection(list: string, shown: readonly ThreadView[]): Select
     async selectMatching(filters) {
       const found = new Map<string, ThreadView>();
       for (let cursor: string | undefined; found.size < MOST_MATCHING; ) {
-        const page = await api.threads({ ...filters, limit: MOST_OF_A_PAGE, cursor });
+        const page = await api.listThreads({ ...filters, limit: MOST_OF_A_PAGE, cursor });
         for (const thread of page.threads) found.set(thread.id, thread);
         if (page.nextCursor === null) break;
         cursor = page.nextCursor;

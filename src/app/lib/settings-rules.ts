@@ -1,36 +1,25 @@
-/** Rules and absences of mailboxes: calls, and rules in words. */
+/** Rules and absences of mailboxes: queries, and rules in words. */
 import { queryOptions } from "@tanstack/react-query";
-import type { AnswerOf } from "../../operations/operation.ts";
-import type {
-  endOwnAbsence,
-  getOwnAbsence,
-  getOwnRules,
-  setOwnAbsence,
-  setOwnRules,
-  testOwnRule,
-} from "../../operations/person/rules.ts";
-import { api, type ThreadView } from "./api.ts";
-import { type BodyOf, call, MOST_OF_A_PAGE } from "./call.ts";
+import { type Answer, api, type Input, MOST_OF_A_PAGE } from "./api.ts";
 import { MOST_MATCHING } from "./selection.ts";
+import type { ThreadView } from "./views.ts";
 
-export type RuleView = AnswerOf<typeof getOwnRules>["rules"][number];
-export type GivenRule = BodyOf<typeof setOwnRules>["rules"][number];
+export type RuleView = Answer<"getOwnRules">["rules"][number];
+export type GivenRule = Input<"setOwnRules">["rules"][number];
 
 export const RULES = ["settings", "rules"] as const;
 
 export const rulesQuery = (id: string) =>
   queryOptions({
     queryKey: [...RULES, id],
-    queryFn: () => call<typeof getOwnRules>("GET", "/mailboxes/:id/rules", { params: { id } }),
+    queryFn: () => api.getOwnRules({ id }),
   });
 
 export const absenceQuery = (id: string) =>
   queryOptions({
     queryKey: [...RULES, id, "absence"],
     queryFn: async () => {
-      const { from, until, text, ...more } = await call<typeof getOwnAbsence>("GET", "/mailboxes/:id/absence", {
-        params: { id },
-      });
+      const { from, until, text, ...more } = await api.getOwnAbsence({ id });
       return from === null || until === null || text === null ? null : { from, until, text, ...more };
     },
   });
@@ -39,19 +28,10 @@ export const absenceQuery = (id: string) =>
 export const matchesQuery = (id: string, match: string) =>
   queryOptions({
     queryKey: [...RULES, id, "matches", match],
-    queryFn: () =>
-      call<typeof testOwnRule>("GET", "/mailboxes/:id/rules/matches", { params: { id }, query: { match } }),
+    queryFn: () => api.testOwnRule({ id, match }),
     enabled: match !== "",
     retry: false,
   });
-
-export const rulesApi = {
-  setRules: ({ id, rules }: { id: string; rules: readonly GivenRule[] }) =>
-    call<typeof setOwnRules>("PUT", "/mailboxes/:id/rules", { params: { id }, body: { rules: [...rules] } }),
-  setAbsence: ({ id, ...body }: { id: string } & BodyOf<typeof setOwnAbsence>) =>
-    call<typeof setOwnAbsence>("PUT", "/mailboxes/:id/absence", { params: { id }, body }),
-  endAbsence: (id: string) => call<typeof endOwnAbsence>("DELETE", "/mailboxes/:id/absence", { params: { id } }),
-};
 
 /** A rule as it is sent: without what the server says about it. */
 export const givenRule = ({ name, match, actions, enabled }: RuleView): GivenRule => ({
@@ -99,7 +79,7 @@ export function moved<T>(list: readonly T[], from: number, to: number): T[] {
 export async function matchingThreads(mailbox: string, q: string): Promise<ThreadView[]> {
   const found: ThreadView[] = [];
   for (let cursor: string | undefined; found.length < MOST_MATCHING; ) {
-    const page = await api.threads({ mailbox, folder: "all", q, limit: MOST_OF_A_PAGE, cursor });
+    const page = await api.listThreads({ mailbox, folder: "all", q, limit: MOST_OF_A_PAGE, cursor });
     found.push(...page.threads);
     if (page.nextCursor === null) break;
     cursor = page.nextCursor;

@@ -3,20 +3,20 @@
  * the server is back if it is away. A toast then tells the result, refusals included, with an undo that restores the exact former state.
  */
 import type { InfiniteData } from "@tanstack/react-query";
-import {
-  api,
-  type ListFilters,
-  type RefusedThread,
-  type ThreadChange,
-  type ThreadDetailView,
-  type ThreadListView,
-  type ThreadView,
-} from "./api.ts";
+import { api } from "./api.ts";
 import { sendInLine } from "./connection.ts";
 import { counted } from "./format.ts";
 import { queryClient, refreshMail } from "./queries.ts";
 import { fullTime } from "./time.ts";
 import { toast, toastFailure } from "./toast.ts";
+import type {
+  ListFilters,
+  RefusedThread,
+  ThreadChange,
+  ThreadDetailView,
+  ThreadListView,
+  ThreadView,
+} from "./views.ts";
 
 /** Conversations in a request. Requests that train the junk filter have fewer, since training blocks the server. */
 const AT_ONCE = 100;
@@ -99,7 +99,7 @@ async function undoAll(undos: readonly string[]): Promise<void> {
   let count = 0;
   try {
     for (const undo of undos.toReversed()) {
-      const result = await sendInLine(() => api.undoChange(undo));
+      const result = await sendInLine(() => api.undoChange({ undo }));
       refused.push(...result.refused);
       count += result.threads.length;
     }
@@ -128,7 +128,7 @@ async function change(
   let count = 0;
   try {
     const portion = async (some: readonly string[]) => {
-      const result = await sendInLine(() => api.changeThreads(some, what));
+      const result = await sendInLine(() => api.changeThreads({ ids: [...some], ...what }));
       if (result.undo !== undefined) undos.push(result.undo);
       refused.push(...result.refused);
       count += result.threads.length;
@@ -158,7 +158,7 @@ async function deleteForGood(threads: readonly ThreadView[]): Promise<void> {
   let count = 0;
   try {
     await inPortions(ids, "Deleted", async (portion) => {
-      const result = await sendInLine(() => api.deleteThreads(portion));
+      const result = await sendInLine(() => api.deleteThreads({ ids: [...portion] }));
       count += result.deleted.length;
       refused.push(...result.refused);
     });

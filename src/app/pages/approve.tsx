@@ -6,8 +6,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { Check, CircleAlert, Hourglass, Menu as MenuIcon, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { api, type WaitingView } from "../lib/api.ts";
-import { Refusal } from "../lib/call.ts";
+import { api, Refusal } from "../lib/api.ts";
 import { editCopy } from "../lib/compose.ts";
 import { openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
@@ -15,6 +14,7 @@ import { approvalsQuery, refreshMail } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 import { toast } from "../lib/toast.ts";
+import type { WaitingView } from "../lib/views.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Field } from "../parts/fields.tsx";
@@ -73,8 +73,8 @@ export function ApprovePage() {
     for (const id of ids) {
       setBusy({ done: gone.size, of: ids.length });
       try {
-        if (deed === "reject") await api.reject(id, reason.trim() === "" ? {} : { reason });
-        else later = (await api.approve(id)).sendAt;
+        if (deed === "reject") await api.rejectHold({ id, ...(reason.trim() !== "" && { reason }) });
+        else later = (await api.approveHold({ id })).sendAt;
         refused.delete(id);
         gone.add(id);
       } catch (error) {

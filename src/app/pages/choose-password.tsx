@@ -4,7 +4,7 @@ import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
 import { api } from "../lib/api.ts";
 import { sessionReplaced } from "../lib/session.ts";
-import { type InvitedView, passwordLinkApi } from "../lib/settings-identity.ts";
+import type { InvitedView } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
 import { Form } from "../parts/form.tsx";
@@ -16,7 +16,7 @@ export function ChoosePassword() {
   return (
     <LinkPage
       token={token}
-      check={passwordLinkApi.check}
+      check={api.checkPasswordLink}
       giver="you were given"
       title={(invited) => (invited?.isReset === false ? `Welcome, ${invited.name}` : "Choose a password")}
     >
@@ -37,7 +37,7 @@ function Chosen({ token, invited: { email, isReset } }: { token: string; invited
     router.history.push("/mail/inbox");
   }
   const choose = useMutation({
-    mutationFn: (password: string) => passwordLinkApi.choose({ token, password }),
+    mutationFn: (password: string) => api.choosePassword({ token, password }),
     async onSuccess(_, password) {
       const given = { email, password, keep: true };
       try {

@@ -5,8 +5,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { Refusal } from "../lib/call.ts";
-import { AUTHORIZATION, type AuthorizationView, authorizationQuery, oauthApi } from "../lib/oauth.ts";
+import { api, Refusal } from "../lib/api.ts";
+import { AUTHORIZATION, type AuthorizationView, authorizationQuery } from "../lib/oauth.ts";
 import { draftOf, policyOf, SCOPE_MEANING, type Scope } from "../lib/policy.ts";
 import { meQuery, useChange } from "../lib/queries.ts";
 import { sessionReplaced } from "../lib/session.ts";
@@ -160,8 +160,8 @@ function Choice({
   request: NonNullable<AuthorizationView["request"]>;
   leave: (to: string) => void;
 }) {
-  const approve = useChange(oauthApi.approve, { key: AUTHORIZATION_ANSWERED, atForm: true });
-  const deny = useChange(oauthApi.deny, { key: AUTHORIZATION_ANSWERED });
+  const approve = useChange(api.approveAuthorization, { key: AUTHORIZATION_ANSWERED, atForm: true });
+  const deny = useChange(api.denyAuthorization, { key: AUTHORIZATION_ANSWERED });
   const [draft, setDraft] = useState(() => draftOf({ send: "hold" }));
   const answered = { onSuccess: ({ returnTo }: { returnTo: string }) => leave(returnTo) };
   return (
@@ -184,7 +184,7 @@ function Choice({
         <Button kind="primary" type="submit" disabled={approve.isPending}>
           Allow, and go back to {place.name}
         </Button>
-        <Button disabled={deny.isPending} onClick={() => deny.mutate(id, answered)}>
+        <Button disabled={deny.isPending} onClick={() => deny.mutate({ id }, answered)}>
           Refuse
         </Button>
       </div>

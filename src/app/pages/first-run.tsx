@@ -2,8 +2,9 @@
 import { useMutation } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
+import { api, type Input } from "../lib/api.ts";
 import { sessionReplaced } from "../lib/session.ts";
-import { type SetupView, setupApi } from "../lib/settings-identity.ts";
+import type { SetupView } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { DnsRecords } from "../parts/dns-records.tsx";
 import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
@@ -19,7 +20,7 @@ export function FirstRun() {
   return (
     <LinkPage
       token={token}
-      check={setupApi.check}
+      check={api.checkSetupToken}
       giver="the server printed when it started"
       title={() => "Set up Mailroom"}
     >
@@ -29,7 +30,7 @@ export function FirstRun() {
 }
 
 function SetupForm({ token, done }: { token: string; done: (made: SetupView) => void }) {
-  const setUp = useMutation({ mutationFn: setupApi.setUp, onSuccess: done });
+  const setUp = useMutation({ mutationFn: (given: Input<"setUpServer">) => api.setUpServer(given), onSuccess: done });
   return (
     <Form
       sending={setUp}

@@ -3,8 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { CalendarX, Menu as MenuIcon, PenLine, SearchX, X } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { api, type DraftMarks, type ThreadView } from "../lib/api.ts";
-import { Refusal } from "../lib/call.ts";
+import { api, Refusal } from "../lib/api.ts";
 import { startMessage } from "../lib/compose.ts";
 import { chosenMailbox, folderOf, openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
@@ -20,6 +19,7 @@ import { ListContext, useSelection } from "../lib/selection.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
+import type { DraftMarks, ThreadView } from "../lib/views.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { MakeRule } from "../parts/make-rule.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
@@ -355,11 +355,12 @@ function More({ busy, failure, load }: { busy: boolean; failure: string | undefi
 
 function EmptyButton({ folder, mailboxId }: { folder: "trash" | "spam"; mailboxId: string }) {
   const [busy, setBusy] = useState(false);
-  async function empty(): Promise<void> {
+  async function run(): Promise<void> {
     if (!confirm(`Delete everything in ${folder} for good? This cannot be undone.`)) return;
     setBusy(true);
     try {
-      const { deleted } = await api.empty(folder, mailboxId);
+      const empty = folder === "trash" ? api.emptyTrash : api.emptySpam;
+      const { deleted } = await empty({ mailbox: mailboxId });
       toast({ text: `${counted(deleted, "conversation")} deleted for good` });
     } catch (error) {
       toastFailure(error);
@@ -369,7 +370,7 @@ function EmptyButton({ folder, mailboxId }: { folder: "trash" | "spam"; mailboxI
     }
   }
   return (
-    <Button kind="quiet" disabled={busy} onClick={empty} className="ml-auto text-danger!">
+    <Button kind="quiet" disabled={busy} onClick={run} className="ml-auto text-danger!">
       Empty {folder}
     </Button>
   );

@@ -4,7 +4,7 @@
  */
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
-import { Refusal } from "../lib/call.ts";
+import { Refusal } from "../lib/api.ts";
 import { Button } from "../parts/button.tsx";
 import { SignedOutPage } from "./sign-in.tsx";
 
@@ -26,7 +26,7 @@ export function LinkPage<Checked>({
   children,
 }: {
   token: string;
-  check(token: string): Promise<Checked>;
+  check(given: { token: string }): Promise<Checked>;
   giver: string;
   /** Until the answer is there, `checked` is undefined. */
   title(checked?: Checked): string;
@@ -34,7 +34,7 @@ export function LinkPage<Checked>({
 }) {
   const checked = useQuery({
     queryKey: ["link", token],
-    queryFn: async () => ({ answer: await check(token) }),
+    queryFn: async () => ({ answer: await check({ token }) }),
     retry: false,
     staleTime: Number.POSITIVE_INFINITY,
   });

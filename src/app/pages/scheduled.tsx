@@ -2,13 +2,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeft, CalendarClock, Menu as MenuIcon, UserCheck } from "lucide-react";
-import type { ScheduledView } from "../lib/api.ts";
 import { isOnItsWay } from "../lib/compose.ts";
 import { chosenMailbox, openSidebar } from "../lib/folders.ts";
 import { namesOf } from "../lib/format.ts";
 import { mailboxesQuery, scheduledQuery } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { dayAndTime } from "../lib/time.ts";
+import type { ScheduledView } from "../lib/views.ts";
 import { IconButton } from "../parts/button.tsx";
 import { DraftEditor } from "../parts/composer.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";

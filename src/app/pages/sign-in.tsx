@@ -205,7 +205,7 @@ function SignInAgainDialog() {
   useEffect(() => {
     // Access have signed in again in another tab.
     const look = async () => {
-      const present = await api.me().catch(() => undefined);
+      const present = await api.getMe().catch(() => undefined);
       if (present && present.id === me?.id) await goOn();
     };
     window.addEventListener("focus", look);

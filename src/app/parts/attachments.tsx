@@ -2,8 +2,9 @@
 import { Download, FileImage, FileText } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { VIEWER_PATH, VIEWER_SANDBOX } from "../../base/frames.ts";
-import { downloadUrl, type MessageView, previewUrl } from "../lib/api.ts";
+import { urlTo } from "../lib/api.ts";
 import { sizeOf } from "../lib/format.ts";
+import type { MessageView } from "../lib/views.ts";
 import type { FromViewer } from "../pdf/viewer.ts";
 import { Dialog } from "./dialog.tsx";
 
@@ -31,7 +32,12 @@ export function Attachments({ attachments }: { attachments: readonly Attachment[
           const content = (
             <>
               {kind === "image" ? (
-                <img src={previewUrl(id)} alt="" loading="lazy" className="size-8 shrink-0 rounded object-cover" />
+                <img
+                  src={urlTo("showAttachment", { id })}
+                  alt=""
+                  loading="lazy"
+                  className="size-8 shrink-0 rounded object-cover"
+                />
               ) : (
                 <Icon size={15} className="shrink-0 text-muted" aria-hidden />
               )}
@@ -47,12 +53,12 @@ export function Attachments({ attachments }: { attachments: readonly Attachment[
                   {content}
                 </button>
               ) : (
-                <a href={downloadUrl(id)} download={filename} className={look} title={contentType}>
+                <a href={urlTo("getAttachment", { id })} download={filename} className={look} title={contentType}>
                   {content}
                 </a>
               )}
               <a
-                href={downloadUrl(id)}
+                href={urlTo("getAttachment", { id })}
                 download={filename}
                 aria-label={`Download ${filename}`}
                 className="grid size-8 shrink-0 place-items-center rounded-md text-muted hover:bg-hover hover:text-ink"
@@ -76,7 +82,7 @@ function Preview({ attachment }: { attachment: Attachment }) {
   const fallback = (
     <p className="py-10 text-center text-sm text-muted">
       This cannot be shown here.{" "}
-      <a href={downloadUrl(id)} download={filename} className="text-accent underline">
+      <a href={urlTo("getAttachment", { id })} download={filename} className="text-accent underline">
         Download it
       </a>
     </p>
@@ -85,7 +91,7 @@ function Preview({ attachment }: { attachment: Attachment }) {
   if (kindOf(attachment) === "pdf") return <PdfView id={id} title={filename} onFailure={() => setFailed(true)} />;
   return (
     <img
-      src={previewUrl(id)}
+      src={urlTo("showAttachment", { id })}
       alt={filename}
       onError={() => setFailed(true)}
       className="mx-auto max-h-[76vh] max-w-full rounded object-contain"
@@ -107,7 +113,7 @@ function PdfView({ id, title, onFailure }: { id: string; title: string; onFailur
     const fail = () => failed.current();
     const timer = setTimeout(fail, LONGEST_MS);
     async function send(): Promise<void> {
-      const response = await fetch(downloadUrl(id));
+      const response = await fetch(urlTo("getAttachment", { id }));
       if (!response.ok) return fail();
       const bytes = await response.arrayBuffer();
       // The frame's origin is opaque, so no target origin can name it.

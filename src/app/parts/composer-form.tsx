@@ -14,14 +14,14 @@ import {
   useRef,
   useState,
 } from "react";
-import { api, editorUrl, type SavedDraft, type SentDraft, type Template } from "../lib/api.ts";
+import { api, Refusal, urlTo } from "../lib/api.ts";
 import { createAutosave, type SaveState, useLeaving } from "../lib/autosave.ts";
-import { Refusal } from "../lib/call.ts";
 import { reopen } from "../lib/compose.ts";
 import { onReturn } from "../lib/connection.ts";
 import { doubtsAbout, type Fields, htmlOf, type Start, signed, withQuote } from "../lib/draft-content.ts";
 import { mailboxesQuery, refreshMail, textsQuery } from "../lib/queries.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
+import type { SavedDraft, SentDraft, Template } from "../lib/views.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Conflict, Doubts, FromField, SaveMark, SendButton, SubjectField, TextEditor } from "./composer-fields.tsx";
 import { Templates } from "./composer-templates.tsx";
@@ -32,6 +32,9 @@ import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
 /** Goes when the server is back. */
 const UNSENT =
   "Not sent: the server is not responding. Your message stays here, and you can send it when the server is back.";
+
+/** URL of the document in which the HTML of a draft is edited. */
+const editorOf = ({ draftId, revision }: SavedDraft): string => urlTo("editDraft", { id: draftId, revision });
 
 export interface ComposerProps {
   start: Start;
@@ -68,9 +71,7 @@ export function Composer({
   const [text, setText] = useState(start.text);
   const [quote, setQuote] = useState(start.quote);
   /** URL of the document in which the HTML is edited; absent for plain text. */
-  const [editor, setEditor] = useState(
-    start.html && start.saved ? editorUrl(start.saved.draftId, start.saved.revision) : undefined,
-  );
+  const [editor, setEditor] = useState(start.html && start.saved ? editorOf(start.saved) : undefined);
   const [copies, setCopies] = useState(start.fields.cc !== "" || start.fields.bcc !== "");
   const [refusal, setRefusal] = useState<string>();
   const [busy, setBusy] = useState(false);
@@ -104,8 +105,8 @@ export function Composer({
       async put(draft, leaving) {
         const content = request();
         const done = draft
-          ? await api.saveDraft(draft.draftId, { ...content, revision: draft.revision }, { leaving })
-          : await api.createDraft({ ...content, answers: start.answers }, { leaving });
+          ? await api.saveDraft({ id: draft.draftId, ...content, revision: draft.revision }, { leaving })
+          : await api.beginDraft({ ...content, answers: start.answers }, { leaving });
         const isNew = done.draftId !== draft?.draftId;
         if (isNew) latestAttachments.current?.replace(done.attachments);
         if (isNew || start.unsaved) callbacks.current.saved?.(done);
@@ -140,7 +141,7 @@ export function Composer({
     const isAsBegun = autosave.isUntouched() && attachments.files === start.attachments;
     if (start.fresh && start.saved && isAsBegun) {
       // If that fails, it stays a draft.
-      api.discardDraft(start.saved.draftId).then(
+      api.discardDraft({ id: start.saved.draftId }).then(
         () => refreshMail([]),
         () => {},
       );
@@ -210,7 +211,8 @@ export function Composer({
     try {
       const { draftId, revision } = await autosave.ensure();
       const content = request();
-      const outcome = await api.sendDraft(draftId, {
+      const outcome = await api.sendOpenedDraft({
+        id: draftId,
         ...content,
         revision,
         attachments: attachments.files.map(({ id }) => id),
@@ -235,7 +237,7 @@ export function Composer({
     autosave.end();
     // The save under way may be the one that makes the draft.
     const draft = await autosave.flush();
-    if (draft) await api.discardDraft(draft.draftId).catch(toastFailure);
+    if (draft) await api.discardDraft({ id: draft.draftId }).catch(toastFailure);
     refreshMail([]);
     discarded();
   }
@@ -253,11 +255,11 @@ export function Composer({
       // As typed by now, not when the button was pressed.
       const { fields, text, quote } = present.current;
       const html = htmlOf(withQuote(text, quote));
-      const formatted = await api.saveDraft(draftId, { ...fields, html, revision });
+      const formatted = await api.saveDraft({ id: draftId, ...fields, html, revision });
       autosave.adopt(formatted);
       richChanged.current = false;
       setQuote(undefined);
-      setEditor(editorUrl(formatted.draftId, formatted.revision));
+      setEditor(editorOf(formatted));
     } catch (error) {
       setRefusal((error as Error).message);
     }

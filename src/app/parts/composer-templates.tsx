@@ -2,8 +2,9 @@
 import { useNavigate } from "@tanstack/react-router";
 import { LayoutTemplate, Save, Settings } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
-import { api, type Template } from "../lib/api.ts";
+import { api } from "../lib/api.ts";
 import { useChange } from "../lib/queries.ts";
+import type { Template } from "../lib/views.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Field } from "./fields.tsx";
@@ -68,10 +69,10 @@ function SaveAs({
 }) {
   const [name, setName] = useState("");
   const replaces = names.find((one) => one.toLowerCase() === name.trim().toLowerCase());
-  const save = useChange(
-    (template: Template) => api.saveTemplate(mailboxId, { ...template, ...(replaces !== undefined && { replaces }) }),
-    { key: ["texts"], success: "Template saved" },
-  );
+  const save = useChange((template: Template) => api.saveTemplate({ id: mailboxId, ...template, replaces }), {
+    key: ["texts"],
+    success: "Template saved",
+  });
   function submit(): void {
     if (name.trim() !== "") save.mutate({ name, ...content() }, { onSuccess: close });
   }

@@ -6,7 +6,6 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Bot, Maximize2, Minimize2, Minus, TriangleAlert, X } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useState } from "react";
-import type { DraftContent, MailboxView, ThreadView } from "../lib/api.ts";
 import {
   type Composing,
   closeMessage,
@@ -20,6 +19,7 @@ import { blank, sendersOf, startOf } from "../lib/draft-content.ts";
 import { chosenMailbox } from "../lib/folders.ts";
 import { lazyPart } from "../lib/lazy-part.tsx";
 import { draftQuery, mailboxesQuery, refreshMail } from "../lib/queries.ts";
+import type { DraftContent, MailboxView, ThreadView } from "../lib/views.ts";
 import { Answered } from "./answered.tsx";
 import { IconButton } from "./button.tsx";
 import type { ComposerProps } from "./composer-form.tsx";

@@ -1,9 +1,9 @@
 /** The attachments of the message in the composer: uploading with progress, showing, and removing. */
 import { FileText, Paperclip, X } from "lucide-react";
 import { useRef, useState } from "react";
-import { type AttachmentView, api, downloadUrl, previewUrl, type SavedDraft, uploadUrl } from "../lib/api.ts";
-import { OFFLINE, Refusal, refusalIn } from "../lib/call.ts";
+import { api, OFFLINE, Refusal, refusalIn, urlTo } from "../lib/api.ts";
 import { sizeOf } from "../lib/format.ts";
+import type { AttachmentView, SavedDraft } from "../lib/views.ts";
 import { IconButton } from "./button.tsx";
 
 /** An upload under way. */
@@ -73,7 +73,7 @@ export function useAttachments(
     async remove(file: AttachmentView): Promise<void> {
       try {
         const { draftId } = await ensureDraft();
-        await api.detach(draftId, file.id);
+        await api.detachFile({ id: draftId, attachmentId: file.id });
         setFiles((all) => all.filter(({ id }) => id !== file.id));
       } catch (error) {
         refused((error as Error).message);
@@ -99,7 +99,7 @@ function upload(draftId: string, file: File, progressed: (share: number) => void
     });
     request.addEventListener("error", () => reject(new Refusal(0, OFFLINE)));
     request.addEventListener("abort", () => reject(new Refusal(0, `${file.name} was not attached.`)));
-    request.open("POST", uploadUrl(draftId, file.name));
+    request.open("POST", urlTo("attachFile", { id: draftId, name: file.name }));
     request.setRequestHeader("content-type", file.type || "application/octet-stream");
     request.send(file);
   });
@@ -126,7 +126,7 @@ export function AttachedFiles({
       {attached.map((file) => (
         <li key={file.id} className="flex max-w-full items-center rounded-lg border border-line bg-panel text-sm">
           <a
-            href={previewUrl(file.id)}
+            href={urlTo("showAttachment", { id: file.id })}
             target="_blank"
             rel="noopener"
             title={file.contentType}
@@ -137,7 +137,7 @@ export function AttachedFiles({
             <span className="shrink-0 text-xs text-muted">{sizeOf(file.size)}</span>
           </a>
           <a
-            href={downloadUrl(file.id)}
+            href={urlTo("getAttachment", { id: file.id })}
             download={file.filename}
             className="px-2 text-xs text-muted underline hover:text-ink"
             aria-label={`Download ${file.filename}`}

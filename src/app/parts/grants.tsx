@@ -1,6 +1,7 @@
 /** The programs that a person let in, with buttons to end that. */
 import { useQuery } from "@tanstack/react-query";
-import { GRANTS, type GrantView, grantsQuery, oauthApi } from "../lib/oauth.ts";
+import { api } from "../lib/api.ts";
+import { GRANTS, type GrantView, grantsQuery } from "../lib/oauth.ts";
 import { useChange } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
@@ -26,7 +27,7 @@ export function Grants() {
 }
 
 function GrantRow({ of: { id, client, scopes, policy, createdAt, lastUsedAt } }: { of: GrantView }) {
-  const revoke = useChange(oauthApi.revoke, { key: GRANTS, success: "Access removed" });
+  const revoke = useChange(api.revokeGrant, { key: GRANTS, success: "Access removed" });
   return (
     <li>
       <Facts
@@ -54,7 +55,7 @@ function GrantRow({ of: { id, client, scopes, policy, createdAt, lastUsedAt } }:
           kind="danger"
           aria-label={`Remove the access of ${client.name}`}
           disabled={revoke.isPending}
-          onClick={() => revoke.mutate(id)}
+          onClick={() => revoke.mutate({ id })}
         >
           Remove access
         </Button>

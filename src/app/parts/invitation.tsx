@@ -2,11 +2,12 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { CalendarDays, MapPin, Repeat, TriangleAlert, Users } from "lucide-react";
 import type { ReactNode } from "react";
-import { api, type InvitationAnswer, type InvitationView } from "../lib/api.ts";
+import { api } from "../lib/api.ts";
 import { counted, nameOf } from "../lib/format.ts";
 import { ANSWERS, replaces, whenOf } from "../lib/invitations.ts";
 import { invitationQuery, queryClient, useChange } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
+import type { InvitationAnswer, InvitationView } from "../lib/views.ts";
 import { Button } from "./button.tsx";
 
 /** `later`: ids of later messages of the conversation with a calendar file. */
@@ -120,7 +121,7 @@ function Row({ icon: Icon, name, children }: { icon: typeof MapPin; name: string
 /** Accept, Maybe, Decline, for the guest that the mailbox is; and what was answered. */
 function Answering({ messageId, invitation }: { messageId: string; invitation: InvitationView }) {
   const { method, guest, answered, isForeign, organizer } = invitation;
-  const change = useChange((answer: InvitationAnswer) => api.answerInvitation(messageId, answer), {
+  const change = useChange((answer: InvitationAnswer) => api.answerInvitation({ id: messageId, answer }), {
     key: ["invitation"],
     atForm: true,
   });

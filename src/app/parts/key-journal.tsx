@@ -2,11 +2,11 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { api } from "../lib/api.ts";
 import { counted } from "../lib/format.ts";
 import { byThread, journalSentence, leftBecause } from "../lib/journal.ts";
 import { threadQuery, useChange } from "../lib/queries.ts";
 import {
-  developerApi,
   type JournalEntryView,
   type JournalFilters,
   journalQuery,
@@ -191,11 +191,11 @@ const ThreadLink = ({ id, children }: { id: string; children: string }) => (
 function Undo({ id, since, close }: { id: string; since: string; close: () => void }) {
   const plan = useQuery({
     queryKey: ["undo", id, since],
-    queryFn: () => developerApi.undoKey({ id, since, dryRun: true }),
+    queryFn: () => api.undoKey({ id, since, dryRun: true }),
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
-  const undo = useChange(() => developerApi.undoKey({ id, since }), { key: KEYS, atForm: true });
+  const undo = useChange(() => api.undoKey({ id, since }), { key: KEYS, atForm: true });
   const report = undo.data ?? plan.data;
   if (!report) return <NotLoaded query={plan} what="what can be undone" />;
   return (

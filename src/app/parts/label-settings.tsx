@@ -1,10 +1,11 @@
 /** The menu of a label of a mailbox: its colour, its name, and its removal. */
 import { Ban, Circle, EllipsisVertical, PencilLine, Trash2 } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import { api, type LabelColour } from "../lib/api.ts";
+import { api } from "../lib/api.ts";
 import { counted } from "../lib/format.ts";
 import { refreshMail } from "../lib/queries.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
+import type { LabelColour } from "../lib/views.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Field } from "./fields.tsx";
@@ -52,18 +53,18 @@ export function LabelSettings({
     }
   }
   const paint = (colour: LabelColour | null) =>
-    void change(async () => void (await api.changeLabel(label, { mailbox: mailboxId, colour })));
+    void change(async () => void (await api.changeLabel({ label, mailbox: mailboxId, colour })));
   function rename(event: FormEvent): void {
     event.preventDefault();
     void change(async () => {
-      await api.changeLabel(label, { mailbox: mailboxId, name: name.trim() });
+      await api.changeLabel({ label, mailbox: mailboxId, name: name.trim() });
       renamed(name.trim());
       toast({ text: `Label renamed to ${name.trim()}` });
     });
   }
   const remove = () =>
     void change(async () => {
-      const { threads } = await api.removeLabel(label, mailboxId);
+      const { threads } = await api.removeLabel({ label, mailbox: mailboxId });
       removed();
       toast({ text: `Label ${label} removed from ${counted(threads, "conversation")}` });
     });

@@ -1,9 +1,10 @@
 /** What is shown of a message when it is asked for: why it is in spam, and the original. */
 import { useQuery } from "@tanstack/react-query";
-import { type MessageView, originalUrl } from "../lib/api.ts";
+import { urlTo } from "../lib/api.ts";
 import { sizeOf } from "../lib/format.ts";
 import { classificationQuery } from "../lib/queries.ts";
 import { whySpam } from "../lib/spam-reasons.ts";
+import type { MessageView } from "../lib/views.ts";
 import { CopyButton } from "./button.tsx";
 import { NotLoaded } from "./notice.tsx";
 
@@ -30,7 +31,7 @@ export function Original({ message: { id } }: { message: MessageView }) {
   const original = useQuery({
     queryKey: ["original", id],
     queryFn: async () => {
-      const response = await fetch(originalUrl(id)).catch(() => undefined);
+      const response = await fetch(urlTo("getRawMessage", { id })).catch(() => undefined);
       if (!response?.ok) throw new Error("The original could not be loaded. Check your connection, then try again.");
       return response.text();
     },
@@ -42,7 +43,7 @@ export function Original({ message: { id } }: { message: MessageView }) {
     <>
       <div className="mb-3 flex gap-2">
         <a
-          href={originalUrl(id)}
+          href={urlTo("getRawMessage", { id })}
           download
           className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm hover:bg-hover"
         >

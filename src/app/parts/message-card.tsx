@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Code, Download, EllipsisVertical, FolderInput, Forward, ImageOff, ShieldAlert } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
-import { api, frameUrl, type MessageView, originalUrl, type Received } from "../lib/api.ts";
+import { api, urlTo } from "../lib/api.ts";
 import { forwardMessage } from "../lib/compose.ts";
 import { doubt, useAway } from "../lib/connection.ts";
 import { fitWidth } from "../lib/fit.ts";
@@ -12,6 +12,7 @@ import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
 import { lazyPart } from "../lib/lazy-part.tsx";
 import { messageQuery, receivedQuery, useChange } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
+import type { MessageView, Received } from "../lib/views.ts";
 import { Attachments } from "./attachments.tsx";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
@@ -65,7 +66,7 @@ export function MessageCard({
   const isInbound = direction === "inbound";
   const { data: received } = useQuery({ ...receivedQuery(given.id), enabled: open && isInbound && folder !== "spam" });
   const inSpam = (received?.apartIn ?? folder) === "spam";
-  const hideImages = useChange(() => api.setImagesOfSender(given.id, false), {
+  const hideImages = useChange(() => api.setImagesOfSender({ id: given.id, always: false }), {
     key: ["received"],
     success: `Images of ${from.email} are no longer shown by themselves`,
   });
@@ -113,7 +114,7 @@ export function MessageCard({
                 {
                   label: "Download original",
                   icon: Download,
-                  run: () => window.location.assign(originalUrl(message.id)),
+                  run: () => window.location.assign(urlTo("getRawMessage", { id: message.id })),
                 },
                 ...(received?.images === "always"
                   ? [{ label: "Stop showing images of this sender", icon: ImageOff, run: () => hideImages.mutate() }]
@@ -177,7 +178,7 @@ export function MessageBody({
 }) {
   const [blocked, setBlocked] = useState(false);
   const [images, setImages] = useState(false);
-  const always = useChange(() => api.setImagesOfSender(id, true), {
+  const always = useChange(() => api.setImagesOfSender({ id, always: true }), {
     key: ["received"],
     success: `Images of ${from.email} are always shown, as long as the sender is proven`,
   });
@@ -315,7 +316,7 @@ function MessageFrame({
       <iframe
         ref={frame}
         title={title}
-        src={frameUrl(messageId, images)}
+        src={urlTo("showMessage", { id: messageId, images: images ? 1 : undefined })}
         sandbox={FRAME_SANDBOX}
         referrerPolicy="no-referrer"
         onLoad={() => setLoads((count) => count + 1)}

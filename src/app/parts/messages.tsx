@@ -1,8 +1,8 @@
 /** The messages of a conversation, oldest first. Long rows of read ones are folded, and keys move among the others. */
 import { ChevronsUpDown } from "lucide-react";
 import { type RefObject, useEffect, useRef, useState } from "react";
-import type { ThreadDetailView } from "../lib/api.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
+import type { ThreadDetailView } from "../lib/views.ts";
 import { hasCalendar, MessageCard, type Telling } from "./message-card.tsx";
 
 /** So many messages above the one to begin with are folded. */

@@ -1,15 +1,16 @@
 /** What a person can do with a received message: leave its list. */
 import { useState } from "react";
-import { api, type MessageView, type UnsubscribeView } from "../lib/api.ts";
+import { api } from "../lib/api.ts";
 import { receivedQuery, useChange } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
+import type { MessageView, UnsubscribeView } from "../lib/views.ts";
 import { Button } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 
 /** Leaves the list by one press, or leads to its page after a question. */
 export function Unsubscribe({ message: { id, from }, way }: { message: MessageView; way: UnsubscribeView }) {
   const [asking, setAsking] = useState(false);
-  const leave = useChange(() => api.unsubscribe(id), { key: receivedQuery(id).queryKey, atForm: true });
+  const leave = useChange(() => api.unsubscribe({ id }), { key: receivedQuery(id).queryKey, atForm: true });
   const { by, at, leftAt } = way;
   const told =
     leave.data?.by === "post"

@@ -1,13 +1,14 @@
 /** A message that is sent later: whole, with every recipient and its time, which can be changed. */
 import { Clock } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { api, type DraftContent } from "../lib/api.ts";
+import { api } from "../lib/api.ts";
 import { isOnItsWay, tellSent } from "../lib/compose.ts";
 import { startOf } from "../lib/draft-content.ts";
 import { fullNameOf } from "../lib/format.ts";
 import { draftQuery, queryClient, refreshMail } from "../lib/queries.ts";
 import { dayAndTime } from "../lib/time.ts";
 import { toastFailure } from "../lib/toast.ts";
+import type { DraftContent } from "../lib/views.ts";
 import { Button } from "./button.tsx";
 import { SendTime } from "./composer-fields.tsx";
 import { MessageBody } from "./message-card.tsx";
@@ -40,9 +41,10 @@ export function ScheduledMessage({
   /** Sends it now, or at another time. If that is refused, it is a draft again. */
   const send = (at?: Date) =>
     act(async () => {
-      await api.undoSend(draftId);
+      await api.undoSend({ id: draftId });
       const { fields } = startOf(draft, false);
-      const outcome = await api.sendDraft(draftId, {
+      const outcome = await api.sendOpenedDraft({
+        id: draftId,
         ...fields,
         revision: draft.revision,
         attachments: attachments.map(({ id }) => id),
@@ -53,13 +55,13 @@ export function ScheduledMessage({
     });
   const edit = () =>
     act(async () => {
-      await api.undoSend(draftId);
+      await api.undoSend({ id: draftId });
       await queryClient.invalidateQueries({ queryKey: draftQuery(draftId).queryKey });
     });
   const discard = () =>
     act(async () => {
       if (!confirm("Discard this message? It will not be sent, and cannot be brought back.")) return;
-      await api.discardDraft(draftId);
+      await api.discardDraft({ id: draftId });
       left();
     });
 

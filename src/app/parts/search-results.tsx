@@ -1,7 +1,7 @@
 /** Search results: marked words in the rows of the list, the order, and notices when nothing was found. */
 import { Link } from "@tanstack/react-router";
 import { Paperclip, SearchX } from "lucide-react";
-import type { HighlightView, SearchOrder, ThreadView } from "../lib/api.ts";
+import type { HighlightView, SearchOrder, ThreadView } from "../lib/views.ts";
 import { Notice } from "./notice.tsx";
 
 /** Pairs of start and end, in UTF-16 units; the end is exclusive. */

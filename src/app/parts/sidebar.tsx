@@ -15,9 +15,8 @@ import {
   Tag,
 } from "lucide-react";
 import { Fragment, useEffect, useState } from "react";
-import { api, type MailboxView } from "../lib/api.ts";
+import { api, Refusal } from "../lib/api.ts";
 import { saveEverything } from "../lib/autosave.ts";
-import { Refusal } from "../lib/call.ts";
 import { openPalette, useCommands } from "../lib/commands.ts";
 import { startMessage } from "../lib/compose.ts";
 import { toggleDensity, useCompact } from "../lib/density.ts";
@@ -34,6 +33,7 @@ import {
 } from "../lib/queries.ts";
 import { forgetSearches } from "../lib/suggestions.ts";
 import { toastFailure } from "../lib/toast.ts";
+import type { MailboxView } from "../lib/views.ts";
 import { Button } from "./button.tsx";
 import { Avatar, Mark, UseBar } from "./graphics.tsx";
 import { LabelSettings } from "./label-settings.tsx";

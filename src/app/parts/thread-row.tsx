@@ -21,12 +21,12 @@ import {
   TriangleAlert,
 } from "lucide-react";
 import { memo, useEffect, useRef, useState } from "react";
-import type { DraftMarks, ThreadView } from "../lib/api.ts";
 import { useCompact } from "../lib/density.ts";
 import { otherOf, recipientsOf } from "../lib/format.ts";
 import { draftMarksQuery, useLabelColour } from "../lib/queries.ts";
 import type { Target } from "../lib/thread-actions.ts";
 import { dayAndTime, fullTime, shortTime } from "../lib/time.ts";
+import type { DraftMarks, ThreadView } from "../lib/views.ts";
 import { IconButton } from "./button.tsx";
 import { SnoozeMenu } from "./menus.tsx";
 import { FoundSubject, FoundText, foundMessage } from "./search-results.tsx";

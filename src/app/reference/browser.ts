@@ -2,6 +2,8 @@
  * The script of the API reference: finds sections while the person types, copies code, marks the present section in the
  * contents, gets a key of the reader's, and sends what they try. The page can be read without it.
  */
+import { appRequest } from "../../operations/manifest.macro.ts" with { type: "macro" };
+import type { AppRequest } from "../../operations/manifest.macro.ts";
 import { timeIn } from "../lib/time.ts";
 import "./reference.css";
 
@@ -132,9 +134,9 @@ function takeKey(given: string): void {
 }
 
 /** Asks the app's API, which a session admits and no key. */
-function askApp(method: string, path: string, body?: object): Promise<Response> {
+function askApp([method, path]: AppRequest, body?: object): Promise<Response> {
   const json = body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  return fetch(`/app${path}`, { method, ...json });
+  return fetch(path, { method, ...json });
 }
 
 /** What the reader may give the key beside reading. */
@@ -204,7 +206,7 @@ function offerKey(): void {
     told.textContent = "";
     if (!proof.hidden) {
       const given = { password: password.value, ...(proof.contains(codeLabel) && { code: code.value }) };
-      const confirmed = await askApp("POST", "/me/confirm", given);
+      const confirmed = await askApp(appRequest("confirmIdentity"), given);
       password.value = code.value = "";
       if (!confirmed.ok) {
         told.textContent = (await confirmed.json()).error;
@@ -213,7 +215,7 @@ function offerKey(): void {
       }
     }
     const scopes = choices.filter(({ box }) => box.checked).map(({ box }) => box.value);
-    const response = await askApp("POST", "/reference-key", { scopes });
+    const response = await askApp(appRequest("createReferenceKey"), { scopes });
     const answer = await response.json();
     if (response.ok) {
       takeKey(answer.key);
@@ -246,7 +248,7 @@ function offerKey(): void {
     drop("");
     button.focus();
     // What cannot be ended now ends within the hour.
-    askApp("DELETE", "/reference-key").catch(() => {});
+    askApp(appRequest("endReferenceKey")).catch(() => {});
   });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

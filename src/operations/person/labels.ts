@@ -10,7 +10,7 @@ const MOST_LABELS = 500;
 /** `mailbox`: id, address or alias address. */
 const IN_MAILBOX = { mailbox: t.String() };
 /** In any case. */
-const NAMED = t.Object({ name: t.String() });
+const NAMED = t.Object({ label: t.String() });
 
 export const completeLabels = appOperation({
   name: "completeLabels",
@@ -26,7 +26,7 @@ export const changeLabel = appOperation({
   name: "changeLabel",
   audience: "person",
   method: "PATCH",
-  path: "/labels/:name",
+  path: "/labels/:label",
   params: NAMED,
   body: t.Object({
     ...IN_MAILBOX,
@@ -34,8 +34,8 @@ export const changeLabel = appOperation({
     colour: t.Optional(nullable(oneOf(LABEL_COLOURS), { description: "null: none" })),
   }),
   async run({ caller, mailbox }, { params, body: { mailbox: of, name, colour } }) {
-    if (colour !== undefined) mailbox.setLabelColour(caller, of, params.name, colour);
-    return { threads: name === undefined ? 0 : await mailbox.replaceLabelIn(caller, of, params.name, name) };
+    if (colour !== undefined) mailbox.setLabelColour(caller, of, params.label, colour);
+    return { threads: name === undefined ? 0 : await mailbox.replaceLabelIn(caller, of, params.label, name) };
   },
 });
 
@@ -44,10 +44,10 @@ export const removeLabel = appOperation({
   name: "removeLabel",
   audience: "person",
   method: "DELETE",
-  path: "/labels/:name",
+  path: "/labels/:label",
   params: NAMED,
   query: t.Object(IN_MAILBOX),
   run: async ({ caller, mailbox }, { params, query }) => ({
-    threads: await mailbox.replaceLabelIn(caller, query.mailbox, params.name),
+    threads: await mailbox.replaceLabelIn(caller, query.mailbox, params.label),
   }),
 });

@@ -21,7 +21,7 @@ export const getStandby = appOperation({
   },
 });
 
-interface StandbyView {
+export interface StandbyView {
   /** How old the mail may be that it shows; null until it knows. */
   behindSeconds: number | null;
   /** Since when nothing was heard of the server. */

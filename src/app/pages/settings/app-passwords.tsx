@@ -1,11 +1,11 @@
 /** Mail apps: their settings, and their app passwords. */
 import { useQuery } from "@tanstack/react-query";
+import { api, urlTo } from "../../lib/api.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import {
   APP_PASSWORDS,
   type AppPasswordView,
   appPasswordsQuery,
-  identityApi,
   type MailAppsView,
 } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
@@ -48,7 +48,7 @@ const ACCESS: { value: AppPasswordView["access"]; text: string }[] = [
 ];
 
 function NewAppPassword() {
-  const create = useChange(identityApi.createAppPassword, { key: APP_PASSWORDS, atForm: true });
+  const create = useChange(api.createAppPassword, { key: APP_PASSWORDS, atForm: true });
   return (
     <Panel title="Connect an app" about="Give each app its own password, so that you can revoke them one by one.">
       <LineForm
@@ -74,7 +74,7 @@ function NewAppPassword() {
 }
 
 function AppPasswordRow({ of: { id, name, access, createdAt, lastUsedAt } }: { of: AppPasswordView }) {
-  const revoke = useChange(identityApi.revokeAppPassword, { key: APP_PASSWORDS, success: "App password revoked" });
+  const revoke = useChange(api.revokeAppPassword, { key: APP_PASSWORDS, success: "App password revoked" });
   return (
     <li>
       <Facts
@@ -92,7 +92,7 @@ function AppPasswordRow({ of: { id, name, access, createdAt, lastUsedAt } }: { o
           consequences={<p>The app that uses it can no longer sign in.</p>}
           aria-label={`Revoke ${name}…`}
           disabled={revoke.isPending}
-          run={() => revoke.mutate(id)}
+          run={() => revoke.mutate({ id })}
         >
           Revoke…
         </ConfirmButton>
@@ -103,7 +103,7 @@ function AppPasswordRow({ of: { id, name, access, createdAt, lastUsedAt } }: { o
 
 /** Whether mail apps see labels as mailboxes. */
 function LabelSetting({ on }: { on: boolean }) {
-  const change = useChange(identityApi.setMailApps, { key: APP_PASSWORDS, success: "Changed" });
+  const change = useChange(api.setMailAppPreferences, { key: APP_PASSWORDS, success: "Changed" });
   return (
     <Panel title="Labels">
       <Checkbox
@@ -147,7 +147,7 @@ function Instructions({ of, email }: { of: MailAppsView; email: string }) {
       {profile && (
         <Panel title="iPhone, iPad and Mac" about="A profile sets up Mail, which then asks for an app password.">
           <a
-            href="/app/mail-apps/profile"
+            href={urlTo("getMailProfile", {})}
             className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm text-ink hover:bg-hover max-md:h-10"
           >
             Download the profile

@@ -1,9 +1,10 @@
 /** The doctor's findings and advice. It looks on request, and once a day by itself. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed, TriangleAlert } from "lucide-react";
+import { api } from "../../lib/api.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
-import { type DoctorView, doctorQuery, type LookView, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import { type DoctorView, doctorQuery, type LookView, WORKSPACE } from "../../lib/settings-workspace.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
@@ -20,7 +21,7 @@ const STATES = {
 
 export function DoctorPage() {
   const doctor = useQuery(doctorQuery);
-  const examine = useChange(workspaceApi.examine, { key: WORKSPACE });
+  const examine = useChange(api.examineServer, { key: WORKSPACE });
   if (!doctor.data) return <NotLoaded query={doctor} what="findings" />;
   const { running, last, daily } = doctor.data;
   const newest = last !== null && (daily === null || last.at >= daily.at) ? last : daily;

@@ -1,15 +1,9 @@
 /** Domains: their DNS records, to be copied, with the state of each in DNS. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plus, RotateCw } from "lucide-react";
+import { api } from "../../lib/api.ts";
 import { useChange } from "../../lib/queries.ts";
-import {
-  type DomainView,
-  domainsQuery,
-  domainWarning,
-  recordsQuery,
-  WORKSPACE,
-  workspaceApi,
-} from "../../lib/settings-workspace.ts";
+import { type DomainView, domainsQuery, domainWarning, recordsQuery, WORKSPACE } from "../../lib/settings-workspace.ts";
 import { toast } from "../../lib/toast.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
@@ -40,7 +34,7 @@ export function DomainsPage() {
 }
 
 function NewDomain() {
-  const add = useChange(workspaceApi.addDomain, { key: WORKSPACE, success: "Domain added", atForm: true });
+  const add = useChange(api.addDomain, { key: WORKSPACE, success: "Domain added", atForm: true });
   return (
     <FormDialog
       label={
@@ -51,7 +45,7 @@ function NewDomain() {
       title="Add a domain"
       action="Add domain"
       sending={add}
-      submit={({ text }, done) => add.mutate(text("name"), { onSuccess: done })}
+      submit={({ text }, done) => add.mutate({ name: text("name") }, { onSuccess: done })}
     >
       <Field
         label="Domain"
@@ -70,22 +64,25 @@ function NewDomain() {
 function Domain({ domain }: { domain: DomainView }) {
   const client = useQueryClient();
   const seen = useQuery(recordsQuery(domain.id));
-  const verify = useChange(workspaceApi.verifyDomain, { key: WORKSPACE });
-  const remove = useChange(workspaceApi.removeDomain, { key: WORKSPACE, success: "Domain removed" });
+  const verify = useChange(api.verifyDomain, { key: WORKSPACE });
+  const remove = useChange(api.removeDomain, { key: WORKSPACE, success: "Domain removed" });
   const { id, name } = domain;
   const { state, records } = seen.data ?? domain;
   const warning = domainWarning(seen.data ?? domain);
   const missing = records.filter(({ state, optional }) => state === "missing" && !optional).length;
   const unanswered = records.filter(({ state }) => state === "unanswered").length;
   const askVerification = () =>
-    verify.mutate(id, {
-      onSuccess: (verified) => {
-        client.setQueryData(recordsQuery(id).queryKey, verified);
-        if (verified.state !== "verified") {
-          toast({ text: `${name} is not verified yet: its ownership and DKIM records are not in DNS` });
-        } else toast({ text: `${name} is verified` });
+    verify.mutate(
+      { id },
+      {
+        onSuccess: (verified) => {
+          client.setQueryData(recordsQuery(id).queryKey, verified);
+          if (verified.state !== "verified") {
+            toast({ text: `${name} is not verified yet: its ownership and DKIM records are not in DNS` });
+          } else toast({ text: `${name} is verified` });
+        },
       },
-    });
+    );
   return (
     <Panel
       title={name}
@@ -143,7 +140,7 @@ function Domain({ domain }: { domain: DomainView }) {
             }
             aria-label={`Remove domain ${name}…`}
             disabled={remove.isPending}
-            run={() => remove.mutate(id)}
+            run={() => remove.mutate({ id })}
           >
             Remove domain…
           </ConfirmButton>

@@ -3,9 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
 import { useState } from "react";
+import { api } from "../../lib/api.ts";
 import { draftOf, type Policy, PURPOSES, type Purpose, policyOf, SCOPE_MEANING } from "../../lib/policy.ts";
 import { mailboxesQuery, useChange } from "../../lib/queries.ts";
-import { developerApi, KEYS, type KeyView, keyQuery, keysQuery } from "../../lib/settings-developers.ts";
+import { KEYS, type KeyView, keyQuery, keysQuery } from "../../lib/settings-developers.ts";
 import { fullTime, msUntil } from "../../lib/time.ts";
 import { toast } from "../../lib/toast.ts";
 import { Button } from "../../parts/button.tsx";
@@ -101,7 +102,7 @@ function NewKey() {
 }
 
 function NewKeyForm({ purpose, made }: { purpose: Purpose; made: (key: string) => void }) {
-  const create = useChange(developerApi.createKey, { key: KEYS, atForm: true });
+  const create = useChange(api.createKey, { key: KEYS, atForm: true });
   const [draft, setDraft] = useState(() => draftOf(purpose.policy));
   return (
     <Form
@@ -134,7 +135,7 @@ function NewKeyForm({ purpose, made }: { purpose: Purpose; made: (key: string) =
 
 /** Pauses a key, or resumes it. */
 function PauseButton({ of: { id, name, paused } }: { of: KeyView }) {
-  const pause = useChange(developerApi.changeKey, { key: KEYS });
+  const pause = useChange(api.changeKey, { key: KEYS });
   return (
     <Button
       aria-label={`${paused ? "Resume" : "Pause"} ${name}`}
@@ -155,7 +156,7 @@ function goingOn(made: readonly { kind: string; name: string }[]): string {
 const GOING_ON_MS = 30_000;
 
 function RevokeButton({ of: { id, name } }: { of: KeyView }) {
-  const revoke = useChange(developerApi.revokeKey, { key: KEYS, success: "Key revoked" });
+  const revoke = useChange(api.revokeKey, { key: KEYS, success: "Key revoked" });
   return (
     <ConfirmButton
       question={`Revoke ${name}?`}
@@ -164,9 +165,12 @@ function RevokeButton({ of: { id, name } }: { of: KeyView }) {
       aria-label={`Revoke ${name}…`}
       disabled={revoke.isPending}
       run={() =>
-        revoke.mutate(id, {
-          onSuccess: ({ goesOn }) => goesOn && toast({ text: goingOn(goesOn), shownMs: GOING_ON_MS }),
-        })
+        revoke.mutate(
+          { id },
+          {
+            onSuccess: ({ goesOn }) => goesOn && toast({ text: goingOn(goesOn), shownMs: GOING_ON_MS }),
+          },
+        )
       }
     >
       Revoke…
@@ -286,7 +290,7 @@ export function KeyPage() {
 }
 
 function Rename({ of: { id, name } }: { of: KeyView }) {
-  const rename = useChange(developerApi.changeKey, { key: KEYS, success: "Name changed", atForm: true });
+  const rename = useChange(api.changeKey, { key: KEYS, success: "Name changed", atForm: true });
   return (
     <LineForm action="Save name" sending={rename} submit={({ text }) => rename.mutate({ id, name: text("name") })}>
       <Field label="Name" name="name" defaultValue={name} autoComplete="off" required />
@@ -314,7 +318,7 @@ function ChangeablePolicy(props: PolicyProps) {
 }
 
 function PolicyForm({ of: { id, policy }, mailboxes, close }: PolicyProps & { close: () => void }) {
-  const save = useChange((changed: Policy) => developerApi.changeKey({ id, policy: changed }), {
+  const save = useChange((changed: Policy) => api.changeKey({ id, policy: changed }), {
     key: KEYS,
     success: "Policy changed",
     atForm: true,

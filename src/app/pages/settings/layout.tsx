@@ -3,10 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { ArrowLeft, CirclePause } from "lucide-react";
 import { useEffect, useRef } from "react";
+import { api } from "../../lib/api.ts";
 import { administers, meQuery, useChange } from "../../lib/queries.ts";
 import { endConfirmation, useWantedProof } from "../../lib/session.ts";
-import { developerApi, KEYS, keyPauseQuery } from "../../lib/settings-developers.ts";
-import { identityApi, SESSIONS } from "../../lib/settings-identity.ts";
+import { KEYS, keyPauseQuery } from "../../lib/settings-developers.ts";
+import { SESSIONS } from "../../lib/settings-identity.ts";
 import { useSettingsSections } from "../../lib/settings-sections.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
@@ -100,7 +101,7 @@ export function SettingsLayout() {
 
 /** Stops all agents and programs at once. */
 function PauseAll() {
-  const pause = useChange(developerApi.pauseAll, { key: KEYS });
+  const pause = useChange(api.setKeyPause, { key: KEYS });
   return (
     <div className="p-3 max-md:row-start-1 max-md:col-start-2 max-md:p-1">
       <ConfirmButton
@@ -113,7 +114,7 @@ function PauseAll() {
           </p>
         }
         disabled={pause.isPending}
-        run={() => pause.mutate(true)}
+        run={() => pause.mutate({ paused: true })}
         className="w-full"
       >
         <CirclePause size={15} aria-hidden /> Pause all agents…
@@ -124,7 +125,7 @@ function PauseAll() {
 
 /** `since`: ISO 8601. */
 function AllPaused({ since }: { since: string }) {
-  const resume = useChange(developerApi.pauseAll, { key: KEYS, success: "Agents resumed" });
+  const resume = useChange(api.setKeyPause, { key: KEYS, success: "Agents resumed" });
   return (
     <div
       role="status"
@@ -135,7 +136,7 @@ function AllPaused({ since }: { since: string }) {
         <strong className="font-semibold">All API keys are paused</strong> since {fullTime(since)}. Agents and programs
         are refused. Keys that are paused by themselves stay so afterwards.
       </p>
-      <Button kind="primary" disabled={resume.isPending} onClick={() => resume.mutate(false)}>
+      <Button kind="primary" disabled={resume.isPending} onClick={() => resume.mutate({ paused: false })}>
         Resume all
       </Button>
     </div>
@@ -146,7 +147,7 @@ function AllPaused({ since }: { since: string }) {
 export function ConfirmIdentity() {
   const wanted = useWantedProof();
   const { data: me } = useQuery(meQuery);
-  const confirm = useChange(identityApi.confirm, { key: SESSIONS, atForm: true });
+  const confirm = useChange(api.confirmIdentity, { key: SESSIONS, atForm: true });
   const password = useRef<HTMLDivElement>(null);
   const close = () => {
     confirm.reset();

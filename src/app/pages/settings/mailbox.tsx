@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import type { ReactNode } from "react";
+import { api } from "../../lib/api.ts";
 import { sizeOf } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import {
@@ -11,7 +12,6 @@ import {
   peopleQuery,
   SHARES,
   WORKSPACE,
-  workspaceApi,
   workspaceQuery,
 } from "../../lib/settings-workspace.ts";
 import { fullTime, localInput, msUntil } from "../../lib/time.ts";
@@ -73,8 +73,8 @@ export function MailboxPage() {
 }
 
 function General({ mailbox: { id, name, owner, ownerId } }: Shown) {
-  const rename = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Name changed", atForm: true });
-  const assign = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Owner changed" });
+  const rename = useChange(api.changeMailbox, { key: WORKSPACE, success: "Name changed", atForm: true });
+  const assign = useChange(api.changeMailbox, { key: WORKSPACE, success: "Owner changed" });
   const { data } = useQuery(peopleQuery);
   // Until the people are loaded, the owner is the only choice, so that the field shows who it is.
   const people = data
@@ -101,7 +101,7 @@ function General({ mailbox: { id, name, owner, ownerId } }: Shown) {
 function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: number }) {
   const { id, address, usedBytes, quotaBytes } = mailbox;
   const quota = quotaBytes ?? defaultQuotaBytes;
-  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Quota changed", atForm: true });
+  const change = useChange(api.changeMailbox, { key: WORKSPACE, success: "Quota changed", atForm: true });
   return (
     <Panel title="Storage" about="Mail to a full mailbox is deferred: senders try again for some days.">
       <p className="mb-1.5">
@@ -132,12 +132,12 @@ function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: nu
 }
 
 function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
-  const pause = useChange(workspaceApi.changeMailbox, {
+  const pause = useChange(api.changeMailbox, {
     key: WORKSPACE,
     success: "Sending paused",
     atForm: true,
   });
-  const resume = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Sending resumed" });
+  const resume = useChange(api.changeMailbox, { key: WORKSPACE, success: "Sending resumed" });
   if (pausedReason !== null) {
     return (
       <Panel title="Sending is paused" about={pausedReason} action={<Badge tone="bad">paused</Badge>}>
@@ -164,7 +164,7 @@ function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
 }
 
 function Expiry({ mailbox: { id, expiresAt } }: Shown) {
-  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Expiry changed", atForm: true });
+  const change = useChange(api.changeMailbox, { key: WORKSPACE, success: "Expiry changed", atForm: true });
   const expired = expiresAt !== null && msUntil(expiresAt) <= 0;
   return (
     <Panel
@@ -205,8 +205,8 @@ function Removable({ label, remove, children }: { label: string; remove(): void;
 }
 
 function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
-  const add = useChange(workspaceApi.addAlias, { key: WORKSPACE, success: "Alias added", atForm: true });
-  const remove = useChange(workspaceApi.removeAlias, { key: WORKSPACE, success: "Alias removed" });
+  const add = useChange(api.addAlias, { key: WORKSPACE, success: "Alias added", atForm: true });
+  const remove = useChange(api.removeAlias, { key: WORKSPACE, success: "Alias removed" });
   const all = [...aliases, ...catchAlls];
   return (
     <Panel title="Aliases" about="Mail to these addresses comes here too, and may be answered from them.">
@@ -237,8 +237,8 @@ function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
 }
 
 function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
-  const add = useChange(workspaceApi.share, { key: WORKSPACE, success: "Shared", atForm: true });
-  const remove = useChange(workspaceApi.unshare, { key: WORKSPACE, success: "No longer shared" });
+  const add = useChange(api.addGrant, { key: WORKSPACE, success: "Shared", atForm: true });
+  const remove = useChange(api.removeGrant, { key: WORKSPACE, success: "No longer shared" });
   const { data } = useQuery(peopleQuery);
   const people = (data ?? [])
     .filter((person) => person.id !== ownerId)
@@ -271,7 +271,7 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
 
 function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Shown) {
   const navigate = useNavigate();
-  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, success: `${address} is being removed` });
+  const remove = useChange(api.removeMailbox, { key: WORKSPACE, success: `${address} is being removed` });
   const also = [...aliases, ...catchAlls];
   /** Ignores the failure, which useChange tells. */
   const ignore = (): void => {};
@@ -294,7 +294,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
         phrase={address}
         disabled={remove.isPending}
         // The page unmounts before the end, so callbacks given to `mutate` would not be called.
-        run={() => void remove.mutateAsync(id).then(() => navigate({ to: "/settings/mailboxes" }), ignore)}
+        run={() => void remove.mutateAsync({ id }).then(() => navigate({ to: "/settings/mailboxes" }), ignore)}
       >
         {remove.isPending ? "Removing its mail…" : "Remove mailbox…"}
       </ConfirmButton>
@@ -304,7 +304,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
 
 /** A mailbox whose removal has begun. The server continues by itself, unless it is stopped. */
 function Removing({ mailbox: { id, usedBytes } }: Shown) {
-  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, success: "Removal resumed" });
+  const remove = useChange(api.removeMailbox, { key: WORKSPACE, success: "Removal resumed" });
   return (
     <Panel
       title="This mailbox is being removed"
@@ -313,7 +313,7 @@ function Removing({ mailbox: { id, usedBytes } }: Shown) {
       <p className="mb-3 text-sm text-muted">
         If this number does not change, the server was stopped during the removal.
       </p>
-      <Button disabled={remove.isPending} onClick={() => remove.mutate(id)}>
+      <Button disabled={remove.isPending} onClick={() => remove.mutate({ id })}>
         Continue removal
       </Button>
     </Panel>

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronRight, Plus } from "lucide-react";
+import { api } from "../../lib/api.ts";
 import { counted, sizeOf } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import {
@@ -9,7 +10,6 @@ import {
   mailboxesSettingsQuery,
   peopleQuery,
   WORKSPACE,
-  workspaceApi,
   workspaceQuery,
 } from "../../lib/settings-workspace.ts";
 import { msUntil, shortTime } from "../../lib/time.ts";
@@ -92,7 +92,7 @@ function Row({ mailbox, quota }: { mailbox: MailboxView; quota: number }) {
 }
 
 function NewMailbox() {
-  const add = useChange(workspaceApi.addMailbox, { key: WORKSPACE, success: "Mailbox added", atForm: true });
+  const add = useChange(api.addMailbox, { key: WORKSPACE, success: "Mailbox added", atForm: true });
   const { data } = useQuery(peopleQuery);
   const people = (data ?? []).map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
   return (

@@ -1,5 +1,6 @@
 /** Outbound mail: the queue and the suppression list. */
 import { useQuery } from "@tanstack/react-query";
+import { api } from "../../lib/api.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import {
@@ -8,7 +9,6 @@ import {
   type SuppressionView,
   suppressionsQuery,
   WORKSPACE,
-  workspaceApi,
 } from "../../lib/settings-workspace.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
@@ -62,8 +62,8 @@ function Queue() {
 
 function QueueRow({ entry }: { entry: QueueEntryView }) {
   const { id, recipient, field, state, attempts, attempting, nextAttemptAt, reply, mailbox } = entry;
-  const retry = useChange(workspaceApi.retry, { key: WORKSPACE, success: "Retrying now" });
-  const cancel = useChange(workspaceApi.cancel, { key: WORKSPACE, success: "Given up" });
+  const retry = useChange(api.retryDelivery, { key: WORKSPACE, success: "Retrying now" });
+  const cancel = useChange(api.cancelDelivery, { key: WORKSPACE, success: "Given up" });
   return (
     <li>
       <Facts
@@ -85,7 +85,7 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
         <Button
           aria-label={`Try again: ${recipient}`}
           disabled={attempting || retry.isPending}
-          onClick={() => retry.mutate(id)}
+          onClick={() => retry.mutate({ id })}
         >
           Try again
         </Button>
@@ -95,7 +95,7 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
           consequences={<p>They will not get the message, and nobody is told.</p>}
           aria-label={`Give up ${recipient}…`}
           disabled={attempting || cancel.isPending}
-          run={() => cancel.mutate(id)}
+          run={() => cancel.mutate({ id })}
         >
           Give up…
         </ConfirmButton>
@@ -106,7 +106,7 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
 
 function Suppressions() {
   const list = useQuery(suppressionsQuery);
-  const add = useChange(workspaceApi.suppress, { key: WORKSPACE, success: "Added", atForm: true });
+  const add = useChange(api.addSuppression, { key: WORKSPACE, success: "Added", atForm: true });
   if (!list.data) return <NotLoaded query={list} what="the suppression list" />;
   const suppressions = list.data;
   return (
@@ -141,7 +141,7 @@ function Suppressions() {
 }
 
 function Suppression({ id, address, reason, createdAt }: SuppressionView) {
-  const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, success: "Removed from the list" });
+  const remove = useChange(api.removeSuppression, { key: WORKSPACE, success: "Removed from the list" });
   return (
     <li>
       <Facts
@@ -161,7 +161,7 @@ function Suppression({ id, address, reason, createdAt }: SuppressionView) {
           harmless
           aria-label={`Remove ${address}…`}
           disabled={remove.isPending}
-          run={() => remove.mutate(id)}
+          run={() => remove.mutate({ id })}
         >
           Remove…
         </ConfirmButton>

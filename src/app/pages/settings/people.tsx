@@ -2,16 +2,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
 import { useState } from "react";
+import { api, type Input } from "../../lib/api.ts";
 import { counted } from "../../lib/format.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
-import {
-  type LockedView,
-  type PersonView,
-  peopleQuery,
-  ROLES,
-  WORKSPACE,
-  workspaceApi,
-} from "../../lib/settings-workspace.ts";
+import { type LockedView, type PersonView, peopleQuery, ROLES, WORKSPACE } from "../../lib/settings-workspace.ts";
 import { dayAndTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
@@ -99,14 +93,18 @@ function Ended({ locked: { name, ended, goesOn = [] } }: { locked: LockedView })
 
 /** Makes a link and shows it. */
 function useLink(say: (said: Said) => void) {
-  const make = useChange(workspaceApi.makePasswordLink, { key: WORKSPACE });
+  const make = useChange(api.makePasswordLink, { key: WORKSPACE });
   const makeFor = ({ id, name }: Pick<PersonView, "id" | "name">) =>
-    make.mutate(id, { onSuccess: (made) => say({ ...made, name }) });
+    make.mutate({ id }, { onSuccess: (made) => say({ ...made, name }) });
   return { makeFor, isPending: make.isPending };
 }
 
+/** Adds a person, who chooses a password by a link if none is given. */
+const addPerson = ({ password, ...person }: Input<"addPerson"> & { password?: string }) =>
+  password === undefined ? api.addPerson(person) : api.addPersonWithPassword({ ...person, password });
+
 function NewPerson({ say }: { say(said: Said): void }) {
-  const add = useChange(workspaceApi.addPerson, { key: WORKSPACE, success: "Added", atForm: true });
+  const add = useChange(addPerson, { key: WORKSPACE, success: "Added", atForm: true });
   const link = useLink(say);
   return (
     <FormDialog
@@ -155,12 +153,12 @@ const CONSEQUENCES = "They are signed out everywhere, and their app passwords an
 
 function Person({ person, own, say }: { person: PersonView; own: boolean; say(said: Said): void }) {
   const { id, email, name, role, canSignIn, locked, secondFactor } = person;
-  const change = useChange(workspaceApi.changePerson, { key: WORKSPACE, success: "Changed" });
-  const reset = useChange(workspaceApi.resetSecondFactor, {
+  const change = useChange(api.changePerson, { key: WORKSPACE, success: "Changed" });
+  const reset = useChange(api.resetSecondFactor, {
     key: WORKSPACE,
     success: "Two-step sign-in reset",
   });
-  const remove = useChange(workspaceApi.removePerson, { key: WORKSPACE, success: "Removed" });
+  const remove = useChange(api.removePerson, { key: WORKSPACE, success: "Removed" });
   return (
     <li>
       <div className="flex items-center gap-3 max-md:flex-wrap">
@@ -199,7 +197,7 @@ function Person({ person, own, say }: { person: PersonView; own: boolean; say(sa
                 }
                 aria-label={`Reset two-step sign-in of ${name}…`}
                 disabled={reset.isPending}
-                run={() => reset.mutate(id)}
+                run={() => reset.mutate({ id })}
                 className="h-9"
               >
                 Reset two-step…
@@ -216,7 +214,7 @@ function Person({ person, own, say }: { person: PersonView; own: boolean; say(sa
               }
               aria-label={`Remove ${name}…`}
               disabled={remove.isPending}
-              run={() => remove.mutate(id)}
+              run={() => remove.mutate({ id })}
               className="h-9"
             >
               Remove…
@@ -233,9 +231,9 @@ function Person({ person, own, say }: { person: PersonView; own: boolean; say(sa
 function SigningIn({ person, say }: { person: PersonView; say(said: Said): void }) {
   const { id, name, canSignIn, locked } = person;
   const link = useLink(say);
-  const setPassword = useChange(workspaceApi.setPassword, { key: WORKSPACE, success: "Password set", atForm: true });
-  const lock = useChange(workspaceApi.lockPerson, { key: WORKSPACE });
-  const unlock = useChange(workspaceApi.unlockPerson, { key: WORKSPACE, success: "Unlocked" });
+  const setPassword = useChange(api.setPersonPassword, { key: WORKSPACE, success: "Password set", atForm: true });
+  const lock = useChange(api.lockPerson, { key: WORKSPACE });
+  const unlock = useChange(api.unlockPerson, { key: WORKSPACE, success: "Unlocked" });
   return (
     <details className="mt-2 pl-11 text-sm">
       <summary className="inline-block text-accent">Password and access of {name}</summary>
@@ -244,7 +242,7 @@ function SigningIn({ person, say }: { person: PersonView; say(said: Said): void 
           <p className="text-soft">
             {name} cannot sign in. Unlocked, they can again; app passwords, API keys and forwarding stay off.
           </p>
-          <Button onClick={() => unlock.mutate(id)} disabled={unlock.isPending} className="h-9">
+          <Button onClick={() => unlock.mutate({ id })} disabled={unlock.isPending} className="h-9">
             Unlock {name}
           </Button>
         </div>
@@ -292,7 +290,7 @@ function SigningIn({ person, say }: { person: PersonView; say(said: Said): void 
               </>
             }
             disabled={lock.isPending}
-            run={() => lock.mutate(id, { onSuccess: (locked) => say({ locked }) })}
+            run={() => lock.mutate({ id }, { onSuccess: (locked) => say({ locked }) })}
             className="h-9"
           >
             Lock {name}…

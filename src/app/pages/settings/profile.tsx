@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api.ts";
 import { imageSendersQuery, meQuery, queryClient, sendingQuery, useChange } from "../../lib/queries.ts";
-import { identityApi, secondFactorQuery } from "../../lib/settings-identity.ts";
+import { secondFactorQuery } from "../../lib/settings-identity.ts";
 import { Button } from "../../parts/button.tsx";
 import { Checkbox, Field, PASSWORD_HINT } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
@@ -12,8 +12,8 @@ export function ProfilePage() {
   const { data: me } = useQuery(meQuery);
   const { data: factor } = useQuery(secondFactorQuery);
   const guarded = factor !== undefined && factor.since !== null;
-  const rename = useChange(identityApi.rename, { key: meQuery.queryKey, success: "Name changed", atForm: true });
-  const changePassword = useChange(identityApi.changePassword, {
+  const rename = useChange(api.changeName, { key: meQuery.queryKey, success: "Name changed", atForm: true });
+  const changePassword = useChange(api.changePassword, {
     key: ["settings"],
     success: "Password changed. You are signed out everywhere else.",
     atForm: true,
@@ -23,7 +23,11 @@ export function ProfilePage() {
   return (
     <SettingsPage title="Profile" intro={`You sign in as ${me.email}. Your role in the workspace is ${me.role}.`}>
       <Panel title="Name">
-        <Form sending={rename} submit={({ text }) => rename.mutate(text("name"))} className="max-w-96 space-y-3">
+        <Form
+          sending={rename}
+          submit={({ text }) => rename.mutate({ name: text("name") })}
+          className="max-w-96 space-y-3"
+        >
           <Field label="Name shown to others here" name="name" defaultValue={me.name} autoComplete="name" required />
           <Button kind="primary" type="submit" disabled={rename.isPending}>
             Save name
@@ -87,7 +91,7 @@ function ImageSenders() {
         {senders.map((sender) => (
           <li key={sender} className="flex items-center justify-between gap-3">
             <span className="min-w-0 break-all">{sender}</span>
-            <Button aria-label={`Stop showing images of ${sender}`} onClick={() => hide.mutate(sender)}>
+            <Button aria-label={`Stop showing images of ${sender}`} onClick={() => hide.mutate({ sender })}>
               Stop
             </Button>
           </li>

@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp, X } from "lucide-react";
 import { type ReactNode, useDeferredValue, useState } from "react";
+import { api } from "../../lib/api.ts";
 import { counted } from "../../lib/format.ts";
 import { mailboxesQuery, meQuery, useChange } from "../../lib/queries.ts";
 import {
@@ -15,7 +16,6 @@ import {
   moved,
   RULES,
   type RuleView,
-  rulesApi,
   rulesQuery,
 } from "../../lib/settings-rules.ts";
 import { threadActions } from "../../lib/thread-actions.ts";
@@ -66,13 +66,13 @@ export function RulesPage() {
 
 function MailRules({ id, match }: { id: string; match: string }) {
   const query = useQuery(rulesQuery(id));
-  const change = useChange(rulesApi.setRules, { key: RULES });
+  const change = useChange(api.setOwnRules, { key: RULES });
   /** The place of the rule that is changed. */
   const [changed, setChanged] = useState<number>();
   if (!query.data) return <NotLoaded query={query} what="the rules" />;
   const { rules, forwardOutside } = query.data;
   const given = rules.map(givenRule);
-  const put = (next: readonly GivenRule[]) => change.mutate({ id, rules: next });
+  const put = (next: readonly GivenRule[]) => change.mutate({ id, rules: [...next] });
   return (
     <>
       <Panel title="Rules" about="Every rule that matches acts. Of archive and trash, the first one decides.">
@@ -232,7 +232,7 @@ function RuleForm({
   /** Undefined for a new rule. */
   done?: () => void;
 }) {
-  const save = useChange(rulesApi.setRules, {
+  const save = useChange(api.setOwnRules, {
     key: RULES,
     success: done ? "Rule changed" : "Rule made",
     atForm: true,
@@ -353,8 +353,8 @@ function Matches({ id, match }: { id: string; match: string }) {
 
 function OutOfOffice({ id, address }: { id: string; address: string }) {
   const query = useQuery(absenceQuery(id));
-  const save = useChange(rulesApi.setAbsence, { key: RULES, success: "Out-of-office set", atForm: true });
-  const end = useChange(rulesApi.endAbsence, { key: RULES, success: "Out-of-office ended" });
+  const save = useChange(api.setOwnAbsence, { key: RULES, success: "Out-of-office set", atForm: true });
+  const end = useChange(api.endOwnAbsence, { key: RULES, success: "Out-of-office ended" });
   if (query.data === undefined) return <NotLoaded query={query} what="the out-of-office" />;
   const absence = query.data;
   const { initial } = localTime();
@@ -365,7 +365,7 @@ function OutOfOffice({ id, address }: { id: string; address: string }) {
       about={`People who write to ${address} are told once a week each, and nobody who sends to a list or is a program.`}
       {...(absence && {
         action: (
-          <Button disabled={end.isPending} onClick={() => end.mutate(id)}>
+          <Button disabled={end.isPending} onClick={() => end.mutate({ id })}>
             End it
           </Button>
         ),

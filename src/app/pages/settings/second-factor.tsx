@@ -1,14 +1,9 @@
 /** The person's second factor: adds it with an authenticator app, renews recovery codes, removes it. */
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
+import { api } from "../../lib/api.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
-import {
-  identityApi,
-  newSecondFactorQuery,
-  type QrView,
-  SECOND_FACTOR,
-  secondFactorQuery,
-} from "../../lib/settings-identity.ts";
+import { newSecondFactorQuery, type QrView, SECOND_FACTOR, secondFactorQuery } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/fields.tsx";
@@ -101,7 +96,7 @@ function Step({ number, children }: { number: number; children: ReactNode }) {
 
 function Add({ done }: { done: (codes: readonly string[]) => void }) {
   const proposed = useQuery(newSecondFactorQuery);
-  const add = useChange(identityApi.addSecondFactor, {
+  const add = useChange(api.addSecondFactor, {
     key: SECOND_FACTOR,
     success: "Two-step sign-in is on. You are signed out everywhere else.",
     atForm: true,
@@ -166,7 +161,7 @@ function RecoveryCodes({ codes }: { codes: readonly string[] }) {
 const CODE = "Code from the app, or a recovery code";
 
 function Renew({ done }: { done: (codes: readonly string[]) => void }) {
-  const renew = useChange(identityApi.renewRecoveryCodes, {
+  const renew = useChange(api.renewRecoveryCodes, {
     key: SECOND_FACTOR,
     success: "The old codes no longer work",
     atForm: true,
@@ -191,7 +186,7 @@ function Renew({ done }: { done: (codes: readonly string[]) => void }) {
 }
 
 function Remove({ done }: { done: () => void }) {
-  const remove = useChange(identityApi.removeSecondFactor, {
+  const remove = useChange(api.removeSecondFactor, {
     key: SECOND_FACTOR,
     success: "Two-step sign-in is off",
     atForm: true,

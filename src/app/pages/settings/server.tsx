@@ -1,13 +1,8 @@
 /** The server's limits and other settings, with meanings and defaults. */
 import { useQuery } from "@tanstack/react-query";
+import { api } from "../../lib/api.ts";
 import { useChange } from "../../lib/queries.ts";
-import {
-  type ServerView,
-  type SettingView,
-  serverQuery,
-  WORKSPACE,
-  workspaceApi,
-} from "../../lib/settings-workspace.ts";
+import { type ServerView, type SettingView, serverQuery, WORKSPACE } from "../../lib/settings-workspace.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
@@ -67,8 +62,8 @@ const answeredBy = ({ engine, reason }: ServerView["search"]): string =>
   `Searches are answered by ${ENGINES[engine]}${reason === undefined ? "" : `: ${reason}`}.`;
 
 function Setting({ setting: { name, value, default: preset, description, commandLine } }: { setting: SettingView }) {
-  const set = useChange(workspaceApi.set, { key: WORKSPACE, success: `${name} changed`, atForm: true });
-  const reset = useChange(workspaceApi.reset, { key: WORKSPACE, success: `${name} reset to its default` });
+  const set = useChange(api.setSetting, { key: WORKSPACE, success: `${name} changed`, atForm: true });
+  const reset = useChange(api.resetSetting, { key: WORKSPACE, success: `${name} reset to its default` });
   return (
     <li className="grid gap-x-6 gap-y-2 md:grid-cols-[minmax(0,1fr)_20rem]">
       <div className="min-w-0">
@@ -108,7 +103,7 @@ function Setting({ setting: { name, value, default: preset, description, command
               aria-label={`Back to the default: ${name}`}
               className="mt-1 text-sm text-accent underline underline-offset-2 max-md:min-h-8"
               disabled={reset.isPending}
-              onClick={() => reset.mutate(name)}
+              onClick={() => reset.mutate({ name })}
             >
               Back to the default
             </button>

@@ -1,7 +1,8 @@
 /** The person's sessions, with buttons to end them. */
 import { useQuery } from "@tanstack/react-query";
+import { api } from "../../lib/api.ts";
 import { useChange } from "../../lib/queries.ts";
-import { identityApi, SESSIONS, type SessionView, sessionsQuery } from "../../lib/settings-identity.ts";
+import { SESSIONS, type SessionView, sessionsQuery } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { Grants } from "../../parts/grants.tsx";
@@ -10,7 +11,7 @@ import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings.ts
 
 export function SessionsPage() {
   const list = useQuery(sessionsQuery);
-  const endOthers = useChange(identityApi.endOtherSessions, { key: SESSIONS, success: "Signed out everywhere else" });
+  const endOthers = useChange(api.endOtherSessions, { key: SESSIONS, success: "Signed out everywhere else" });
   if (!list.data) return <NotLoaded query={list} what="sessions" />;
   const { sessions } = list.data;
   return (
@@ -40,7 +41,7 @@ export function SessionsPage() {
 }
 
 function SessionRow({ of: { id, browser, source, createdAt, lastUsedAt, current } }: { of: SessionView }) {
-  const end = useChange(identityApi.endSession, { key: SESSIONS, success: "Signed out" });
+  const end = useChange(api.endSession, { key: SESSIONS, success: "Signed out" });
   return (
     <li>
       <Facts
@@ -61,7 +62,7 @@ function SessionRow({ of: { id, browser, source, createdAt, lastUsedAt, current 
             kind="danger"
             aria-label={`Sign out ${browser}, last used ${fullTime(lastUsedAt)}`}
             disabled={end.isPending}
-            onClick={() => end.mutate(id)}
+            onClick={() => end.mutate({ id })}
           >
             Sign out
           </Button>

@@ -4,12 +4,12 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, ChevronRight, Plus } from "lucide-react";
 import { useState } from "react";
 import { EVENTS } from "../../../events/kinds.ts";
+import { api } from "../../lib/api.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import {
   type DeliveryView,
   deliveriesQuery,
-  developerApi,
   eventChoices,
   secretQuery,
   WEBHOOKS,
@@ -73,7 +73,7 @@ export function WebhooksPage() {
 
 function NewWebhook() {
   const navigate = useNavigate();
-  const add = useChange(developerApi.addWebhook, { key: WEBHOOKS, success: "Endpoint added", atForm: true });
+  const add = useChange(api.addWebhook, { key: WEBHOOKS, success: "Endpoint added", atForm: true });
   return (
     <FormDialog
       label={
@@ -130,8 +130,8 @@ export function WebhookPage() {
 }
 
 function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, createdAt } }: Shown) {
-  const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, success: "Test sent", atForm: true });
-  const change = useChange(developerApi.changeWebhook, {
+  const test = useChange(api.testWebhook, { key: WEBHOOKS, success: "Test sent", atForm: true });
+  const change = useChange(api.updateWebhook, {
     key: WEBHOOKS,
     success: enabled ? "It gets no events until it is enabled" : "Endpoint enabled",
   });
@@ -182,7 +182,7 @@ function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, cre
 }
 
 function Target({ webhook: { id, url, events } }: Shown) {
-  const change = useChange(developerApi.changeWebhook, { key: WEBHOOKS, success: "Saved", atForm: true });
+  const change = useChange(api.updateWebhook, { key: WEBHOOKS, success: "Saved", atForm: true });
   return (
     <Panel title="URL and events">
       <Form
@@ -212,7 +212,7 @@ function Secret({ id }: { id: string }) {
   const [shown, setShown] = useState(false);
   const [overlap, setOverlap] = useState<string>(OVERLAPS[0].value);
   const { data, error } = useQuery({ ...secretQuery(id), enabled: shown });
-  const rotate = useChange(developerApi.rotateSecret, { key: [...WEBHOOKS, id], success: "Secret replaced" });
+  const rotate = useChange(api.rotateWebhookSecret, { key: [...WEBHOOKS, id], success: "Secret replaced" });
   const hours = Number(overlap);
   return (
     <Panel title="Signing secret" about="The receiver checks signatures with it.">
@@ -266,7 +266,7 @@ function Secret({ id }: { id: string }) {
 
 function Removal({ webhook: { id, url } }: Shown) {
   const navigate = useNavigate();
-  const remove = useChange(developerApi.removeWebhook, { key: [...WEBHOOKS, "list"], success: "Endpoint removed" });
+  const remove = useChange(api.removeWebhook, { key: [...WEBHOOKS, "list"], success: "Endpoint removed" });
   return (
     <Panel title="Remove this endpoint" about="With its secret and its log. It cannot be brought back.">
       <ConfirmButton
@@ -279,7 +279,7 @@ function Removal({ webhook: { id, url } }: Shown) {
           </>
         }
         disabled={remove.isPending}
-        run={() => remove.mutate(id, { onSuccess: () => void navigate({ to: "/settings/webhooks" }) })}
+        run={() => remove.mutate({ id }, { onSuccess: () => void navigate({ to: "/settings/webhooks" }) })}
       >
         Remove endpoint…
       </ConfirmButton>
@@ -315,7 +315,7 @@ function nextOf({ attempting, nextAttemptAt }: DeliveryView): string | undefined
 }
 
 function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
-  const resend = useChange(developerApi.resend, { key: [...WEBHOOKS, webhookId], success: "Resending" });
+  const resend = useChange(api.resendWebhookDelivery, { key: [...WEBHOOKS, webhookId], success: "Resending" });
   const { id, event, eventId, test, state, attempts, attempting, status, response, error, createdAt } = of;
   const facts = [
     status === null ? undefined : `HTTP ${status}`,

@@ -1,15 +1,10 @@
 /** The person's workspace, and all workspaces of the server, for its operator. */
 import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
+import { api } from "../../lib/api.ts";
 import { counted, sizeOf } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
-import {
-  WORKSPACE,
-  type WorkspaceEntryView,
-  workspaceApi,
-  workspaceQuery,
-  workspacesQuery,
-} from "../../lib/settings-workspace.ts";
+import { WORKSPACE, type WorkspaceEntryView, workspaceQuery, workspacesQuery } from "../../lib/settings-workspace.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field, PASSWORD_HINT } from "../../parts/fields.tsx";
@@ -20,13 +15,13 @@ import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/s
 /** The person's workspace: its name, and the pause of sending. */
 export function WorkspacePage() {
   const workspace = useQuery(workspaceQuery);
-  const rename = useChange(workspaceApi.renameWorkspace, { key: WORKSPACE, success: "Name changed", atForm: true });
+  const rename = useChange(api.renameWorkspace, { key: WORKSPACE, success: "Name changed", atForm: true });
   if (!workspace.data) return <NotLoaded query={workspace} what="the workspace" />;
   const { name, pausedReason, createdAt, operator } = workspace.data;
   return (
     <SettingsPage title="Workspace" intro={`Since ${fullTime(createdAt)}.`}>
       <Panel title="Name">
-        <LineForm action="Save name" sending={rename} submit={({ text }) => rename.mutate(text("name"))}>
+        <LineForm action="Save name" sending={rename} submit={({ text }) => rename.mutate({ name: text("name") })}>
           <Field label="Name of the workspace" name="name" defaultValue={name} autoComplete="off" required />
         </LineForm>
       </Panel>
@@ -107,7 +102,7 @@ function Entry({ workspace }: { workspace: WorkspaceEntryView }) {
 }
 
 function NewWorkspace() {
-  const add = useChange(workspaceApi.addWorkspace, { key: WORKSPACE, success: "Workspace added", atForm: true });
+  const add = useChange(api.addWorkspace, { key: WORKSPACE, success: "Workspace added", atForm: true });
   return (
     <FormDialog
       label={
@@ -156,12 +151,12 @@ function NewWorkspace() {
 
 /** Pauses sending from a workspace, and resumes it. */
 function WorkspacePause({ id, name, pausedReason }: { id: string; name: string; pausedReason: string | null }) {
-  const pause = useChange(workspaceApi.pauseWorkspace, {
+  const pause = useChange(api.pauseWorkspace, {
     key: WORKSPACE,
     success: `Sending paused for ${name}`,
     atForm: true,
   });
-  const resume = useChange(workspaceApi.pauseWorkspace, { key: WORKSPACE, success: `Sending resumed for ${name}` });
+  const resume = useChange(api.pauseWorkspace, { key: WORKSPACE, success: `Sending resumed for ${name}` });
   if (pausedReason !== null) {
     return (
       <Button disabled={resume.isPending} onClick={() => resume.mutate({ id, pausedReason: null })}>

@@ -1,8 +1,9 @@
 /** The signature and templates of the mailboxes that the person sends from. */
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, type MailboxView, type Template } from "../../lib/api.ts";
+import { api } from "../../lib/api.ts";
 import { mailboxesQuery, textsQuery, useChange } from "../../lib/queries.ts";
+import type { MailboxView, Template } from "../../lib/views.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
 import { Area, Field, Select } from "../../parts/fields.tsx";
@@ -41,7 +42,7 @@ export function WritingPage() {
 
 function TextsOf({ mailbox: { id, access } }: { mailbox: MailboxView }) {
   const texts = useQuery(textsQuery(id));
-  const save = useChange((text: string) => api.changeSignature(id, text), {
+  const save = useChange((text: string) => api.changeSignature({ id, text }), {
     key: KEY,
     success: "Signature saved",
     atForm: true,
@@ -109,7 +110,10 @@ function TemplateRow({
   /** Undefined for somebody who may not change it. */
   edit: (() => void) | undefined;
 }) {
-  const remove = useChange(() => api.deleteTemplate(mailboxId, name), { key: KEY, success: "Template deleted" });
+  const remove = useChange(() => api.deleteTemplate({ id: mailboxId, name }), {
+    key: KEY,
+    success: "Template deleted",
+  });
   return (
     <div className="flex items-start gap-3 max-md:flex-wrap">
       <div className="min-w-0 grow">
@@ -141,10 +145,11 @@ function TemplateRow({
 }
 
 function TemplateForm({ mailboxId, template, close }: { mailboxId: string; template?: Template; close: () => void }) {
-  const save = useChange(
-    (next: Template) => api.saveTemplate(mailboxId, { ...next, ...(template && { replaces: template.name }) }),
-    { key: KEY, success: "Template saved", atForm: true },
-  );
+  const save = useChange((next: Template) => api.saveTemplate({ id: mailboxId, ...next, replaces: template?.name }), {
+    key: KEY,
+    success: "Template saved",
+    atForm: true,
+  });
   return (
     <Form
       sending={save}
