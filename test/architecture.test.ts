@@ -205,6 +205,52 @@ test("only runtime.ts asks the clock or for randomness, only config.ts reads the
   expect(asks(/\bprocess\.env\b|\bBun\.env\b/, readers)).toEqual([]);
 });
 
+/** Files that make a Date of a number. */
+const MAKE_DATES = [
+  "access/notices.ts",
+  "access/password-links.ts",
+  "admin/domains.ts",
+  "admin/expiry-notices.ts",
+  "authentication/evidence.ts",
+  "backup/schedule.ts",
+  "demo/demo.ts",
+  "documents/invitation.ts",
+  "documents/xlsx.ts",
+  "events/endpoints.ts",
+  "http/carrier.ts",
+  "imap/grammar.ts",
+  "message/composition.ts",
+  "message/date.ts",
+  "search/query.ts",
+  "store/blobs.ts",
+  "store/remote-blobs.ts",
+  "tls/issued.ts",
+  "tls/pair.ts",
+  "tls/sign.ts",
+  "tls/source.ts",
+  "transfer/export.ts",
+];
+
+/** Files that read times in other formats than RFC 3339. */
+const READ_OTHER_TIMES = [
+  // Local times, in a zone that the calendar names.
+  "documents/calendar-values.ts",
+  // Last-Modified and Retry-After (RFC 9110 §5.6.7).
+  "store/s3.ts",
+  "tls/authority.ts",
+  // What ImapFlow made of an INTERNALDATE (RFC 3501).
+  "transfer/imap.ts",
+];
+
+test("only base/time.ts reads times as RFC 3339 has them", () => {
+  const reads = files.filter(
+    (file) =>
+      !/^(app|api\/reference)\//.test(file) &&
+      /\bDate\.parse\(|\bnew Date\((?!\))/.test(readFileSync(join(src, file), "utf8")),
+  );
+  expect(reads).toEqual(["base/time.ts", ...MAKE_DATES, ...READ_OTHER_TIMES].sort());
+});
+
 /** Paths of source files that a text names; in code, those of its comments. */
 function filesNamedIn(path: string, text: string): string[] {
   const lines = text.split("\n").filter((line) => path.endsWith(".md") || /^\s*(\/\*|\*|\/\/)|\s\/\/ /.test(line));

@@ -8,6 +8,7 @@ import { and, desc, eq, gt, inArray, isNull, sql } from "drizzle-orm";
 import { AppError, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import { requireServed } from "../store/moving.ts";
 import {
   apiKeys,
@@ -201,7 +202,7 @@ const made = prepared(({ $client: sqlite }) =>
 /** The keys that a key made, and those that they made, and so on. `works`: neither revoked nor expired at `now`, epoch ms. */
 export const keysMadeBy = (db: Db, keyId: string, now: number): { id: string; name: string; works: boolean }[] =>
   made(db)
-    .all(keyId, new Date(now).toISOString())
+    .all(keyId, isoOf(now))
     .map((key) => ({ ...key, works: key.works !== 0 }));
 
 /** @throws AppError forbidden for a caller whose key is paused */
@@ -328,7 +329,7 @@ export const sweepSessionKeys = (store: Pick<Store, "transact">) => ({
   deletes: true,
   runDue(now: number): number {
     store.transact((tx) => {
-      sweeps(tx).expired.run(now, new Date(now).toISOString());
+      sweeps(tx).expired.run(now, isoOf(now));
       sweeps(tx).old.run(now - ENDED_KEYS_KEPT_MS);
     });
     return now + SWEEP_MS;

@@ -4,6 +4,7 @@
  * mailboxes.
  */
 import { AppError } from "../base/errors.ts";
+import { parseTime } from "../base/time.ts";
 import { envelopeAddress, isAddressLiteral, splitAddress, withoutTag } from "../message/address.ts";
 import { canonicalNetwork, networkContains, networkList } from "../net/ip.ts";
 import type { Policy } from "../store/schema.ts";
@@ -76,8 +77,11 @@ function readRecipient(entry: string): string {
   );
 }
 
-export const hasExpired = ({ expiresAt }: Policy, now: number): boolean =>
-  expiresAt !== undefined && Date.parse(expiresAt) <= now;
+/** When the key expires, epoch ms. */
+const endOf = ({ expiresAt }: Policy): number | undefined =>
+  expiresAt === undefined ? undefined : (parseTime(expiresAt) ?? 0);
+
+export const hasExpired = (policy: Policy, now: number): boolean => (endOf(policy) ?? Infinity) <= now;
 
 /** True if the key may be used from that address, as canonicalAddress gives it; undefined for an unknown one. */
 export const allowsFrom = ({ networks }: Policy, address: string | undefined): boolean =>
@@ -130,7 +134,7 @@ export function widerField(
     send: () => bounds.send !== "hold" || policy.send === "hold",
     recipientsPerDay: () => isAtMost(policy.recipientsPerDay, bounds.recipientsPerDay),
     changesPerHour: () => isAtMost(policy.changesPerHour, bounds.changesPerHour),
-    expiresAt: () => isAtMost(timeOf(policy), timeOf(bounds)),
+    expiresAt: () => isAtMost(endOf(policy), endOf(bounds)),
     networks: () =>
       isAmong(policy.networks, bounds.networks, (network, allowed) =>
         allowed.some((outer) => networkContains(outer, network)),
@@ -156,9 +160,6 @@ export function narrowedTo(policy: Policy, bounds: Policy, mailboxIdOf: (mailbox
   }
   return narrowed;
 }
-
-const timeOf = ({ expiresAt }: Policy): number | undefined =>
-  expiresAt === undefined ? undefined : Date.parse(expiresAt);
 
 const isAtMost = (value: number | undefined, most: number | undefined): boolean =>
   most === undefined || (value !== undefined && value <= most);

@@ -16,6 +16,7 @@ import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
 import { workOnEach } from "../base/scheduler.ts";
+import { isoOf } from "../base/time.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
 import { unpark } from "../outbound/queue.ts";
 import { isServed } from "../store/moving.ts";
@@ -137,7 +138,7 @@ export function createDomains({
       .values({ ...domain, ownershipToken: randomToken(runtime, 32) })
       .run();
     // The selector contains the date, so that a later key gets a different one.
-    const date = new Date(createdAt).toISOString().slice(0, 10).replaceAll("-", "");
+    const date = isoOf(createdAt).slice(0, 10).replaceAll("-", "");
     for (const key of keys) {
       tx.insert(schema.dkimKeys)
         .values({ ...key, domainId: domain.id, selector: `${key.algorithm}-${date}`, createdAt })

@@ -7,8 +7,6 @@ import { hostedDomain, normalizeAddress } from "../message/address.ts";
 
 const LONGEST_NAME = 120;
 const LONGEST_REASON = 500;
-const FIRST_TIME = Date.parse("0000-01-01T00:00:00Z");
-const LAST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
 /** Quotes typed text in a refusal; cuts it, since it may be as long as a request. */
 export const quoted = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
@@ -38,20 +36,6 @@ export function addressOf(text: string): string {
     throw new AppError("bad_request", `${quoted(text)} is not an address: give one like ada@example.com`);
   }
   return address;
-}
-
-/** Parses a date-time (RFC 3339 §5.6); returns epoch ms, or NaN if it is none. */
-export const parseDateTime = (text: string): number =>
-  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) ? Date.parse(text) : Number.NaN;
-
-/** Reads a date-time of RFC 3339 §5.6 as epoch ms. `what`: the field that holds it. @throws AppError bad_request */
-export function timeOf(what: string, text: string): number {
-  const time = parseDateTime(text);
-  // An offset may lead out of the years that a date-time can say.
-  if (Number.isNaN(time) || time < FIRST_TIME || time > LAST_TIME) {
-    throw new AppError("bad_request", `${what} must be a date-time like 2027-01-31T17:00:00Z`);
-  }
-  return time;
 }
 
 /** Reads a domain; returns it in A-labels, lower case, without a final dot. @throws AppError bad_request */

@@ -26,6 +26,7 @@ import { open, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
+import { isoOf, parseTime } from "../base/time.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { BLOB_MARK } from "../store/blob-mark.ts";
 import { giveToOwner, requirePlace } from "../store/ownership.ts";
@@ -120,13 +121,12 @@ export interface Generation {
 }
 
 /** A name for a generation made at `now` (epoch ms): `20261121T190512123Z`. */
-export const generationId = (now: number): string => new Date(now).toISOString().replaceAll(/[-:.]/g, "");
+export const generationId = (now: number): string => isoOf(now).replaceAll(/[-:.]/g, "");
 
 /** When the generation of that id was made, epoch ms; undefined for any other text. */
 export function generationTime(id: string): number | undefined {
   const iso = id.replace(/^(\d{4})(\d\d)(\d\dT\d\d)(\d\d)(\d\d)(\d{3}Z)$/, "$1-$2-$3:$4:$5.$6");
-  const time = iso === id ? Number.NaN : Date.parse(iso);
-  return Number.isNaN(time) ? undefined : time;
+  return iso === id ? undefined : parseTime(iso);
 }
 
 /** True for a folder of that kind and of a known format. @throws AppError for a damaged marker or a later format */

@@ -13,6 +13,7 @@ import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
@@ -222,7 +223,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
       format: isEncrypted ? FORMAT : PLAIN_FORMAT,
       ...(isEncrypted && { recipients }),
       version: request.version,
-      createdAt: new Date(createdAt).toISOString(),
+      createdAt: isoOf(createdAt),
       hostname: request.hostname,
       ...described,
     };

@@ -4,12 +4,22 @@
  * schema with `$id` is a component of the OpenAPI document, under that name.
  *
  * The checks differ from TypeBox in three ways. They ignore `format`, because mail whose sender has no valid address must
- * stay readable. They let what is `filled` be empty, because its operation refuses that in better words. And `maxLength`
- * counts characters (RFC 8259 §8.2), not UTF-16 units.
+ * stay readable, except for the times of a request. They let what is `filled` be empty, because its operation refuses that
+ * in better words. And `maxLength` counts characters (RFC 8259 §8.2), not UTF-16 units.
  */
-import { Kind, type Static, type TObject, type TProperties, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
+import {
+  FormatRegistry,
+  Kind,
+  type Static,
+  type TObject,
+  type TProperties,
+  type TSchema,
+  Type,
+  TypeRegistry,
+} from "@sinclair/typebox";
 import { TypeCompiler } from "@sinclair/typebox/compiler";
 import { type ValueError, ValueErrorType } from "@sinclair/typebox/errors";
+import { parseTime } from "./time.ts";
 
 export { Type as t };
 export type Schema = TSchema;
@@ -31,6 +41,9 @@ export const oneOf = <const T extends string>(
   options: { description?: string; default?: T } = {},
 ) => Type.Unsafe<T>({ [Kind]: ONE_OF, type: "string", enum: words, ...options });
 
+const DATE_TIME = "date-time";
+FormatRegistry.Set(DATE_TIME, (text) => parseTime(text) !== undefined);
+
 const FILLED = Symbol("filled");
 
 /** Makes the schema of text that its operation refuses when it is empty. */
@@ -41,7 +54,7 @@ export const filled = (options: { maxLength?: number; description?: string } = {
 export const filledList = <T extends TSchema>(items: T) => Type.Array(items, { minItems: 1, ...{ [FILLED]: true } });
 
 export const email = (options: { description?: string } = {}) => Type.String({ format: "email", ...options });
-export const dateTime = (options: { description?: string } = {}) => Type.String({ format: "date-time", ...options });
+export const dateTime = (options: { description?: string } = {}) => Type.String({ format: DATE_TIME, ...options });
 export const nullable = <T extends TSchema>(schema: T, options: { description: string }) =>
   Type.Union([schema, Type.Null()], options);
 
@@ -59,19 +72,26 @@ export interface Fault {
   message: string;
 }
 
+/** Where the values of a schema come from. */
+type Source = "request" | "answer";
+
 /** Copies a schema without what the checks leave to others. */
-function checkedPart<T>(schema: T): T {
-  if (Array.isArray(schema)) return schema.map(checkedPart) as T;
+function checkedPart<T>(schema: T, source: Source): T {
+  if (Array.isArray(schema)) return schema.map((part) => checkedPart(part, source)) as T;
   if (typeof schema !== "object" || schema === null) return schema;
   const unchecked = FILLED in schema ? ["minLength", "minItems"] : [];
   const copy: Record<string | symbol, unknown> = {};
   for (const key of Reflect.ownKeys(schema)) {
     const value = (schema as Record<string | symbol, unknown>)[key];
-    const isFormat = key === "format" && typeof value === "string";
-    if (!isFormat && !unchecked.includes(String(key))) copy[key] = checkedPart(value);
+    const isUnchecked = unchecked.includes(String(key)) || (key === "format" && isUncheckedFormat(value, source));
+    if (!isUnchecked) copy[key] = checkedPart(value, source);
   }
   return copy as T;
 }
+
+/** A field of that name has an object. */
+const isUncheckedFormat = (value: unknown, source: Source): boolean =>
+  typeof value === "string" && (source === "answer" || value !== DATE_TIME);
 
 const KIND_OF_FAULT: Partial<Record<ValueErrorType, Fault["kind"]>> = {
   [ValueErrorType.ObjectRequiredProperty]: "missing",
@@ -85,15 +105,15 @@ const isShortEnough = ({ type, schema, value }: ValueError): boolean =>
 type Check = (value: unknown) => Fault | undefined;
 
 /** Schemas are constants, so each is compiled once, when it first checks a value. */
-const compiled = new WeakMap<Schema, Check>();
+const compiled = { request: new WeakMap<Schema, Check>(), answer: new WeakMap<Schema, Check>() };
 
 /** Gives the check of a schema. It returns undefined for a value that the schema allows. */
-export function compile(schema: Schema): Check {
-  return (value) => (compiled.get(schema) ?? compileCheck(schema))(value);
+export function compile(schema: Schema, source: Source): Check {
+  return (value) => (compiled[source].get(schema) ?? compileCheck(schema, source))(value);
 }
 
-function compileCheck(schema: Schema): Check {
-  const typeCheck = TypeCompiler.Compile(checkedPart(schema));
+function compileCheck(schema: Schema, source: Source): Check {
+  const typeCheck = TypeCompiler.Compile(checkedPart(schema, source));
   const check: Check = (value) => {
     if (typeCheck.Check(value)) return undefined;
     for (const error of typeCheck.Errors(value)) {
@@ -103,6 +123,6 @@ function compileCheck(schema: Schema): Check {
     }
     return undefined;
   };
-  compiled.set(schema, check);
+  compiled[source].set(schema, check);
   return check;
 }

@@ -1,7 +1,7 @@
 /** `mailroom key journal` and `mailroom key undo`: what a key did, and taking it back (rules: Journal, Undo). */
 import type { JournalEntry, LeftReason, UndoReport } from "../admin/journal.ts";
 import { AppError, UsageError } from "../base/errors.ts";
-import { isoOf, readDateTime } from "../operations/schemas.ts";
+import { isoOf, readTime } from "../base/time.ts";
 import { command, type Document } from "./command.ts";
 
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
@@ -11,7 +11,7 @@ export function readSince(text: string, now: number): number {
   const [, count, unit = ""] = /^(\d{1,6})([mhdw])$/.exec(text) ?? [];
   if (count !== undefined) return Math.max(0, now - Number(count) * (UNITS[unit] as number));
   try {
-    return readDateTime("--since", text);
+    return readTime("--since", text);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     throw new UsageError(`--since is "${text}": give a time such as 2026-03-02T09:30:00Z, or 30m, 2h, 3d, 1w ago`);

@@ -2,7 +2,7 @@
 import { EVENT_NAMES } from "../admin/developers.ts";
 import { createForwarder, followEvents, type HeardEvent } from "../admin/listening.ts";
 import { atMost } from "../base/pause.ts";
-import { isoOf } from "../operations/schemas.ts";
+import { isoOf } from "../base/time.ts";
 import { command } from "./command.ts";
 import { plain } from "./output.ts";
 import { WORKSPACE, workspaceIdOf } from "./workspace.ts";

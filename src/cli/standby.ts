@@ -1,6 +1,7 @@
 /** A second machine: `mailroom standby …` follows a server's replica, and `mailroom promote` makes it the server. */
 import { ConfigError, Fenced } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
+import { isoOf } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
 import { settleRole } from "../replica/come-back.ts";
 import { askPromotion, listenAsStandby } from "../replica/control.ts";
@@ -186,7 +187,7 @@ export const standbyCommands = [
     async run(session: Session) {
       const { data } = session.config;
       const { code, expiresAt } = await invite({ data, location: replicaOf(session), runtime: session.runtime });
-      return { code, expiresAt: new Date(expiresAt).toISOString() };
+      return { code, expiresAt: isoOf(expiresAt) };
     },
     text: (document) => {
       const { code, expiresAt } = document as { code: string; expiresAt: string };

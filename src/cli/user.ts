@@ -1,8 +1,8 @@
 /** `mailroom user …`: what is for the operator alone. */
 import { hashPassword, ROLES, readImportedHash } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
+import { isoOf } from "../base/time.ts";
 import { personDocument, personView } from "../operations/admin/people.ts";
-import { isoOf } from "../operations/schemas.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
 import type { Session } from "./session.ts";

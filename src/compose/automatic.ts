@@ -29,7 +29,7 @@ import { mailboxes, messageBodies, messages, threads } from "../store/schema.ts"
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { compositionFile } from "./drafts.ts";
-import { type Outgoing, outgoing } from "./outgoing.ts";
+import { forwardedFrom, type Outgoing, outgoing } from "./outgoing.ts";
 import { answerTo, replyHeaders } from "./reply.ts";
 
 /** What a cap or the queue refuses is tried again after so long, for so long. */
@@ -99,7 +99,7 @@ export function createAutomatic(
     const { id, mailbox: box, replyTo, from, subject } = arrived;
     const reader = readerOf(box);
     await mailbox.renewHtml(id);
-    const { to, cc, date, text, html } = mailbox.getMessage(reader, id, { html: true });
+    const forwarded = { ...forwardedFrom(mailbox.getMessage(reader, id, { html: true })), from, subject };
     const files = mailbox.filesOf(reader, id).map(compositionFile);
     const own = ownAddresses(store.db, box.id);
     const answered = answerTo(own, { replyTo, from }).filter(({ email }) => !isAnonymous(email));
@@ -113,7 +113,7 @@ export function createAutomatic(
         recipients: [{ email: recipient, field: "to" }],
         subject: forwardSubject(subject),
       },
-      { forwarded: { from, to, cc, subject, date: Date.parse(date), text, html }, files },
+      { forwarded, files },
       [
         ...(answered.length === 0 ? [] : [["Reply-To", answered.map(formatAddress).join(", ")] as const]),
         ...references,

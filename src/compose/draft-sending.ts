@@ -15,6 +15,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import { isoOf } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { Draft, Due } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -187,7 +188,7 @@ export function createDraftSending({
         check: (present) => requireSeen(present, attachments),
         also: (_, saved) => saved.id,
       });
-      return { due: { draftId: scheduledId, at: new Date(dueAt).toISOString(), inMs: dueAt - runtime.now() } };
+      return { due: { draftId: scheduledId, at: isoOf(dueAt), inMs: dueAt - runtime.now() } };
     },
 
     /** Makes it a draft again. @throws AppError not_found (it was sent), forbidden, conflict (it is not scheduled) */

@@ -11,6 +11,7 @@ import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../acces
 import { holderOf } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import { type Draft, transmittedSize, transmittedSizes } from "../mailbox/drafts.ts";
 import type { NewDraft } from "../mailbox/filing-rows.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -21,7 +22,7 @@ import { signatureBlock, textsOf } from "../mailbox/texts.ts";
 import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
-import { type Composition, type ForwardedMessage, forwardedText, forwardSubject } from "../message/composition.ts";
+import { type Composition, forwardedText, forwardSubject } from "../message/composition.ts";
 import { decodeWords } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
@@ -36,6 +37,7 @@ import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
 import { bytesWithoutBcc, mediaTypeOf } from "./files.ts";
 import {
   addressesIn,
+  forwardedFrom,
   type Outgoing,
   outgoing,
   type PreparingParts,
@@ -443,9 +445,8 @@ export function createDrafts(
       await mailbox.renewHtml(messageId);
       const message = mailbox.getMessage(caller, messageId, { html: true });
       const from = addressFor(caller, message.mailboxId);
-      const { to, cc, subject, html } = message;
-      const date = Date.parse(message.date);
-      const forwarded: ForwardedMessage = { from: message.from, to, cc, subject, date, text: message.text, html };
+      const { subject, html } = message;
+      const forwarded = forwardedFrom(message);
       const signature = signatureBlock(textsOf(store.db, mailboxIdOf(store.db, caller, from)).signature);
       const text = signature + forwardedText(forwarded);
       const below = html === undefined ? undefined : await mailbox.forwardHtml(caller, forwarded);
@@ -501,7 +502,7 @@ const LONGEST_BEGINNING = 300;
 const savedView = (draft: Draft, most: number): SavedDraft => ({
   draftId: draft.id,
   revision: draft.revision,
-  savedAt: new Date(draft.savedAt).toISOString(),
+  savedAt: isoOf(draft.savedAt),
   attachments: draft.attachments.map(attachmentView),
   room: roomFor(most - draft.size),
 });
@@ -536,7 +537,7 @@ const summaryView = (draft: Draft): DraftSummary => ({
 
 const stateOf = ({ agent, due, refusal }: Draft): Pick<DraftContent, "agent" | "dueAt" | "refusal"> => ({
   agent: agent ?? null,
-  dueAt: due === undefined ? null : new Date(due.at).toISOString(),
+  dueAt: due === undefined ? null : isoOf(due.at),
   refusal: refusal ?? null,
 });
 

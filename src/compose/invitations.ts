@@ -6,6 +6,7 @@
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import type { AnswerOrder, Invitation, InvitationAnswer, ReadInvitation } from "../documents/invitation.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { answerTo, noteAnswer, type ReceivedMessage, receivedMessage } from "../mailbox/received.ts";
@@ -80,7 +81,7 @@ export function createInvitations({
       ...(stored && {
         answered: {
           answer: stored.answer,
-          at: new Date(stored.answeredAt).toISOString(),
+          at: isoOf(stored.answeredAt),
           isOld: stored.sequence < sequence,
         },
       }),

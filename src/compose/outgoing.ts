@@ -4,10 +4,12 @@ import type { Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime, randomToken } from "../base/runtime.ts";
+import { parseTime } from "../base/time.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
+import type { MessageView } from "../mailbox/views.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
-import type { Composition } from "../message/composition.ts";
+import type { Composition, ForwardedMessage } from "../message/composition.ts";
 import { dateHeader } from "../message/date.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { redirectedTo } from "../message/redirection.ts";
@@ -31,6 +33,17 @@ export interface Outgoing {
   named: readonly string[];
   composition: Composition;
 }
+
+/** A message, with its HTML, as others forward it. */
+export const forwardedFrom = ({ from, to, cc, subject, date, text, html }: MessageView): ForwardedMessage => ({
+  from,
+  to,
+  cc,
+  subject,
+  date: parseTime(date) ?? Number.NaN,
+  text,
+  html,
+});
 
 /** Names of fields that programs may add. */
 export const ADDED_FIELD = /^(?:x|list)-[a-z0-9_-]{1,60}$/i;

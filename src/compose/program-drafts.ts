@@ -7,6 +7,7 @@
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -80,8 +81,8 @@ export function createProgramDrafts({
       ...(html !== undefined && { html }),
       attachments,
       replyToThreadId: answers,
-      savedAt: new Date(savedAt).toISOString(),
-      ...(due && { sendAt: new Date(due.at).toISOString() }),
+      savedAt: isoOf(savedAt),
+      ...(due && { sendAt: isoOf(due.at) }),
       ...(refusal !== undefined && { refusal }),
     };
   }

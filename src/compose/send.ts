@@ -5,6 +5,7 @@
 
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import { isoOf } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -41,7 +42,15 @@ import {
   storedAgain,
   storeFiles,
 } from "./files.ts";
-import { addedFields, addressesIn, type Outgoing, outgoing, prepareDraft, requireBodySize } from "./outgoing.ts";
+import {
+  addedFields,
+  addressesIn,
+  forwardedFrom,
+  type Outgoing,
+  outgoing,
+  prepareDraft,
+  requireBodySize,
+} from "./outgoing.ts";
 import { createProgramDrafts } from "./program-drafts.ts";
 import {
   type AnsweredMessage,
@@ -191,8 +200,7 @@ export function createSending(
     const find = () => readable("message to forward", () => mailbox.getMessage(caller, id, { html: true }));
     find();
     await mailbox.renewHtml(id);
-    const { from, to, cc, subject, date, text, html } = find();
-    const forwarded = { from, to, cc, subject, date: Date.parse(date), text, html };
+    const forwarded = forwardedFrom(find());
     const files = forwardAttachments ? mailbox.filesOf(caller, id).map(storedAgain) : [];
     return { forwarded: files.length > 0 ? forwarded : withoutImages(forwarded), files };
   }
@@ -276,7 +284,7 @@ export function createSending(
           const view: SendView = {
             ...sendView({ messageId, emailId: null, threadId, mailboxId: box.id, from }),
             scheduled: true,
-            sendAt: new Date(at).toISOString(),
+            sendAt: isoOf(at),
             draftId: id,
           };
           record?.(tx, view);
@@ -491,5 +499,5 @@ const sendView = ({
   mailboxId,
   from,
   ...(held && { held }),
-  ...(sendAt !== undefined && { sendAt: new Date(sendAt).toISOString() }),
+  ...(sendAt !== undefined && { sendAt: isoOf(sendAt) }),
 });

@@ -9,6 +9,7 @@ import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { createShares } from "../base/shares.ts";
+import { isoOf } from "../base/time.ts";
 import { leftAt, noteLeft, type ReceivedMessage, receivedMessage } from "../mailbox/received.ts";
 import { listOf, type WayToLeave, wayToLeave } from "../message/list.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
@@ -80,7 +81,7 @@ export function openUnsubscribing({
       const way = message.reach.access.send ? wayFrom(message) : undefined;
       if (!way) return undefined;
       const left = leftAt(store.db, message.reach.mailbox.id, listOf(message.headers, message.from.email));
-      return { by: way.by, at: placeOf(way), ...(left !== undefined && { leftAt: new Date(left).toISOString() }) };
+      return { by: way.by, at: placeOf(way), ...(left !== undefined && { leftAt: isoOf(left) }) };
     },
     /**
      * Leaves the list of a message, unless that takes a page. @throws AppError not_found, forbidden, conflict,
@@ -104,7 +105,7 @@ export function openUnsubscribing({
         const { to, subject, body } = way;
         await sending.sendFor(caller, { about: message, to, subject, text: body }, note);
       }
-      return { by: way.by, at: placeOf(way), leftAt: new Date(now).toISOString() };
+      return { by: way.by, at: placeOf(way), leftAt: isoOf(now) };
     },
     /** Ends requests under way. */
     close: client.close,

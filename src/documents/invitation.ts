@@ -2,6 +2,7 @@
  * Reads the invitation in a calendar file (iTIP, RFC 5546), and writes the answer to one. Runs in the parser for documents,
  * since a stranger wrote the file; what comes out has bounded length.
  */
+import { isoOf } from "../base/time.ts";
 import { shownLine } from "../message/characters.ts";
 import { decodeOctets } from "../message/charset.ts";
 import { inZone, readPerson } from "./calendar-values.ts";
@@ -158,7 +159,7 @@ function endBy(event: ICAL.Component): Moment | undefined {
 function moment(time: ICAL.Time, tzid: string): Moment {
   if (time.isDate) return { date: time.toString().slice(0, 10) };
   const isFloating = time.zone === ICAL.Timezone.localTimezone;
-  if (!isFloating) return { at: new Date(time.toUnixTime() * 1_000).toISOString() };
+  if (!isFloating) return { at: isoOf(time.toUnixTime() * 1_000) };
   const local = time.toString().slice(0, 16);
   // A file should define the zones that it names (RFC 5545 §3.2.19); many use names of the IANA or of Windows without.
   const at = tzid === "" ? undefined : inZone(local, tzid);

@@ -12,6 +12,7 @@
 import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
+import { isoOf } from "../base/time.ts";
 import { type Health, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { EventName } from "./kinds.ts";
@@ -149,7 +150,7 @@ export function setRemoved(tx: Tx, { seq }: Endpoint): void {
 export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: number, overlapUntil?: number): void {
   const { seq, id, previousUntil } = endpoint;
   if (overlapUntil !== undefined && previousUntil !== null && previousUntil > now) {
-    const until = new Date(previousUntil).toISOString();
+    const until = isoOf(previousUntil);
     throw new AppError(
       "conflict",
       `the secret of ${id} is being rotated until ${until}; without an overlap it can be now`,

@@ -6,6 +6,7 @@
  * the same bytes, even from a later version of the program.
  */
 import { eq, gt, inArray, max, sql } from "drizzle-orm";
+import { isoOf } from "../base/time.ts";
 import { events } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -125,5 +126,5 @@ export function envelope({
   createdAt: number;
   data: string;
 }): string {
-  return `{"id":"${eventId}","event":"${event}","createdAt":"${new Date(createdAt).toISOString()}","data":${data}}`;
+  return `{"id":"${eventId}","event":"${event}","createdAt":"${isoOf(createdAt)}","data":${data}}`;
 }

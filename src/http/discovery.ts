@@ -9,6 +9,7 @@ import { methodResponse, READING } from "../api/methods.ts";
 import { hostOf, queryOf, readBytes } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import { normalizeAddress, splitAddress } from "../message/address.ts";
 import { createXmlParser, OverBudget } from "../message/markup.ts";
 import type { MailApps } from "../operations/operation.ts";
@@ -171,7 +172,7 @@ ${described.join("\n")}
 
   /** Codes of MS-OXDSCLI §2.2.4.1.1.3. */
   function refusal(code: number, message: string): Response {
-    const time = new Date(runtime.now()).toISOString().slice(11, 19);
+    const time = isoOf(runtime.now()).slice(11, 19);
     return xml(
       `<Autodiscover xmlns="${RESPONSE}">
 <Response>

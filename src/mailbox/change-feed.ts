@@ -15,6 +15,7 @@ import { type Caller, reachOf } from "../access/caller.ts";
 import { leavesMailbox } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
+import { isoOf } from "../base/time.ts";
 import { type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
@@ -214,7 +215,7 @@ export function readChanges(
   for (const { seq, threadId, kind, at: stamped, through, ...row } of rows) {
     if (changes.length >= LARGEST_PAGE) return answer(position, true);
     const at = stamped ?? now;
-    const time = new Date(at).toISOString();
+    const time = isoOf(at);
     if (through === null) changes.push({ threadId, mailboxId: row.mailboxId, kind, at: time });
     else {
       const ids = concerned(db, caller, { kind, mailboxId: row.mailboxId }, reached).filter(isWanted);

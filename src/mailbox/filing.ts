@@ -4,6 +4,7 @@
  */
 
 import { newId } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import { emit } from "../events/outbox.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
 import { charactersOf } from "../search/fold.ts";
@@ -192,7 +193,7 @@ export function fileMessage(
         hasAttachments: message.attachments.length > 0,
         attachmentCount: message.attachments.length,
         isSpam: state.folder === "spam",
-        receivedAt: new Date(now).toISOString(),
+        receivedAt: isoOf(now),
       },
     });
   }

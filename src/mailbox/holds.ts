@@ -5,6 +5,7 @@
  */
 import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
+import { isoOf } from "../base/time.ts";
 import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -257,7 +258,7 @@ export function heldViewOf(db: Db, emailId: string): { held?: HeldView; approved
   const { state, reason, since, decidedBy } = row;
   if (state !== "sent") {
     const [header, textDiffers] = [heldHeader(db, emailId), heldTextDiffers(db, emailId)];
-    return { held: { state, reason, since: new Date(since).toISOString(), ...header, textDiffers } };
+    return { held: { state, reason, since: isoOf(since), ...header, textDiffers } };
   }
   return decidedBy === null ? {} : { approvedBy: decidedBy };
 }

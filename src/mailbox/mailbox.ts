@@ -302,8 +302,7 @@ export function createMailbox({
     /** The position after the latest arrival. */
     latestArrival: (): string => latestArrival(db),
     /** See positionAfter. @throws AppError bad_request */
-    positionAfter: (after: string, readTime: (text: string) => number): string =>
-      positionAfter(db, options, after, runtime.now(), readTime),
+    positionAfter: (after: string): string => positionAfter(db, options, after, runtime.now()),
     /** See arrivalsAfter. @throws AppError not_found (mailbox) */
     arrivalsAfter: (caller: Caller, after: string, filters: MessageFilters) =>
       arrivalsAfter(db, caller, after, filters),

@@ -4,6 +4,7 @@
  */
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
+import { isoOf } from "../base/time.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { referencesOf } from "../message/identity.ts";
@@ -393,7 +394,7 @@ const summaryView = ({ message, threadId, cut, text }: Summary, { mailbox }: Rea
   snippet: message.snippet,
   bodyText: text,
   ...(cut && { truncated: true }),
-  date: new Date(message.date).toISOString(),
+  date: isoOf(message.date),
   read: message.read,
   ...(message.messageId === null ? {} : { headerMessageId: message.messageId }),
 });
@@ -470,14 +471,14 @@ function messageView(
     cc: row.cc,
     ...(parts.bcc.length === 0 ? {} : { bcc: parts.bcc }),
     subject: row.subject,
-    date: new Date(row.date).toISOString(),
+    date: isoOf(row.date),
     read: row.read,
     text: parts.text,
     ...(parts.truncated && { truncated: true }),
     ...(parts.html === null ? {} : { html: parts.html }),
     attachments: parts.attachments.map(attachmentView),
     ...(row.auth === null ? {} : { auth: row.auth }),
-    ...(row.deliveredAt === null ? {} : { deliveredAt: new Date(row.deliveredAt).toISOString() }),
+    ...(row.deliveredAt === null ? {} : { deliveredAt: isoOf(row.deliveredAt) }),
   };
   if (!parts.hasHtml) withoutHtml.add(view);
   return view;

@@ -14,6 +14,7 @@ import {
   type Static,
   t,
 } from "../base/json-schema.ts";
+import { isoOf } from "../base/time.ts";
 import { EmailAddress, ListUnsubscribe } from "../message/schemas.ts";
 import { Highlight } from "../search/highlight.ts";
 import { LIST_FOLDERS, type ListFolder } from "../search/operators.ts";
@@ -95,8 +96,8 @@ export const threadView = (row: typeof threads.$inferSelect, { mailbox }: Reach,
   unread: row.unread,
   starred: row.starred,
   labels,
-  lastMessageAt: new Date(row.lastMessageAt).toISOString(),
-  ...(row.snoozedUntil === null ? {} : { snoozedUntil: new Date(row.snoozedUntil).toISOString() }),
+  lastMessageAt: isoOf(row.lastMessageAt),
+  ...(row.snoozedUntil === null ? {} : { snoozedUntil: isoOf(row.snoozedUntil) }),
   hasAttachments: row.hasAttachments,
   messageCount: row.messageCount,
 });

@@ -6,6 +6,7 @@
  */
 import { and, eq, inArray, type SQL } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
+import { isoOf } from "../base/time.ts";
 import { entriesOf, findByMessageId, type OutboundMessage } from "../outbound/queue.ts";
 import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../outbound/trace-log.ts";
 import {
@@ -143,7 +144,7 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   const standing = entries.flatMap((entry): Step[] => {
     const { id: queueId, recipient, field, state, attempts, reply, settledAt, complainedAt, leased } = entry;
     const of = { emailId, queueId, recipient, field };
-    const nextAttemptAt = leased || entry.dueAt === null ? undefined : new Date(entry.dueAt).toISOString();
+    const nextAttemptAt = leased || entry.dueAt === null ? undefined : isoOf(entry.dueAt);
     const steps: Step[] = [{ at: settledAt ?? acceptedAt, step: state, ...of, attempts, reply, nextAttemptAt }];
     if (complainedAt !== null) steps.push({ at: complainedAt, step: "complaint", ...of });
     return steps;
@@ -181,7 +182,7 @@ function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
   return told.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
     { at, step: "event", emailId, eventId, event },
     ...deliveriesOf(db, seq).map(({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
-      const nextAttemptAt = dueAt === null ? undefined : new Date(dueAt).toISOString();
+      const nextAttemptAt = dueAt === null ? undefined : isoOf(dueAt);
       return { at: finishedAt ?? createdAt, step: "webhook", eventId, event, ...delivery, nextAttemptAt };
     }),
   ]);

@@ -53,6 +53,7 @@ import { isMissing, syncFolder } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import { letOthersRun, pause } from "../base/pause.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
+import { isoOf, readTime } from "../base/time.ts";
 import { releaseLeases as releaseDeliveries } from "../events/queue.ts";
 import { releaseLeases } from "../outbound/claims.ts";
 import { park, unpark } from "../outbound/queue.ts";
@@ -121,7 +122,7 @@ export async function exportWorkspace(parts: ExportParts, request: ExportRequest
     try {
       if (request.final) await close(parts, request);
       const exported = await writeExport(parts, { ...request, folder });
-      await keepNewest(folder, 1, Date.parse(exported.createdAt), EXPORT);
+      await keepNewest(folder, 1, readTime("createdAt", exported.createdAt), EXPORT);
       await sweepPool(folder, EXPORT);
       return exported;
     } finally {
@@ -224,7 +225,7 @@ async function writeExport({ store, runtime, log }: ExportParts, request: Export
       format: PLAIN_FORMAT,
       version,
       schema: MIGRATIONS.length,
-      createdAt: new Date(createdAt).toISOString(),
+      createdAt: isoOf(createdAt),
       hostname,
       id: moving === "out" && exportId !== null ? exportId : newId(runtime, "exp"),
       workspace: { id: workspace.id, name: workspace.name },

@@ -1,6 +1,7 @@
 /** Objects on an S3 server, for few and small ones: requests signed by aws4fetch, which may be conditional. */
 import { AwsClient } from "aws4fetch";
 import type { Runtime } from "../base/runtime.ts";
+import { parseTime } from "../base/time.ts";
 import { readText } from "./answer.ts";
 
 /** A place in an S3 bucket, with the credentials for it. */
@@ -127,7 +128,7 @@ export function openS3(
       const listed = contents.map((part) => ({
         key: valueIn(part, "Key").slice(prefix.length),
         size: Number(valueIn(part, "Size")),
-        modifiedAt: Date.parse(valueIn(part, "LastModified")),
+        modifiedAt: parseTime(valueIn(part, "LastModified")) ?? Number.NaN,
       }));
       const last = listed.at(-1)?.key ?? "";
       const next = text.includes("<IsTruncated>true</IsTruncated>") ? last : undefined;

@@ -1,6 +1,7 @@
 /** Requests and answers of sending as JSON Schema, and what several operations have in common. */
 import { AppError } from "../base/errors.ts";
 import { email, type Fields, filled, type ObjectSchema, oneOf, t } from "../base/json-schema.ts";
+import { readTime } from "../base/time.ts";
 import { Direction, LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { FOLDERS } from "../store/schema.ts";
@@ -17,27 +18,11 @@ export const DONE = { ok: true };
 /** Path parameters of a resource. */
 export const BY_ID = t.Object({ id: filled() });
 
-/** A time in epoch ms as the text of a `dateTime`; null stays null. */
-export const isoOf = (ms: number): string => new Date(ms).toISOString();
-export const maybeIsoOf = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));
-
 const YEAR_MS = 366 * 86_400_000;
-/** RFC 3339 §5.6: a time without an offset would be read as the server's. */
-const DATE_TIME = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:\d\d)$/;
-
-/** Reads a `dateTime` as epoch ms. @throws AppError bad_request */
-export function readDateTime(field: string, text: string): number {
-  const day = text.slice(0, 10);
-  // A day that its month lacks would roll over into the next.
-  const exists = DATE_TIME.test(text) && new Date(day).toJSON()?.startsWith(day);
-  const at = exists ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(at)) throw new AppError("bad_request", `${field} must be a time as in 2030-01-07T08:00:00Z`);
-  return at;
-}
 
 /** Reads a time in the year to come, as epoch ms. @throws AppError bad_request */
 export function readUntil(field: string, text: string, now: number): number {
-  const until = readDateTime(field, text);
+  const until = readTime(field, text);
   if (until > now && until < now + YEAR_MS) return until;
   throw new AppError("bad_request", `${field} must be a time within the year to come`);
 }

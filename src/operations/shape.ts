@@ -8,6 +8,7 @@
  */
 import { AppError } from "../base/errors.ts";
 import { compile, type Fault, type ObjectSchema, type Schema } from "../base/json-schema.ts";
+import { A_TIME } from "../base/time.ts";
 import { type AppOperation, isMediaType, type Operation } from "./operation.ts";
 
 /** Writes " of …" with the bounds of a length, if there are any. */
@@ -30,6 +31,7 @@ function expectation(schema: Schema): string {
     case "array":
       return `a list${ofLength(schema.minItems, schema.maxItems, "items")}${schema.uniqueItems ? ", each once" : ""}`;
     case "string":
+      if (schema.format === "date-time") return A_TIME;
       return `text${ofLength(schema.minLength, schema.maxLength, "characters")}`;
     default:
       return "a JSON object";
@@ -57,9 +59,9 @@ function refusalOf({ kind, path, schema }: Fault, root: Schema): AppError {
   }
 }
 
-/** Compiles the check of values against a schema. It throws AppError bad_request. */
+/** Compiles the check of a request's values against a schema. It throws AppError bad_request. */
 export function checkOf(schema: Schema): (value: unknown) => void {
-  const faultOf = compile(schema);
+  const faultOf = compile(schema, "request");
   return (value) => {
     const fault = faultOf(value);
     if (fault) throw refusalOf(fault, schema);
@@ -89,7 +91,7 @@ export function inputCheckOf({ params, query, body, checkBody }: Operation | App
 /** Compiles the check of answers: where and how one differs from the document; undefined when it does not. */
 export function answerCheckOf({ response }: Operation): (answer: unknown) => string | undefined {
   if (isMediaType(response)) return () => undefined;
-  const faultOf = compile(response);
+  const faultOf = compile(response, "answer");
   return (answer) => {
     const fault = faultOf(answer);
     // The text never has the value, which may be mail.

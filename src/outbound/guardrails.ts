@@ -9,6 +9,7 @@
 import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
+import { isoOf } from "../base/time.ts";
 import { hasExpired } from "../mailbox/addresses.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { mailboxAt, type Usage } from "../mailbox/mailboxes.ts";
@@ -339,4 +340,4 @@ const limited = (message: string, waitMs: number): AppError =>
   new AppError("rate_limited", message, { retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) });
 
 /** Writes a time to the second, rounded up as Retry-After is. */
-const shown = (ms: number): string => new Date(Math.ceil(ms / 1_000) * 1_000).toISOString().replace(".000Z", "Z");
+const shown = (ms: number): string => isoOf(Math.ceil(ms / 1_000) * 1_000).replace(".000Z", "Z");

@@ -15,6 +15,7 @@
 import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import { emit } from "../events/outbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
@@ -197,7 +198,7 @@ function recordDelivered(
     to.map(({ email }) => email),
   );
   const { workspaceId, subject } = message;
-  const data = { ...namesOf(message), to, subject, deliveredAt: new Date(now).toISOString() };
+  const data = { ...namesOf(message), to, subject, deliveredAt: isoOf(now) };
   emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.delivered", data, now });
 }
 
@@ -464,7 +465,7 @@ function statusOf({ entry, status, remote, detail }: Failure): NoticeRecipient {
 /** Names a message, as the beginning of a sentence. */
 function sentOn({ subject, acceptedAt }: OutboundMessage): string {
   const named = subject === "" ? "Your message" : `Your message "${subject}"`;
-  const sentAt = new Date(acceptedAt).toISOString().slice(0, 16).replace("T", " ");
+  const sentAt = isoOf(acceptedAt).slice(0, 16).replace("T", " ");
   return `${named}, sent on ${sentAt} UTC,`;
 }
 

@@ -5,6 +5,7 @@
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
+import { maybeIsoOf } from "../base/time.ts";
 import type { DeliveryView } from "../mailbox/views.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -43,8 +44,6 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
-
 /** Reads the recipients of a message, and tells which of them and of their replies the caller may see. */
 function readerOf(db: Db, { userId }: Caller, emailId: string) {
   const isSender = statements(db).message.get({ id: emailId })?.sentBy === userId;
@@ -75,8 +74,8 @@ export function progressOf(db: Db, caller: Caller, emailId: string): RecipientPr
       state,
       attempts,
       reply: readable(reply),
-      nextAt: state === "waiting" ? isoOf(dueAt) : null,
-      settledAt: isoOf(settledAt),
+      nextAt: state === "waiting" ? maybeIsoOf(dueAt) : null,
+      settledAt: maybeIsoOf(settledAt),
       complained: complainedAt !== null,
     }));
 }

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isoOf } from "../base/time.ts";
 import { openS3, placeOf, type S3Location } from "../net/s3.ts";
 import { REPLICATED } from "../store/wal.ts";
 import { forgetIdentity, readIdentity } from "./identity.ts";
@@ -82,7 +83,7 @@ function keepAside(data: string, now: number): string {
   } finally {
     sqlite.close();
   }
-  const aside = join(data, `before-standby-${new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "")}`);
+  const aside = join(data, `before-standby-${isoOf(now).replaceAll(/[-:]|\.\d+/g, "")}`);
   mkdirSync(aside, { mode: 0o700 });
   linkTree(join(data, "blobs"), join(aside, "blobs"));
   linkTree(join(data, "keys"), join(aside, "keys"));

@@ -24,6 +24,7 @@
  * Also corrects queries that find nothing.
  */
 import { AppError } from "../base/errors.ts";
+import { parseTime } from "../base/time.ts";
 import { asCc, fold, foldAddress, foldWithOffsets } from "./fold.ts";
 import { LONGEST_PHRASE } from "./missing.ts";
 import { type ListFolder, OPERATOR_NAMES, OPERATORS, type Operator, valuesOf } from "./operators.ts";
@@ -139,9 +140,8 @@ export function stretchesOf(condition: TextCondition): string[][] {
 
 /** Start of the day, epoch ms. @throws AppError bad_request */
 function parseDate(operator: string, value: string): number {
-  const at = /^\d{4}-\d{2}-\d{2}$/.test(value) ? Date.parse(`${value}T00:00:00.000Z`) : Number.NaN;
-  // A day that its month lacks would roll over into the next.
-  if (Number.isNaN(at) || !new Date(at).toISOString().startsWith(value)) {
+  const at = parseTime(`${value}T00:00Z`);
+  if (at === undefined) {
     throw new AppError("bad_request", `q: "${operator}:${value}" needs a date that exists, as YYYY-MM-DD`);
   }
   return at;

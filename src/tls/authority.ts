@@ -9,6 +9,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Client, Order } from "acme-client";
 import type { Runtime } from "../base/runtime.ts";
+import { parseTime } from "../base/time.ts";
 import { readText, SHORT_ANSWER, sentenceIn } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
@@ -302,10 +303,11 @@ export function openAuthority({
       if (renewalInfo === undefined) return undefined;
       const { headers, text } = await send("GET", `${renewalInfo}/${id}`);
       const { suggestedWindow } = JSON.parse(text) as { suggestedWindow?: { start?: string; end?: string } };
-      const [start, end] = [Date.parse(suggestedWindow?.start ?? ""), Date.parse(suggestedWindow?.end ?? "")];
+      const start = parseTime(suggestedWindow?.start ?? "");
+      const end = parseTime(suggestedWindow?.end ?? "");
       const now = runtime.now();
       const askAt = Math.min(retryTime(headers, now) ?? now + ASK_AGAIN_MS, now + LONGEST_SILENCE_MS);
-      return start <= end ? { start, end, askAt } : undefined;
+      return start !== undefined && end !== undefined && start <= end ? { start, end, askAt } : undefined;
     },
   };
 }

@@ -1,5 +1,6 @@
 /** Checks of the server as clients and other servers see it: listeners, certificate, reverse DNS, blocklists. */
 import { X509Certificate } from "node:crypto";
+import { isoOf } from "../../base/time.ts";
 import type { Config, Listen, TlsMode } from "../../config.ts";
 import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
 import { createDnsCache } from "../../net/dns-cache.ts";
@@ -138,7 +139,7 @@ async function authorityTrouble(
 
 /** `command`: what tries at once. */
 function nextAttempt({ retryAt, type }: Trouble, command: string): string {
-  const at = `It is tried again by itself, next at ${new Date(retryAt).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+  const at = `It is tried again by itself, next at ${isoOf(retryAt).slice(0, 16).replace("T", " ")} UTC`;
   return type === "rateLimited" ? `${at}.` : `${at}, and at once by ${command}.`;
 }
 
@@ -157,8 +158,7 @@ async function describeDomains({ config: { data, tls }, runtime }: World): Promi
     // Those that serve somebody first.
     .sort((a, b) => (a.until ?? Number.MAX_VALUE) - (b.until ?? Number.MAX_VALUE));
   const described = wrong.slice(0, MOST_DESCRIBED).map(({ domain, until, trouble }): Finding => {
-    const has =
-      until === undefined ? "its hosts have none" : `it is good until ${new Date(until).toISOString().slice(0, 10)}`;
+    const has = until === undefined ? "its hosts have none" : `it is good until ${isoOf(until).slice(0, 10)}`;
     return {
       id: `certificate:${domain}`,
       name: `Certificate of ${domain}`,

@@ -1,6 +1,7 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
 import { join } from "node:path";
 import { findExecutable, readProcessState } from "../../base/child-process.ts";
+import { isoOf } from "../../base/time.ts";
 import { readText, SHORT_ANSWER } from "../../net/answer.ts";
 import { countBacklog } from "../../search/fts5/upkeep.ts";
 import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/client.ts";
@@ -48,7 +49,7 @@ async function seeOurs({ config, options, runtime, serving }: World): Promise<Fo
   }
   const kept = readKept(config.data);
   if (kept?.state === "failed") {
-    const when = kept.retryAt === undefined ? "" : `; it is tried again at ${new Date(kept.retryAt).toISOString()}`;
+    const when = kept.retryAt === undefined ? "" : `; it is tried again at ${isoOf(kept.retryAt)}`;
     return { state: "bad", detail: `it does not run: ${kept.reason}${when}`, todo };
   }
   if (kept?.state !== "running" || kept.place === undefined) return { state: "warning", detail: "it is starting" };

@@ -3,6 +3,7 @@
 import { requireAdmin } from "../../access/caller.ts";
 import { reasonOf } from "../../admin/names.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import { heldHeader } from "../../mailbox/held-content.ts";
 import { HeldHeader } from "../../mailbox/views.ts";
 import { EmailAddress } from "../../message/schemas.ts";
@@ -11,7 +12,7 @@ import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** States of messages that were not sent. */

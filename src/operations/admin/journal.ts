@@ -1,11 +1,12 @@
 /** What API keys did, and taking it back (rules: Journal, Undo). */
 import type { JournalEntry, LeftReason, UndoReport } from "../../admin/journal.ts";
 import { dateTime, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { isoOf, readTime } from "../../base/time.ts";
 import { decodeRowCursor, encodeRowCursor } from "../../store/cursor.ts";
 import { CHANGED_FIELDS, FACES, JOURNAL_KINDS, SETTLERS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY } from "../page.ts";
-import { BY_ID, DEFAULT_LIMIT, isoOf, readDateTime, strictBody } from "../schemas.ts";
+import { BY_ID, DEFAULT_LIMIT, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const Entry = t.Object(
@@ -121,7 +122,7 @@ export const getKeyJournal = operation({
     const asked = ["journal", id, since, kind, outcome];
     const after = cursor === undefined ? undefined : decodeRowCursor(cursor, asked);
     const { entries, next } = journal.list(subject, {
-      ...(since !== undefined && { since: readDateTime("since", since) }),
+      ...(since !== undefined && { since: readTime("since", since) }),
       behind: after && { at: after.at, seq: Number(after.id) },
       kinds: kind && [kind],
       outcome,
@@ -155,7 +156,7 @@ export const undoKey = operation({
   async run({ act, person, store, journal }, { params: { id }, body: { since, dryRun = false } }) {
     const subject = journal.subjectOf(store.db, id, person(store.db));
     const face = person(store.db).keyId === undefined ? "app" : "rest";
-    const report = await journal.undo(subject, readDateTime("since", since), { person, face, dryRun });
+    const report = await journal.undo(subject, readTime("since", since), { person, face, dryRun });
     return act(() => undoView(report, dryRun));
   },
 });

@@ -4,12 +4,13 @@ import { mayBeMadeBy } from "../../access/credentials.ts";
 import type { Developers, KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
 import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { asCommand, type Shown } from "../command.ts";
 import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { BY_ID, DONE, Done, isoOf, maybeIsoOf, readDateTime, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
 import { checkOf } from "../shape.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -138,7 +139,7 @@ export const keyDocument = (
 /** A policy with its time read. @throws AppError bad_request */
 const timed = (policy: Static<typeof KeyPolicy>): Static<typeof KeyPolicy> => ({
   ...policy,
-  ...(policy.expiresAt !== undefined && { expiresAt: isoOf(readDateTime("policy.expiresAt", policy.expiresAt)) }),
+  ...(policy.expiresAt !== undefined && { expiresAt: isoOf(readTime("policy.expiresAt", policy.expiresAt)) }),
 });
 
 const checkPolicy = checkOf(KeyPolicy);

@@ -1,18 +1,19 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
 import { requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox } from "../../access/policy.ts";
-import { quoted, timeOf } from "../../admin/names.ts";
+import { quoted } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { readSize, SIZE_FORM } from "../../base/sizes.ts";
+import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const EXPIRY =
@@ -119,14 +120,12 @@ const changing = (
     return mailboxView(people.mailboxIn(workspaceId, id));
   });
 
-const expiryOf = (text: string | null): number | null => (text === null ? null : timeOf("expiresAt", text));
-
 /** How far ahead a key ends a mailbox at least, ms: its owner has time to object. */
 const SOONEST_BY_KEY_MS = 24 * 3_600_000;
 
 /** When a mailbox is to expire, as the caller gives it. @throws AppError bad_request if a key gives a time that is too soon */
 function expiryBy({ runtime }: AdminContext, { keyId }: Administrator, text: string | null): number | null {
-  const expiresAt = expiryOf(text);
+  const expiresAt = text === null ? null : readTime("expiresAt", text);
   if (keyId !== undefined && expiresAt !== null && expiresAt < runtime.now() + SOONEST_BY_KEY_MS) {
     throw new AppError(
       "bad_request",
@@ -204,7 +203,6 @@ export const addMailbox = operation({
     ),
   }),
   example: { body: { address: "support@example.com", name: "Support", aliases: ["help@example.com"] } },
-  checkBody: ({ expiresAt = null }) => void expiryOf(expiresAt),
   idempotent: true,
   success: 201,
   response: AdminMailbox,
@@ -280,7 +278,6 @@ export const changeMailbox = operation({
     { minProperties: 1 },
   ),
   example: { body: { expiresAt: "2027-01-31T17:00:00Z" } },
-  checkBody: ({ expiresAt = null }) => void expiryOf(expiresAt),
   success: 200,
   response: AdminMailbox,
   errors: WRITE_ERRORS,

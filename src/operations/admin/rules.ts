@@ -4,6 +4,7 @@ import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { isoOf, readTime } from "../../base/time.ts";
 import {
   type Absence,
   absenceOf,
@@ -16,7 +17,7 @@ import { RULE_ACTIONS } from "../../store/schema.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand } from "../command.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
-import { BY_ID, isoOf, readDateTime, strictBody } from "../schemas.ts";
+import { BY_ID, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const LONGEST_NAME = 100;
@@ -128,8 +129,8 @@ export const absenceView = (absence: Absence | undefined): Static<typeof Absence
 
 /** @throws AppError bad_request */
 export const readAbsence = ({ from, until, subject = null, text }: Static<typeof GivenAbsence>): Absence => ({
-  startsAt: readDateTime("from", from),
-  endsAt: readDateTime("until", until),
+  startsAt: readTime("from", from),
+  endsAt: readTime("until", until),
   subject,
   text,
 });

@@ -1,10 +1,11 @@
 /** Addresses that a workspace may not write to. */
 import type { Suppression } from "../../admin/outbound.ts";
 import { dateTime, email, filled, type Static, t } from "../../base/json-schema.ts";
+import { isoOf } from "../../base/time.ts";
 import { asCommand } from "../command.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, isoOf, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const SuppressionSchema = t.Object(

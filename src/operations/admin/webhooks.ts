@@ -9,13 +9,13 @@ import {
   EVENT_NAMES,
   LONGEST_OVERLAP_HOURS,
 } from "../../admin/developers.ts";
-import { parseDateTime } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
 import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
 import { asCommand, numberOf, type Shown } from "../command.ts";
 import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { BY_ID, DONE, Done, isoOf, maybeIsoOf, strictBody } from "../schemas.ts";
+import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const eventNames = t.Array(oneOf(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });
@@ -404,15 +404,10 @@ export const recoverWebhook = operation({
   response: t.Object({ resent: t.Integer({ description: "Number of deliveries" }) }),
   errors: WRITE_ERRORS,
   async run({ act, requireAdministers, caller, developers }, { params, body }) {
-    const since = Date.parse(body.since);
+    const since = readTime("since", body.since);
     const { id } = developers.webhook(params.id, caller);
     const resent = await developers.recoverWebhook(id, since, requireAdministers);
     return act(() => ({ resent }));
-  },
-  checkBody({ since }) {
-    if (Number.isNaN(parseDateTime(since))) {
-      throw new AppError("bad_request", "since must be a date and time such as 2026-03-02T09:30:00Z");
-    }
   },
 });
 

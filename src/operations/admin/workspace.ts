@@ -1,8 +1,9 @@
 /** The caller's workspace, for its admins. All workspaces are for the operator (operator/workspaces.ts). */
 import type { People, Workspace } from "../../admin/people.ts";
 import { t } from "../../base/json-schema.ts";
+import { isoOf } from "../../base/time.ts";
 import { appOperation } from "../operation.ts";
-import { isoOf, strictBody } from "../schemas.ts";
+import { strictBody } from "../schemas.ts";
 
 /** `operator`: its admins administer the server, and the other workspaces. */
 const shown = (people: People, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) => ({

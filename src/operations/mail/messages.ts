@@ -5,7 +5,7 @@ import { MessageSummaryView, MessageView } from "../../mailbox/views.ts";
 import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, parameter, readDateTime } from "../schemas.ts";
+import { DEFAULT_LIMIT, parameter } from "../schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMessages = operation({
@@ -70,7 +70,7 @@ export const listMessages = operation({
       const messages = mailbox.listMessages(caller, asked);
       return { messages, count: messages.length, nextAfter };
     }
-    if (after !== undefined) nextAfter = mailbox.positionAfter(after, (text) => readDateTime("after", text));
+    if (after !== undefined) nextAfter = mailbox.positionAfter(after);
     const messages = await wait(waitSeconds, (present) => {
       const { messages, next } = mailbox.arrivalsAfter(present, nextAfter, asked);
       nextAfter = next;

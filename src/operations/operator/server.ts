@@ -1,11 +1,12 @@
 /** The settings of the server with their defaults and meanings (rules: Settings), and what its doctor finds. */
 import { AppError, ConfigError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
+import { isoOf } from "../../base/time.ts";
 import type { Known } from "../../doctor/doctor.ts";
 import type { SettingRow } from "../../store/settings.ts";
 import type { Tx } from "../../store/store.ts";
 import { appOperation, type OperatorContext } from "../operation.ts";
-import { isoOf, strictBody } from "../schemas.ts";
+import { strictBody } from "../schemas.ts";
 
 /** `commandLine`: the setting can only be changed at the command line. */
 const shown = (

@@ -2,8 +2,9 @@
 import { makeDkimKeys } from "../../admin/domains.ts";
 import { hashPassword, type Workspace } from "../../admin/people.ts";
 import { nullable, t } from "../../base/json-schema.ts";
+import { isoOf } from "../../base/time.ts";
 import { type Administration, appOperation } from "../operation.ts";
-import { BY_ID, isoOf, strictBody } from "../schemas.ts";
+import { BY_ID, strictBody } from "../schemas.ts";
 
 function shown(
   { people, domains }: Administration,

@@ -3,10 +3,11 @@ import * as passwords from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
+import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import { wantsLabelFolders } from "../../mailbox/label-folders.ts";
 import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
 import { appOperation, hasProfile } from "../operation.ts";
-import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
+import { BY_ID } from "../schemas.ts";
 
 /** Newest first. */
 export const listAppPasswords = appOperation({

@@ -1,8 +1,9 @@
 /** Messages of API keys that wait for a person, as the app shows them; it decides by admin/holds.ts. */
 import { keysById } from "../../access/credentials.ts";
+import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
+import { BY_ID } from "../schemas.ts";
 
 const MOST_LISTED = 100;
 

@@ -1,9 +1,10 @@
 /** Writing mail in the app: drafts, their attachments, and sending them now or later. */
 
 import { dateTime, t } from "../../base/json-schema.ts";
+import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import { DraftRequest } from "../../compose/requests.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, isoOf, maybeIsoOf, readUntil } from "../schemas.ts";
+import { BY_ID, readUntil } from "../schemas.ts";
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
 const LARGEST_DRAFT = 8 * 1_048_576;

@@ -4,12 +4,13 @@ import { listKeys, revokeKey } from "../../access/credentials.ts";
 import { readPolicy } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
+import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import { mailboxIdOf } from "../../mailbox/mailboxes.ts";
 import { SCOPES } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { KeyPolicy, readKeyPolicy } from "../admin/keys.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
-import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
+import { BY_ID } from "../schemas.ts";
 
 const answering = ({ session, caller }: Pick<PersonContext, "session" | "caller">) => ({
   sessionId: session.id,

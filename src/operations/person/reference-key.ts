@@ -7,8 +7,9 @@ import { createKey, revokeKeysMadeIn } from "../../access/credentials.ts";
 import { LONGEST_SESSION_MS } from "../../access/sessions.ts";
 import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
+import { isoOf } from "../../base/time.ts";
 import { appOperation } from "../operation.ts";
-import { isoOf, strictBody } from "../schemas.ts";
+import { strictBody } from "../schemas.ts";
 
 const KEY_MS = 3_600_000;
 /** What a person may give the key beside `read`. Approving is for people. */

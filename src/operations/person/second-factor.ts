@@ -8,9 +8,9 @@ import { endSessions } from "../../access/sessions.ts";
 import { keyUri } from "../../access/totp.ts";
 import { AppError } from "../../base/errors.ts";
 import { type Static, t } from "../../base/json-schema.ts";
+import { isoOf } from "../../base/time.ts";
 import type { Tx } from "../../store/store.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
-import { isoOf } from "../schemas.ts";
 import { CODE, PASSWORD, prove } from "./proof.ts";
 
 const PasswordAndCode = t.Object({ password: PASSWORD, code: CODE });

@@ -145,7 +145,7 @@ describe("PATCH /threads/{id}/snooze", () => {
     ["2030-02-31T08:00:00Z", "until must be a time as in"],
     ["2020-01-07T08:00:00Z", "within the year to come"],
     ["9999-01-07T08:00:00Z", "within the year to come"],
-    [5, "until must be text or null"],
+    [5, "until must be a time as in 2030-01-07T08:00:00Z or null"],
     [undefined, "until is required"],
   ])("%p is 400", async (until, says) => {
     const { status, body } = await snooze("thr_1", until);

@@ -34,6 +34,8 @@ ${PDF.toString("base64")}
 `;
 
 export interface ExampleWorld extends Booted {
+  /** Ada. */
+  userId: string;
   /** A key of Ada's, who owns the workspace, with all scopes. */
   key: string;
   /** Makes new things for the parameters of a path, as OpenAPI writes it. Returns what names them, by parameter. */
@@ -144,5 +146,5 @@ export async function bootExamples(
     return params;
   };
 
-  return { ...booted, key, paramsFor };
+  return { ...booted, userId, key, paramsFor };
 }
