@@ -80,6 +80,33 @@ export function createMcp(
     },
   });
 
+  function respondToMessage(request: Request, admitted: Admitted): Promise<Response> {
+    const { caller, refusal } = admitted;
+    return parts.pools.bodies.within(caller, async (count) => {
+      let message: unknown;
+      try {
+        message = await readJson(request, largestBody, count);
+      } catch (error) {
+        // JSON-RPC reports a body that is not JSON (§5.1); HTTP reports one that is too large.
+        if (!(error instanceof AppError) || error.code !== "bad_request") throw error;
+        return protocol.respondFault("unreadable", error.message);
+      }
+      // The body may have taken long, and the key may be revoked by now.
+      gate.readmit(request.headers.get("authorization"), caller);
+      if (Array.isArray(message)) {
+        return protocol.respondFault("batch", "Batches are not served: send one message a request");
+      }
+      if (refusal && !isCall(message)) return protocol.respondRefusal(message, refusal);
+      const client = clients.nameOf(caller, message);
+      const told =
+        client === undefined ? caller : { ...caller, origin: { face: "mcp", ...caller.origin, client } as const };
+      return protocol.respond(request, message, { ...admitted, caller: told });
+    });
+  }
+
+  /** Responses that are still to begin. */
+  const underWay = new Set<Promise<Response>>();
+
   return {
     /**
      * Responds to a request of a caller whom the gate admitted. When the caller is over a rate, the server does
@@ -93,30 +120,19 @@ export function createMcp(
         // The server has no sessions to end, and no stream of its own (revision 2025-06-18, Streamable HTTP).
         return methodResponse(["POST"]);
       }
-      const { caller, refusal } = admitted;
-      return parts.pools.bodies.within(caller, async (count) => {
-        let message: unknown;
-        try {
-          message = await readJson(request, largestBody, count);
-        } catch (error) {
-          // JSON-RPC reports a body that is not JSON (§5.1); HTTP reports one that is too large.
-          if (!(error instanceof AppError) || error.code !== "bad_request") throw error;
-          return protocol.respondFault("unreadable", error.message);
-        }
-        // The body may have taken long, and the key may be revoked by now.
-        gate.readmit(request.headers.get("authorization"), caller);
-        if (Array.isArray(message)) {
-          return protocol.respondFault("batch", "Batches are not served: send one message a request");
-        }
-        if (refusal && !isCall(message)) return protocol.respondRefusal(message, refusal);
-        const client = clients.nameOf(caller, message);
-        const told =
-          client === undefined ? caller : { ...caller, origin: { face: "mcp", ...caller.origin, client } as const };
-        return protocol.respond(request, message, { ...admitted, caller: told });
-      });
+      const response = respondToMessage(request, admitted);
+      underWay.add(response);
+      try {
+        return await response;
+      } finally {
+        underWay.delete(response);
+      }
     },
-    /** Ends subscriptions. */
-    stop: protocol.stop,
+    /** Ends subscriptions, once the calls under way have their results: the SDK would break them off. */
+    async stop(): Promise<void> {
+      await Promise.allSettled(underWay);
+      await protocol.stop();
+    },
   };
 }
 

@@ -20,23 +20,15 @@ import { createDocuments } from "./documents.ts";
 import { RENDERERS, renderError } from "./render.ts";
 import { wantsBytes } from "./render-download.ts";
 import {
+  type Content,
   DEFAULT_CHARS,
-  type Fields,
-  objectOf,
   type RenderArguments,
   type RenderContext,
   type Rendered,
   type RenderedDownload,
-  stringOf,
-  write,
-  writeLines,
+  type Result,
 } from "./result.ts";
 import type { Arguments, Call, Tool } from "./tools.ts";
-
-/** A file beside the text of a result, in base64. */
-type Embedded =
-  | { type: "image"; data: string; mimeType: string }
-  | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
 
 type Render = (answer: unknown, args: RenderArguments, context: RenderContext) => Rendered | Promise<Rendered>;
 
@@ -97,7 +89,7 @@ export function createCalls(
     download: Download,
     { params, shaping }: Arguments,
     caller: Caller,
-  ): Promise<string> {
+  ): Promise<Result> {
     const context = contextFor(caller);
     const { filename, contentType, content } = download;
     const size = content instanceof Uint8Array ? content.byteLength : content.size;
@@ -114,13 +106,14 @@ export function createCalls(
     const rendered = await render(answer, shaping, context);
     if (kind !== "blob" || !bytes) return resultOf(rendered);
     const uri = `${baseUrl}/api/v1/attachments/${id}`;
-    const embedded: Embedded = IMAGE.test(contentType)
+    const { content: told, ...result } = resultOf(rendered);
+    const embedded: Content = IMAGE.test(contentType)
       ? { type: "image", data: base64(bytes), mimeType: contentType }
       : { type: "resource", resource: { uri, mimeType: commonType(contentType), blob: base64(bytes) } };
-    return resultOf(rendered, { embedded });
+    return { ...result, content: [...told, embedded] };
   }
 
-  async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> {
+  async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<Result> {
     const { caller, request, readmit } = call;
     const operation = tool.operationFor(given);
     const performer = performerFor(operation);
@@ -165,18 +158,18 @@ export function createCalls(
       if (!isFollowing) break;
     }
     if (isList) return resultOf(rendered, followed(shown as Followed, args, isFollowing));
-    return resultOf(rendered, replayed ? { note: REPLAYED, fields: { replayed: "true" } } : {});
+    return resultOf(rendered, replayed ? { note: REPLAYED, fields: { replayed: true } } : {});
   }
 
-  /** Performs a call. Returns the fields of its CallToolResult, as JSON. Never rejects. */
-  return async (tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> => {
+  /** Performs a call. Never rejects. */
+  return async (tool: Tool, given: Record<string, unknown>, call: Call): Promise<Result> => {
     try {
       if (call.refusal) throw call.refusal;
       return await perform(tool, given, call);
     } catch (error) {
       const { code, message, retryAfter } = readFailure(error, call.request, { tool: tool.name });
       const rendered = renderError({ code, message, retryAfter }, contextFor(call.caller));
-      return `${resultOf(rendered)},"isError":true`;
+      return { ...resultOf(rendered), isError: true };
     }
   };
 }
@@ -195,22 +188,18 @@ function followed({ count, nextAfter }: Followed, { shaping: { offset = 0 } }: A
   const note = isFollowing
     ? `${count === 0 ? "No new mail so far. " : ""}For mail after this: after: "${nextAfter}".`
     : `To wait for newer mail: after: "${nextAfter}", waitSeconds: ${LONGEST_WAIT_SECONDS}.`;
-  return { note, fields: { nextAfter: JSON.stringify(nextAfter) } };
+  return { note, fields: { nextAfter } };
 }
 
 const REPLAYED = "This is the answer to an earlier call with this idempotencyKey: nothing was done again.";
 
-/** What a result has beside what is rendered: one more line of the text, more structured content, a file. */
+/** What a result has beside what is rendered: one more line of the text, more structured content. */
 interface More {
   note?: string;
-  fields?: Fields;
-  embedded?: Embedded;
+  fields?: Record<string, unknown>;
 }
 
-/** Writes the fields of a CallToolResult, as JSON. */
-function resultOf({ text, structured }: Rendered, { note = "", fields, embedded }: More = {}): string {
-  const told = stringOf(note === "" ? text : writeLines(text, write(note)));
-  const beside = embedded ? `,${JSON.stringify(embedded)}` : "";
-  const structuredContent = objectOf(fields ? { ...structured, ...fields } : structured);
-  return `"content":[{"type":"text","text":${told}}${beside}],"structuredContent":${structuredContent}`;
-}
+const resultOf = ({ text, structured }: Rendered, { note, fields }: More = {}): Result => ({
+  content: [{ type: "text", text: note === undefined ? text : `${text}\n${note}` }],
+  structuredContent: { ...structured, ...fields },
+});

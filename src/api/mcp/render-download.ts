@@ -8,12 +8,10 @@ import { drawNonce, fence } from "./fence.ts";
 import { filenameLine, typeLine } from "./parts.ts";
 import {
   fencedResult,
-  objectOf,
   type RenderArguments,
   type RenderContext,
   type Rendered,
   type RenderedDownload,
-  write,
 } from "./result.ts";
 
 const TEXT_TYPE =
@@ -80,10 +78,7 @@ function renderFile(
   const how = isEmbedded
     ? `${why}Its bytes come as an embedded resource.`
     : `Cut: ${why || (file.size > LARGEST_TEXT ? "a file over 25 MB is not read. " : "it is no text, and its bytes have no room in maxChars. ")}Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
-  return fencedResult(
-    write(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`),
-    givenOf(file),
-  );
+  return fencedResult(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`, givenOf(file));
 }
 
 /** An offset longer than any, to measure what stands around a piece. */
@@ -107,7 +102,7 @@ function renderText(
       ...notes.map((note) => `${note} Download ${file.url} with the same key for the whole.`),
     ];
     return fencedResult(
-      write([`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...told].join("\n")),
+      [`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...told].join("\n"),
       {
         ...givenOf(file),
         ...(start === 0 ? {} : { offset: start }),
@@ -117,7 +112,7 @@ function renderText(
     );
   };
   const frame = assemble({ shown: "", start: FAR, end: FAR });
-  const room = { text: budget - frame.text.length, json: budget - objectOf(frame.structured).length };
+  const room = { text: budget - frame.text.length, json: budget - JSON.stringify(frame.structured).length };
   return assemble(pieceOf(whole, args.offset ?? 0, room));
 }
 

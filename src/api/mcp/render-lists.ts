@@ -12,15 +12,7 @@ import {
   subjectLine,
   threadText,
 } from "./parts.ts";
-import {
-  fencedResult,
-  type RenderArguments,
-  type RenderContext,
-  type Rendered,
-  renderedOf,
-  type Written,
-  write,
-} from "./result.ts";
+import { fencedResult, type RenderArguments, type RenderContext, type Rendered } from "./result.ts";
 
 /** As in the schema of `q`. */
 const LONGEST_QUERY = 500;
@@ -68,7 +60,7 @@ const idOf = ({ id }: { id: string }) => ({ id });
 const fenceRows = (rows: string, { nonce }: RenderContext): string =>
   rows === "" ? "" : fence(drawNonce(nonce, rows), rows);
 
-const joinParts = (parts: readonly string[]): Written => write(parts.filter((part) => part !== "").join("\n"));
+const joinParts = (parts: readonly string[]): string => parts.filter((part) => part !== "").join("\n");
 
 export function renderThreads(tool: "list_threads" | "search_mail") {
   return (answer: ThreadListView, args: RenderArguments, context: RenderContext): Rendered => {
@@ -118,7 +110,7 @@ export function renderUpdated(
 ): Rendered {
   const shown = shownThread(thread, budgetOf(args));
   const { id, folder, unread, starred } = shown;
-  return fencedResult(write(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`), {
+  return fencedResult(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`, {
     thread: { id, folder, unread, starred },
   });
 }
@@ -139,10 +131,10 @@ export function renderManyUpdated({ threads, refused }: ManyUpdated): Rendered {
     ids: those.map(({ id }) => fencedLine(id, LONGEST_ID)),
   }));
   const lines = reasons.map(({ reason, ids }) => `${reason}: ${ids.join(", ")}`);
-  return renderedOf(
-    [`Changed ${threads.length} conversations${lines.length === 0 ? "." : "; refused:"}`, ...lines].join("\n"),
-    { changed: threads.length, refused: reasons },
-  );
+  return {
+    text: [`Changed ${threads.length} conversations${lines.length === 0 ? "." : "; refused:"}`, ...lines].join("\n"),
+    structured: { changed: threads.length, refused: reasons },
+  };
 }
 
 function shownSummary(message: MessageSummaryView, budget: number) {
@@ -242,8 +234,8 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
     left === 0
       ? ""
       : `Cut: ${left} of ${answer.mailboxes.length} mailboxes had no room. Go on with list_mailboxes, offset ${nextOffset}.`;
-  return renderedOf([`${count} mailboxes:`, rows.text, cut].filter((part) => part !== "").join("\n"), {
-    mailboxes: rows.structured,
-    nextOffset,
-  });
+  return {
+    text: joinParts([`${count} mailboxes:`, rows.text, cut]),
+    structured: { mailboxes: rows.structured, nextOffset },
+  };
 }

@@ -21,16 +21,7 @@ import {
   subjectLine,
   threadText,
 } from "./parts.ts";
-import {
-  fencedResult,
-  objectOf,
-  type RenderArguments,
-  type RenderContext,
-  type Rendered,
-  type Written,
-  write,
-  writeLines,
-} from "./result.ts";
+import { fencedResult, type RenderArguments, type RenderContext, type Rendered } from "./result.ts";
 
 /** An offset longer than any, to measure what stands around a piece. */
 const FAR = 999_999_999;
@@ -47,7 +38,7 @@ export async function renderMessage(
   const frame = assemble(message, head, body, { shown: "", start: FAR, end: FAR }, args, context);
   const piece = pieceOf(body.whole, args.offset ?? 0, {
     text: budget - frame.text.length,
-    json: budget - objectOf(frame.structured).length,
+    json: budget - JSON.stringify(frame.structured).length,
   });
   return assemble(message, head, body, piece, args, context);
 }
@@ -70,11 +61,11 @@ function assemble(
     ...body.notes,
     ...(message.listUnsubscribe ? [UNSUBSCRIBE] : []),
   ];
-  const text = writeLines(
-    write(`Conversation ${message.threadId}. Message:`),
+  const text = [
+    `Conversation ${message.threadId}. Message:`,
     messageText(message, head, piece, context),
-    ...notes.map(write),
-  );
+    ...notes,
+  ].join("\n");
   const { threadId, mailbox, folder, held, delivery } = message;
   return fencedResult(text, {
     message: {
@@ -114,7 +105,7 @@ function renderList(
       : [fence(drawNonce(context.nonce, content), content, { from: message.from.email, auth: message.auth })]),
     ...(left > 0 ? [cut] : []),
   ].join("\n");
-  return fencedResult(write(text), {
+  return fencedResult(text, {
     message: { id: message.id, threadId: message.threadId },
     attachments: list === "attachments" ? taken.map(({ structured }) => structured) : undefined,
     nextOffset: left > 0 ? end : undefined,
@@ -184,16 +175,13 @@ export async function renderThread(
   const count = `${shown.length} of ${answer.messages.length} messages, oldest first. ${rights}`;
   const cut = `Cut: ${older} older messages; get_thread with id ${answer.thread.id} and before ${nextBefore ?? ""} goes on with them.`;
   const hasOlder = older > 0 && nextBefore !== undefined;
-  return fencedResult(
-    writeLines(write([head, count, ...(hasOlder ? [cut] : [])].join("\n")), ...shown.map(({ text }) => text)),
-    {
-      thread: { id: answer.thread.id },
-      permissions: answer.permissions,
-      messages: shown.map(({ structured }) => structured),
-      older,
-      nextBefore: hasOlder ? nextBefore : undefined,
-    },
-  );
+  return fencedResult([head, count, ...(hasOlder ? [cut] : []), ...shown.map(({ text }) => text)].join("\n"), {
+    thread: { id: answer.thread.id },
+    permissions: answer.permissions,
+    messages: shown.map(({ structured }) => structured),
+    older,
+    nextBefore: hasOlder ? nextBefore : undefined,
+  });
 }
 
 function indexOf(messages: readonly MessageView[], id: string): number {
@@ -209,13 +197,13 @@ function participantsOf(participants: ThreadDetailView["thread"]["participants"]
 
 interface ShownMessage {
   id: string;
-  text: Written;
+  text: string;
   structured: object;
 }
 
 /** Characters of a message in structured content, with the line break before its text and the comma after its values. */
 const jsonLengthOf = ({ text, structured }: ShownMessage): number =>
-  text.json.length + JSON.stringify(structured).length + 3;
+  jsonLengthOfShown(text) + JSON.stringify(structured).length + 3;
 
 /** Renders a message, cut to its share of `room`, but at least LEAST_PIECE; undefined when there is no room. */
 async function showMessage(
@@ -231,7 +219,7 @@ async function showMessage(
   const notes = [...body.notes, ...head.notes];
   const withPiece = (told: string[], piece: Piece): ShownMessage => ({
     id: message.id,
-    text: writeLines(messageText(message, head, piece, context), ...told.map(write)),
+    text: [messageText(message, head, piece, context), ...told].join("\n"),
     structured: structuredOf(message, head, body, piece),
   });
   const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });
@@ -393,25 +381,25 @@ function titleOf({ id, direction, date, read, mailbox, folder, deliveredAt, held
 
 interface Around {
   nonce: string;
-  before: Written;
-  after: Written;
+  before: string;
+  after: string;
 }
 
 function aroundBody(message: MessageView, lines: string, nonce: string): Around {
   const start = fenceStart(nonce, { from: message.from.email, auth: message.auth });
-  return { nonce, before: write(`${titleOf(message)}\n${start}\n${lines}\n`), after: write(fenceEnd(nonce)) };
+  return { nonce, before: `${titleOf(message)}\n${start}\n${lines}\n`, after: fenceEnd(nonce) };
 }
 
-/** Writes a message with a piece of its body as text. */
+/** A message with a piece of its body, as text. */
 function messageText(
   message: MessageView,
   { lines, around }: Head,
   piece: Piece,
   { nonce }: Pick<RenderContext, "nonce">,
-): Written {
+): string {
   const occurs = lines.includes(around.nonce) || piece.shown.includes(around.nonce);
   const { before, after } = occurs ? aroundBody(message, lines, drawNonce(nonce, lines, piece.shown)) : around;
-  return writeLines(before, write(piece.shown), after);
+  return `${before}\n${piece.shown}\n${after}`;
 }
 
 /** The values of a message that structured content has: none of them is from mail. */

@@ -36,8 +36,6 @@ import {
   type RenderContext,
   type Rendered,
   type RenderedDownload,
-  renderedOf,
-  write,
 } from "./result.ts";
 
 /** The answers of the operations by name, as REST gives them; but downloads may have their bytes. */
@@ -90,14 +88,13 @@ function renderSent(answer: SendView): Rendered {
   const { emailId, messageId, threadId, from, held, scheduled, sendAt, draftId } = answer;
   if (held) {
     const told = `Held for approval: message ${emailId} is sent from ${from} once a person approves it${sendAt === undefined ? "" : `, and not before ${sendAt}`}. Do not send it again; get_message of that id shows what became of it.`;
-    return renderedOf(told, { emailId, messageId, threadId, from, held, sendAt });
+    return { text: told, structured: { emailId, messageId, threadId, from, held, sendAt } };
   }
-  return renderedOf(
+  const text =
     sendAt === undefined
       ? `Accepted for delivery from ${from}: message ${emailId ?? messageId} in conversation ${threadId}. Whether it was delivered shows later: get_message gives delivery, and a failure comes as a notice in the conversation.`
-      : `Scheduled: it is sent from ${from} at ${sendAt}. Until then it is draft ${draftId}: update_thread with that id and folder trash cancels it.`,
-    { emailId, messageId, threadId, from, scheduled, sendAt, draftId },
-  );
+      : `Scheduled: it is sent from ${from} at ${sendAt}. Until then it is draft ${draftId}: update_thread with that id and folder trash cancels it.`;
+  return { text, structured: { emailId, messageId, threadId, from, scheduled, sendAt, draftId } };
 }
 
 const LONGEST_RECIPIENTS = 500;
@@ -115,7 +112,7 @@ function renderDraft(
   const what = replyToThreadId === undefined ? "a new message" : `answering ${replyToThreadId}`;
   const { draftId, from } = answer;
   const told = `Draft ${draftId} saved from ${from}, ${what}. Nothing is sent: a person reviews and sends it in the app.`;
-  return fencedResult(write(`${told}\n${fence(drawNonce(nonce, content), content)}`), {
+  return fencedResult(`${told}\n${fence(drawNonce(nonce, content), content)}`, {
     draftId,
     from,
     replyToThreadId,
@@ -178,10 +175,8 @@ export function renderError(
   const next = seconds === undefined ? NEXT[code] : `Wait ${seconds} seconds. ${NEXT[code]}`;
   const quotes = QUOTES_OTHERS.has(code);
   const shown = quotes ? fence(drawNonce(nonce, error), error) : error;
-  return renderedOf(`Error ${code}:${quotes ? "\n" : " "}${shown}\nNext: ${next}`, {
-    code,
-    error: shown,
-    next,
-    retryAfter: seconds,
-  });
+  return {
+    text: `Error ${code}:${quotes ? "\n" : " "}${shown}\nNext: ${next}`,
+    structured: { code, error: shown, next, retryAfter: seconds },
+  };
 }

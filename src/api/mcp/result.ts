@@ -1,15 +1,6 @@
-/**
- * The result of a tool: what it is rendered from, and how it is written as JSON. render.ts renders it.
- *
- * A result is put together of parts that are JSON already. The text stands in it twice, as text and in the structured
- * content, and is escaped once, because escaping is most of the cost of a long message. And the length that was measured
- * is the length that is sent.
- *
- * Strings are only concatenated, never joined or sliced, so the engine copies them once, when the result is sent.
- */
+/** The result of a tool: what it is rendered from, and its two faces, text and structured content. render.ts renders it. */
 import type { DocumentText } from "../../documents/kind.ts";
 import type { MessageView } from "../../mailbox/views.ts";
-import { isAscii } from "../../message/characters.ts";
 import type { SeenText, VisibleHtml } from "../../message/visible.ts";
 
 /** Characters that a result may have, as text and again as structured content. About four make a token. */
@@ -52,9 +43,9 @@ export interface RenderContext {
 }
 
 export interface Rendered {
-  text: Written;
+  text: string;
   /** At most `maxChars` long as JSON, too. No value but `text` comes from mail. */
-  structured: Fields;
+  structured: Record<string, unknown>;
   /**
    * Set when fewer rows fit than the call asked for. The caller performs the operation again with this `limit` and
    * renders that answer instead, so that the cursor follows the last row shown. For list_messages the caller does so
@@ -63,23 +54,26 @@ export interface Rendered {
   askAgain?: { limit: number };
 }
 
-/** Writes the values of an object as JSON. */
-const fieldsFrom = (values: object): Fields =>
-  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, JSON.stringify(value)]));
+/** A text, or a file beside it in base64. */
+export type Content =
+  | { type: "text"; text: string }
+  | { type: "image"; data: string; mimeType: string }
+  | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
 
-/** Makes a result without mail, of values that are not JSON yet. */
-export const renderedOf = (text: string, structured: object): Rendered => ({
-  text: write(text),
-  structured: fieldsFrom(structured),
-});
+/** The result of a call, as MCP has it (CallToolResult). */
+export type Result = {
+  content: Content[];
+  structuredContent: Record<string, unknown>;
+  isError?: true;
+};
 
 /**
  * Makes a result with mail. Some clients show a model the structured content alone, so that repeats the text with its
  * fences. `structured`: what a program needs to go on, none of it from mail.
  */
-export const fencedResult = (text: Written, structured: object): Rendered => ({
+export const fencedResult = (text: string, structured: object): Rendered => ({
   text,
-  structured: { text: stringOf(text), ...fieldsFrom(structured) },
+  structured: { text, ...structured },
 });
 
 /** The answer of getRawMessage and getAttachment; `content` only when `wantsBytes` says "text". */
@@ -94,53 +88,3 @@ export interface RenderedDownload {
   document?: DocumentText | undefined;
   content?: Uint8Array | undefined;
 }
-
-/**
- * Text as it stands between the quotes of a JSON string. `length` counts the characters of the text, without the
- * escapes.
- */
-export interface Written {
-  json: string;
-  length: number;
-}
-
-export const write = (text: string): Written => ({ json: escapeText(text), length: text.length });
-
-/** Length in ASCII characters from which separate replacements cost half as much as JSON.stringify. */
-const LONG = 500;
-/** Control characters but for newline and tab, which `escapeText` replaces. */
-const CONTROLS = "\\0-\\x08\\v-\\x1f";
-const HAS_CONTROLS = new RegExp(`[${CONTROLS}]`);
-
-function escapeText(text: string): string {
-  if (text.length < LONG || !isAscii(text) || HAS_CONTROLS.test(text)) return JSON.stringify(text).slice(1, -1);
-  return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\t", "\\t");
-}
-
-/** Joins parts, each on lines of its own. */
-export function writeLines(first: Written, ...rest: readonly Written[]): Written {
-  let { json, length } = first;
-  for (const part of rest) {
-    json += `\\n${part.json}`;
-    length += 1 + part.length;
-  }
-  return { json, length };
-}
-
-/** Writes a text as a JSON string. */
-export const stringOf = ({ json }: Written): string => `"${json}"`;
-
-/** The fields of an object, with values as JSON. Undefined ones are left out. */
-export type Fields = Record<string, string | undefined>;
-
-/** Writes fields as they stand between the braces of an object. */
-function fieldsOf(fields: Fields): string {
-  let json = "";
-  for (const name of Object.keys(fields)) {
-    const value = fields[name];
-    if (value !== undefined) json += `${json === "" ? "" : ","}"${name}":${value}`;
-  }
-  return json;
-}
-
-export const objectOf = (fields: Fields): string => `{${fieldsOf(fields)}}`;

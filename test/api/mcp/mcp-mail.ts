@@ -1,14 +1,9 @@
 /** Answers of operations for the tests of rendering, and the checks that hold for every result. */
 
 import { expect } from "bun:test";
-import { type Answers, RENDERERS as AS_JSON } from "../../../src/api/mcp/render.ts";
-import {
-  objectOf,
-  type RenderArguments,
-  type RenderContext,
-  type Rendered,
-  stringOf,
-} from "../../../src/api/mcp/result.ts";
+
+import { type Answers, RENDERERS as RENDERED } from "../../../src/api/mcp/render.ts";
+import type { RenderArguments, RenderContext, Rendered } from "../../../src/api/mcp/result.ts";
 import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/views.ts";
 import { packText, readHtml } from "../../../src/message/reading.ts";
 import { seenText } from "../../../src/message/visible.ts";
@@ -110,18 +105,14 @@ export interface Shown {
   askAgain?: { limit: number };
 }
 
-export const parse = ({ text, structured, ...more }: Rendered): Shown => ({
-  text: JSON.parse(stringOf(text)),
-  structured: JSON.parse(objectOf(structured)),
-  ...more,
-});
+export const parse = (rendered: Rendered): Shown => JSON.parse(JSON.stringify(rendered));
 
 type Renderers = {
   [Name in keyof Answers]: (answer: Answers[Name], args: RenderArguments, context: RenderContext) => Promise<Shown>;
 };
 
 export const RENDERERS = Object.fromEntries(
-  Object.entries(AS_JSON).map(([name, render]) => [
+  Object.entries(RENDERED).map(([name, render]) => [
     name,
     async (answer: never, args: RenderArguments, context: RenderContext) => parse(await render(answer, args, context)),
   ]),
