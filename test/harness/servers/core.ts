@@ -43,7 +43,7 @@ export function openInMemory(
     MAILROOM_SUBMISSIONS: "127.0.0.1:0",
     ...env,
   });
-  const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const log = createLog(config.log, runtime.now, (line) => lines.push(JSON.parse(line)));
   const opened = open(config, runtime, log, { file, ...(doctor && { doctor }) });
   return { ...opened, core: { ...opened.core, runtime, lines } };
 }
