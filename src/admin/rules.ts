@@ -11,10 +11,11 @@ import {
   mayForwardTo,
   notesOn,
   putRules,
+  type RuleView,
   readRules,
   rulesOf,
 } from "../mailbox/rules.ts";
-import { mailboxes, type Rule, type RuleAction, users } from "../store/schema.ts";
+import { mailboxes, users } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
 
@@ -102,12 +103,6 @@ const adminsOf = (db: Db, workspaceId: string): string[] =>
     .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"]), isNull(users.lockedAt)))
     .all()
     .map(({ id }) => id);
-
-/** A rule, as it is told. */
-export interface RuleView extends Omit<Rule, "actions"> {
-  actions: (RuleAction & { stopped?: string })[];
-  notes?: string[];
-}
 
 /** The rules of a mailbox, with what does not work as it is written. */
 export function viewRules({ options, now }: RulesParts, db: Db, { id, workspaceId }: Managed): RuleView[] {

@@ -10,13 +10,15 @@
  * Invariants: a program that passes each cursor on learns of every change in its reach; no look reads more than
  * MOST_LOOKED_AT rows, whoever made them.
  */
+
 import { gt, max, sql } from "drizzle-orm";
 import { type Caller, reachOf } from "../access/caller.ts";
 import { leavesMailbox } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
+import { dateTime, oneOf, type Static, t } from "../base/json-schema.ts";
 import type { Job } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
-import { type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
+import { CHANGE_KINDS, type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { ThreadRow } from "./threading.ts";
@@ -25,21 +27,24 @@ import type { ThreadRow } from "./threading.ts";
 export type ChangeRow = typeof threadChanges.$inferSelect;
 
 /** A conversation that was changed or deleted, or came into reach or left it. */
-export interface ChangeView {
-  threadId: string;
-  mailboxId: string;
-  kind: ChangeKind;
-  /** ISO 8601. */
-  at: string;
-}
+const ChangeView = t.Object(
+  {
+    threadId: t.String(),
+    mailboxId: t.String(),
+    kind: oneOf(CHANGE_KINDS, {
+      description: "upserted: it is new, or something about it changed. gone: it was deleted, or is out of reach",
+    }),
+    at: dateTime(),
+  },
+  { $id: "Change" },
+);
 
-export interface ChangesView {
-  changes: ChangeView[];
-  /** The cursor to go on from. */
-  next: string;
-  /** There is more to read now. */
-  more: boolean;
-}
+export const ChangesView = t.Object({
+  changes: t.Array(ChangeView),
+  next: t.String({ description: "Cursor after these changes" }),
+  more: t.Boolean({ description: "There is more to read now, even where changes is empty" }),
+});
+export type ChangesView = Static<typeof ChangesView>;
 
 /** Changes that open pages and counts go through. One that is further behind must read everything again. */
 const MOST_BEHIND = 20_000;
@@ -206,7 +211,7 @@ export function readChanges(
   const position = decode(db, after, now);
   const reached = new Set(reachOf(db, caller).keys());
   const isWanted = (id: string): boolean => mailboxId === undefined || id === mailboxId;
-  const changes: ChangeView[] = [];
+  const changes: ChangesView["changes"] = [];
   const end = statements(db).endOfLook.get(position.seq)?.seq ?? latest;
   const wanted = JSON.stringify([...reached].filter(isWanted));
   const rows = statements(db).theirs.all(position.seq, end, wanted, caller.userId);

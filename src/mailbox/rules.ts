@@ -4,13 +4,15 @@
  *
  * Every rule is judged by the message and its conversation as filing alone would leave them, so none sees what another did.
  */
+
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
+import { filled, type Given, oneOf, type Static, t } from "../base/json-schema.ts";
 import { settle } from "../journal/key-changes.ts";
 import { envelopeAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
 import { createMatcher } from "../search/matching.ts";
 import { parseQuery, type ThreadCondition } from "../search/query.ts";
-import { type Folder, mailboxRules, type Rule, type RuleAction } from "../store/schema.ts";
+import { type Folder, mailboxRules, RULE_ACTIONS, type Rule, type RuleAction } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -24,6 +26,12 @@ import { shows } from "./walk.ts";
 export const MOST_RULES = 100;
 const MOST_CHARACTERS = 10_000;
 const MOST_FORWARDED_TO = 10;
+const MOST_ACTIONS = 10;
+/** Characters. */
+const LONGEST_NAME = 100;
+const LONGEST_QUERY = 500;
+const LONGEST_LABEL = 60;
+const LONGEST_ADDRESS = 320;
 
 const statements = prepared((db) => ({
   rules: db
@@ -52,13 +60,56 @@ export function putRules(tx: Tx, mailboxId: string, rules: readonly Rule[]): voi
   else statements(tx).put.run(mailboxId, JSON.stringify(rules));
 }
 
+const fields = {
+  name: t.Optional(t.String({ maxLength: LONGEST_NAME, description: "For people" })),
+  match: filled({
+    maxLength: LONGEST_QUERY,
+    description: "A search query, as `q` of GET /search: the rule is for mail that it would find",
+  }),
+};
+const action = {
+  type: oneOf(RULE_ACTIONS, {
+    description:
+      "`label` labels the conversation, `star` stars it, `archive` keeps the mail out of the inbox, `trash` puts it in trash, `forward` sends it on",
+  }),
+  label: t.Optional(filled({ maxLength: LONGEST_LABEL, description: "Of `label`, which needs it" })),
+  to: t.Optional(
+    filled({ maxLength: LONGEST_ADDRESS, description: "Of `forward`, which needs it: the address to send to" }),
+  ),
+};
+
 /** A rule as people write it. */
-export interface GivenRule {
-  name?: string | undefined;
-  match: string;
-  actions: readonly { type: RuleAction["type"]; label?: string | undefined; to?: string | undefined }[];
-  enabled?: boolean | undefined;
-}
+export const GivenRule = t.Object(
+  {
+    ...fields,
+    actions: t.Array(t.Object(action, { additionalProperties: false }), { minItems: 1, maxItems: MOST_ACTIONS }),
+    enabled: t.Optional(t.Boolean({ description: "true when left out" })),
+  },
+  { additionalProperties: false },
+);
+export type GivenRule = Given<typeof GivenRule>;
+
+/** A rule as it is told. */
+export const RuleView = t.Object(
+  {
+    ...fields,
+    actions: t.Array(
+      t.Object({
+        ...action,
+        stopped: t.Optional(t.String({ description: "Why nothing is forwarded there now; for people" })),
+      }),
+    ),
+    enabled: t.Boolean(),
+    notes: t.Optional(
+      t.Array(t.String(), {
+        description:
+          "Terms of `match` that look like operators and are searched as text, or that are never true of mail that arrives",
+      }),
+    ),
+  },
+  { $id: "MailRule" },
+);
+export type RuleView = Static<typeof RuleView>;
 
 /** Brings rules, whose types are checked, into one spelling. `now`: epoch ms. @throws AppError bad_request */
 export function readRules(given: readonly GivenRule[], now: number): Rule[] {

@@ -3,7 +3,7 @@ import { requireScope, requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
-import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { dateTime, filled, nullable, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, readTime } from "../../base/time.ts";
 import {
   type Absence,
@@ -12,73 +12,18 @@ import {
   LONGEST_ABSENCE_TEXT,
   putAbsence,
 } from "../../mailbox/absences.ts";
-import { forwardsIn, MOST_RULES, notesOn } from "../../mailbox/rules.ts";
-import { RULE_ACTIONS } from "../../store/schema.ts";
+import { forwardsIn, GivenRule, MOST_RULES, notesOn, RuleView } from "../../mailbox/rules.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand } from "../command.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
 import { BY_ID, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
-const LONGEST_NAME = 100;
-const LONGEST_QUERY = 500;
-const LONGEST_LABEL = 60;
-const LONGEST_ADDRESS = 320;
-const MOST_ACTIONS = 10;
-
-const name = t.String({ maxLength: LONGEST_NAME, description: "For people" });
-const match = filled({
-  maxLength: LONGEST_QUERY,
-  description: "A search query, as `q` of GET /search: the rule is for mail that it would find",
-});
-const action = {
-  type: oneOf(RULE_ACTIONS, {
-    description:
-      "`label` labels the conversation, `star` stars it, `archive` keeps the mail out of the inbox, `trash` puts it in trash, `forward` sends it on",
-  }),
-  label: t.Optional(filled({ maxLength: LONGEST_LABEL, description: "Of `label`, which needs it" })),
-  to: t.Optional(
-    filled({ maxLength: LONGEST_ADDRESS, description: "Of `forward`, which needs it: the address to send to" }),
-  ),
-};
-
 export const GivenRules = strictBody({
-  rules: t.Array(
-    t.Object(
-      {
-        name: t.Optional(name),
-        match,
-        actions: t.Array(t.Object(action, { additionalProperties: false }), { minItems: 1, maxItems: MOST_ACTIONS }),
-        enabled: t.Optional(t.Boolean({ description: "true when left out" })),
-      },
-      { additionalProperties: false },
-    ),
-    { maxItems: MOST_RULES, description: "All rules, in their order" },
-  ),
+  rules: t.Array(GivenRule, { maxItems: MOST_RULES, description: "All rules, in their order" }),
 });
 
-const MailRule = t.Object(
-  {
-    name: t.Optional(name),
-    match,
-    actions: t.Array(
-      t.Object({
-        ...action,
-        stopped: t.Optional(t.String({ description: "Why nothing is forwarded there now; for people" })),
-      }),
-    ),
-    enabled: t.Boolean(),
-    notes: t.Optional(
-      t.Array(t.String(), {
-        description:
-          "Terms of `match` that look like operators and are searched as text, or that are never true of mail that arrives",
-      }),
-    ),
-  },
-  { $id: "MailRule" },
-);
-
-const Rules = t.Object({ rules: t.Array(MailRule) }, { $id: "MailRules" });
+const Rules = t.Object({ rules: t.Array(RuleView) }, { $id: "MailRules" });
 
 const Matches = t.Object({
   threads: t.Integer({ description: "Conversations outside trash and spam that the query finds, at most 1000" }),
@@ -261,7 +206,7 @@ export const testRule = operation({
   summary: "Count the conversations of a mailbox that a query finds",
   description: "What a rule would have matched. An API key needs the scope read as well.",
   params: BY_ID,
-  query: t.Object({ match }),
+  query: t.Object({ match: GivenRule.properties.match }),
   example: { query: { match: "from:news@example.org" } },
   success: 200,
   response: Matches,

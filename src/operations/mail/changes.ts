@@ -1,7 +1,7 @@
 /** What changed in the mail of the caller's reach (rules: Changes). */
 
-import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
-import { CHANGE_KINDS } from "../../store/schema.ts";
+import { filled, t } from "../../base/json-schema.ts";
+import { ChangesView } from "../../mailbox/change-feed.ts";
 import { operation } from "../operation.ts";
 import { parameter } from "../schemas.ts";
 import { LONGEST_WAIT_SECONDS } from "../tool.ts";
@@ -24,23 +24,7 @@ export const listChanges = operation({
     mailbox: parameter.mailbox,
   }),
   success: 200,
-  response: t.Object({
-    changes: t.Array(
-      t.Object(
-        {
-          threadId: t.String(),
-          mailboxId: t.String(),
-          kind: oneOf(CHANGE_KINDS, {
-            description: "upserted: it is new, or something about it changed. gone: it was deleted, or is out of reach",
-          }),
-          at: dateTime(),
-        },
-        { $id: "Change" },
-      ),
-    ),
-    next: t.String({ description: "Cursor after these changes" }),
-    more: t.Boolean({ description: "There is more to read now, even where changes is empty" }),
-  }),
+  response: ChangesView,
   errors: [400, 401, 403, 404, 429],
   async run({ caller, mailbox, wait }, { query: { after, waitSeconds = 0, mailbox: of } }) {
     let answer = mailbox.changes(caller, { after, mailbox: of });
