@@ -1,5 +1,7 @@
 /** The OpenAPI document (rules: OpenAPI document): it agrees with the rules, and with the responses of the server. */
 import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/kinds.ts";
@@ -329,71 +331,22 @@ describe("the operations of the rules", () => {
   });
 });
 
-test("each resource has its documented fields, required and optional", () => {
-  const ENVELOPE = "id event createdAt data";
-  const REQUIRED: Record<string, string> = {
-    EmailAddress: "email",
-    Mailbox: "id address displayName aliases source access unread",
-    Thread:
-      "id mailboxId mailbox receivedOn subject snippet from participants folder unread starred labels lastMessageAt hasAttachments messageCount",
-    ThreadList: "threads nextCursor unread",
-    ThreadDetail: "thread messages permissions",
-    Message: "id threadId mailboxId direction from to cc subject date read text attachments",
-    MessageSummary: "id threadId mailbox folder direction from to subject snippet bodyText date read",
-    Attachment: "id filename contentType size inline url",
-    Error: "error code",
-    ThreadPatch: "",
-    SendRequest: "from to",
-    ReplyRequest: "",
-    DraftRequest: "",
-    OutgoingAttachment: "",
-    SendResponse: "ok id messageId emailId threadId mailboxId from",
-    DraftResponse: "ok draftId replyToThreadId from to subject",
-    MessageInboundEvent: ENVELOPE,
-    MessageOutboundEvent: ENVELOPE,
-    MessageDeliveredEvent: ENVELOPE,
-    MessageBouncedEvent: ENVELOPE,
-    MessageComplaintEvent: ENVELOPE,
-    MessageHeldEvent: ENVELOPE,
-    MessageApprovedEvent: ENVELOPE,
-    MessageRejectedEvent: ENVELOPE,
-  };
-  const OPTIONAL: Record<string, string> = {
-    EmailAddress: "name",
-    Thread: "snoozedUntil",
-    Message: "messageId bcc html auth deliveredAt",
-    MessageSummary: "cc headerMessageId",
-    Attachment: "contentId",
-    ThreadPatch: "unread read starred folder labels addLabels removeLabels",
-    SendRequest: "cc bcc subject text html idempotencyKey",
-    ReplyRequest: "text html replyAll from to cc bcc subject quote idempotencyKey",
-    DraftRequest: "text html replyAll from to cc bcc subject quote",
-    OutgoingAttachment: "attachmentId emailId filename contentType text content inline contentId",
-    DraftResponse: "cc",
-  };
-  /** Fields added since (rules: Versions). */
-  const ADDED: Record<string, string> = {
-    SendRequest: "attachments forward forwardAttachments replyTo headers sendAt",
-    ReplyRequest: "attachments replyTo headers sendAt",
-    DraftRequest: "attachments replyTo headers",
-    SendResponse: "held scheduled sendAt draftId",
-    Message: "truncated folder mailbox inReplyTo references replyTo listUnsubscribe held approvedBy delivery",
-    MessageSummary: "truncated",
-    Thread: "highlights",
-    ThreadList: "sort suggestion notes nearWords",
-  };
-  const { Highlight, ...specified } = schemas as Record<string, JsonObject>;
-  expect(Highlight?.required).toEqual(["emailId", "field", "snippet", "ranges"]);
-  expect(Object.keys(specified).sort()).toEqual(Object.keys(REQUIRED).sort());
-  const words = (text = "") => text.split(" ").filter((word) => word !== "");
-  for (const [name, schema] of Object.entries(specified)) {
-    const { properties, required = [] } = schema as { properties: JsonObject; required?: string[] };
-    expect([name, [...required].sort()]).toEqual([name, words(REQUIRED[name]).sort()]);
-    expect([name, Object.keys(properties).sort()]).toEqual([
-      name,
-      [...words(REQUIRED[name]), ...words(OPTIONAL[name]), ...words(ADDED[name])].sort(),
-    ]);
+test("each resource and request has its documented fields, required and optional", () => {
+  const rows = new Set<string>();
+  for (const surface of [MAIL_API, EXT_API]) {
+    const { components } = describeApi(surface, "https://mail.example.test") as { components: { schemas: JsonObject } };
+    for (const [name, schema] of Object.entries(components.schemas)) {
+      if (name.endsWith("Event")) continue;
+      const { properties, required = [] } = schema as { properties: JsonObject; required?: string[] };
+      const fields = Object.keys(properties).map((field) => `\`${field}${required.includes(field) ? "" : "?"}\``);
+      rows.add(`| \`${name}\` | ${fields.join(", ")} |`);
+    }
   }
+  const [, section = ""] = readFileSync(join(import.meta.dir, "../../docs/rules.md"), "utf8").split(
+    "\n### Resources\n",
+  );
+  const [text = ""] = section.split("\n#");
+  expect([...text.matchAll(/^\| `.*$/gm)].map(([row]) => row).sort()).toEqual([...rows].sort());
 });
 
 test("each operation with a body has an example, and examples match their schemas", () => {
