@@ -1,9 +1,13 @@
 /** The client of the operations: where it puts what a call is given. */
-import { afterEach, expect, spyOn, test } from "bun:test";
+import { afterEach, beforeEach, expect, type Mock, spyOn, test } from "bun:test";
 import { allOf, api, urlTo } from "../../src/app/lib/api.ts";
 
-const fetched = spyOn(globalThis, "fetch");
-afterEach(() => void fetched.mockReset());
+let fetched: Mock<typeof fetch>;
+beforeEach(() => {
+  fetched = spyOn(globalThis, "fetch");
+});
+// Other tests run in this process.
+afterEach(() => fetched.mockRestore());
 
 /** Answers the next requests with these, and gives the request of a call. */
 async function requestOf(call: () => Promise<unknown>, answer: unknown = {}) {
