@@ -11,6 +11,7 @@ import { mayFindCode } from "../message/codes.ts";
 import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
 import { fold, foldAddress } from "../search/fold.ts";
 import { createRanking } from "../search/fts5/hits.ts";
+import type { ListFolder } from "../search/operators.ts";
 import {
   isOfPeople,
   type MessageCondition,
@@ -41,14 +42,7 @@ import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { type MaskedMatches, MOST_READ, matchMasked } from "./masked-search.ts";
 import { suggest } from "./suggestions.ts";
-import {
-  type ListFolder,
-  type SearchOrder,
-  type ThreadFilters,
-  type ThreadListView,
-  type ThreadView,
-  threadView,
-} from "./views.ts";
+import { type SearchOrder, type ThreadFilters, type ThreadListView, type ThreadView, threadView } from "./views.ts";
 import {
   type FolderTerm,
   inFolders,

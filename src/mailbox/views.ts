@@ -17,10 +17,8 @@ import {
 import { isoOf } from "../base/time.ts";
 import { EmailAddress, ListUnsubscribe } from "../message/schemas.ts";
 import { Highlight } from "../search/highlight.ts";
-import { LIST_FOLDERS, type ListFolder } from "../search/operators.ts";
-import { FOLDERS, type Folder, QUEUE_STATES, RECIPIENT_FIELDS, type threads } from "../store/schema.ts";
-
-export { LIST_FOLDERS, type ListFolder };
+import { LIST_FOLDERS } from "../search/operators.ts";
+import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS, type threads } from "../store/schema.ts";
 
 /** rules: Mailbox fields. */
 export const MailboxView = t.Object(
@@ -103,7 +101,7 @@ export const threadView = (row: typeof threads.$inferSelect, { mailbox }: Reach,
 });
 
 /** Orders of a search: latest message first, or best match first. */
-export const SEARCH_ORDERS = ["newest", "relevance"] as const;
+const SEARCH_ORDERS = ["newest", "relevance"] as const;
 export type SearchOrder = (typeof SEARCH_ORDERS)[number];
 
 /** rules: Thread list fields. */
@@ -297,40 +295,43 @@ export interface AttachmentContent {
   content: Bun.BunFile;
 }
 
-/** Parameters of GET /threads and GET /search (rules: List of conversations, Search operation). */
-export interface ThreadFilters {
-  /** Mailbox id, address or alias address. */
-  mailbox?: string | undefined;
-  /** Default: inbox; with `q`, all. */
-  folder?: ListFolder | undefined;
-  /** True: only unread conversations. */
-  unread?: boolean | undefined;
-  label?: string | undefined;
-  hasAttachments?: boolean | undefined;
-  q?: string | undefined;
-  /** Default: newest, also if `q` contains no words. */
-  sort?: SearchOrder | undefined;
-  cursor?: string | undefined;
-  /** 1 to 100. */
-  limit: number;
-}
+/** The id, the address or an alias address of a mailbox. */
+export const MailboxName = filled({ description: "Mailbox id, address or alias address" });
+export const listFolder = (description: string) => t.Optional(oneOf(LIST_FOLDERS, { description }));
+export const searchQuery = (description: string) => t.String({ maxLength: 500, description });
 
-/** Parameters of GET /messages. */
-export interface MessageFilters {
-  mailbox?: string | undefined;
-  folder?: Folder | undefined;
-  direction?: Direction | undefined;
-  /** RFC 5322 Message-ID, with or without its angle brackets. */
-  messageId?: string | undefined;
-  /** Id of a conversation. */
-  threadId?: string | undefined;
-  /** Address of the sender. Without one of the three before `among`, only some thousands of messages are looked at. */
-  from?: string | undefined;
-  /** Ids of messages. */
-  among?: readonly string[] | undefined;
-  /** 1 to 100. */
-  limit: number;
-}
+/** Which conversations to list, and in which order (rules: List of conversations, List filters). */
+export const ThreadFilters = t.Object({
+  mailbox: t.Optional(MailboxName),
+  folder: listFolder("inbox when it is left out, and with q all; all is everything except trash and spam"),
+  unread: t.Optional(t.Boolean({ description: "true lists only unread conversations" })),
+  label: t.Optional(t.String({ description: "Case-insensitive" })),
+  hasAttachments: t.Optional(t.Boolean()),
+  q: t.Optional(searchQuery("Search query, as in /search")),
+  sort: t.Optional(
+    oneOf(SEARCH_ORDERS, {
+      default: "newest",
+      description:
+        "relevance puts the conversations that answer the words of q best first, at most a thousand of them, before the others, which stay newest first. Without words in q it is newest",
+    }),
+  ),
+});
+/** `cursor`: of the page before; `limit`: 1 to 100. */
+export type ThreadFilters = Given<typeof ThreadFilters> & { cursor?: string | undefined; limit: number };
+
+/** Which messages to list (rules: List of messages). */
+export const MessageFilters = t.Object({
+  mailbox: t.Optional(email({ description: "Address or alias address of a mailbox" })),
+  folder: t.Optional(oneOf(FOLDERS)),
+  direction: t.Optional(Direction),
+  messageId: t.Optional(t.String({ maxLength: 1_000, description: "RFC 5322 Message-ID" })),
+  threadId: t.Optional(t.String({ maxLength: 100, description: "Only of this conversation" })),
+  from: t.Optional(
+    t.String({ maxLength: 320, description: "Only from this address; of the latest messages. Search finds others" }),
+  ),
+});
+/** `among`: ids of messages; `limit`: 1 to 100. Without `among`, `messageId` or `threadId`, some thousands are looked at. */
+export type MessageFilters = Given<typeof MessageFilters> & { among?: readonly string[] | undefined; limit: number };
 
 export const LabelName = filled({ maxLength: 60 });
 

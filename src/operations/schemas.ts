@@ -1,10 +1,8 @@
-/** Requests and answers of sending as JSON Schema, and what several operations have in common. */
+/** What several operations have in common. */
 import { AppError } from "../base/errors.ts";
-import { email, type Fields, filled, type ObjectSchema, oneOf, t } from "../base/json-schema.ts";
+import { type Fields, filled, type ObjectSchema, t } from "../base/json-schema.ts";
 import { readTime } from "../base/time.ts";
-import { Direction, LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
-import { FOLDERS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
 
 /** The schema of a body whose unknown fields are refused, since nothing would come of them (rules: Parameters). */
@@ -67,20 +65,7 @@ export const DEFAULT_LIMIT = 25;
 /** Parameters of several operations, in the path or the query. */
 export const parameter = {
   id: filled(),
-  mailbox: t.Optional(filled({ description: "Mailbox id, address or alias address" })),
-  mailboxAddress: t.Optional(email({ description: "Address or alias address of a mailbox" })),
-  listFolder: (description: string) => t.Optional(oneOf(LIST_FOLDERS, { description })),
-  messageFolder: t.Optional(oneOf(FOLDERS)),
-  direction: t.Optional(Direction),
   html: t.Optional(t.Boolean({ default: true, description: "false leaves HTML bodies out" })),
-  query: (description: string) => t.String({ maxLength: 500, description }),
-  sort: t.Optional(
-    oneOf(SEARCH_ORDERS, {
-      default: "newest",
-      description:
-        "relevance puts the conversations that answer the words of q best first, at most a thousand of them, before the others, which stay newest first. Without words in q it is newest",
-    }),
-  ),
   cursor: t.Optional(filled({ description: "nextCursor of the previous page, with the filters that made it" })),
   limit: t.Optional(
     t.Integer({ minimum: 1, maximum: 100, default: DEFAULT_LIMIT, description: "Most items on a page" }),

@@ -1,7 +1,9 @@
 /** Lists and search (rules: List of conversations, Search operation, Parameters, Folders, Query language). */
+
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { LIST_FOLDERS, type ThreadFilters } from "../../src/mailbox/views.ts";
+import type { ThreadFilters } from "../../src/mailbox/views.ts";
+import { LIST_FOLDERS } from "../../src/search/operators.ts";
 import { messages, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";

@@ -1,9 +1,8 @@
 /** What changed in the mail of the caller's reach (rules: Changes). */
-
 import { filled, t } from "../../base/json-schema.ts";
 import { ChangesView } from "../../mailbox/change-feed.ts";
+import { MailboxName } from "../../mailbox/views.ts";
 import { operation } from "../operation.ts";
-import { parameter } from "../schemas.ts";
 import { LONGEST_WAIT_SECONDS } from "../tool.ts";
 
 export const listChanges = operation({
@@ -21,7 +20,7 @@ export const listChanges = operation({
     waitSeconds: t.Optional(
       t.Integer({ minimum: 0, maximum: LONGEST_WAIT_SECONDS, description: "Wait so long for a change" }),
     ),
-    mailbox: parameter.mailbox,
+    mailbox: t.Optional(MailboxName),
   }),
   success: 200,
   response: ChangesView,

@@ -1,7 +1,6 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
-
 import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
-import { MessageSummaryView, MessageView } from "../../mailbox/views.ts";
+import { MessageFilters, MessageSummaryView, MessageView } from "../../mailbox/views.ts";
 import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
@@ -19,14 +18,7 @@ export const listMessages = operation({
   description:
     "With after or waitSeconds, the messages that arrived since then, in pages in the order of their arrival. Pass each nextAfter on, and you get every message once.",
   query: t.Object({
-    mailbox: parameter.mailboxAddress,
-    folder: parameter.messageFolder,
-    direction: parameter.direction,
-    messageId: t.Optional(t.String({ maxLength: 1_000, description: "RFC 5322 Message-ID" })),
-    threadId: t.Optional(t.String({ maxLength: 100, description: "Only of this conversation" })),
-    from: t.Optional(
-      t.String({ maxLength: 320, description: "Only from this address; of the latest messages. Search finds others" }),
-    ),
+    ...MessageFilters.properties,
     after: t.Optional(
       filled({ maxLength: 100, description: "nextAfter of an earlier answer, or a time: only what arrived since" }),
     ),

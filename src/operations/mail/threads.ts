@@ -4,9 +4,20 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { dateTime, nullable, t } from "../../base/json-schema.ts";
-import { MailboxView, ThreadDetailView, ThreadListView, ThreadPatch, ThreadView } from "../../mailbox/views.ts";
+import {
+  listFolder,
+  MailboxName,
+  MailboxView,
+  searchQuery,
+  ThreadDetailView,
+  ThreadFilters,
+  ThreadListView,
+  ThreadPatch,
+  ThreadView,
+} from "../../mailbox/views.ts";
 import { TERMS } from "../../search/operators.ts";
 import { operation } from "../operation.ts";
+import { PAGE_QUERY } from "../page.ts";
 import { DEFAULT_LIMIT, parameter, readUntil } from "../schemas.ts";
 import { GO_ON, maxChars, NEXT, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
@@ -42,17 +53,7 @@ export const listThreads = operation({
   path: "/threads",
   scope: "read",
   summary: "List conversations, newest first",
-  query: t.Object({
-    mailbox: parameter.mailbox,
-    folder: parameter.listFolder("inbox when it is left out, and with q all; all is everything except trash and spam"),
-    unread: t.Optional(t.Boolean({ description: "true lists only unread conversations" })),
-    label: t.Optional(t.String({ description: "Case-insensitive" })),
-    hasAttachments: t.Optional(t.Boolean()),
-    q: t.Optional(parameter.query("Search query, as in /search")),
-    sort: parameter.sort,
-    cursor: parameter.cursor,
-    limit: parameter.limit,
-  }),
+  query: t.Object({ ...ThreadFilters.properties, ...PAGE_QUERY }),
   example: { query: { folder: "inbox", unread: true, limit: 10 } },
   tool: {
     description: "Conversations, newest first, as snippets.",
@@ -89,12 +90,11 @@ export const searchMail = operation({
   scope: "read",
   summary: "Search conversations, newest or best match first",
   query: t.Object({
-    q: parameter.query(`${SYNTAX}. Ages are in d, w, m or y`),
-    mailbox: parameter.mailbox,
-    folder: parameter.listFolder("Without it and in:, every folder except trash and spam is searched"),
-    sort: parameter.sort,
-    cursor: parameter.cursor,
-    limit: parameter.limit,
+    q: searchQuery(`${SYNTAX}. Ages are in d, w, m or y`),
+    mailbox: t.Optional(MailboxName),
+    folder: listFolder("Without it and in:, every folder except trash and spam is searched"),
+    sort: ThreadFilters.properties.sort,
+    ...PAGE_QUERY,
   }),
   example: { query: { q: "from:priya has:attachment after:2026-01-01" } },
   tool: {
