@@ -58,7 +58,7 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
   const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
   const transport = createTransport({ runtime, hostname, options, tlsPolicies, log });
   const core: SendCore = { ...opened, parser, transport, spool };
-  const mailbox = createMailbox({ ...core, ...parser });
+  const mailbox = createMailbox(core);
   const parts = { ...core, mailbox, hold, hostname, baseUrl, verifyOnArrival };
   const wakeRelay = (): void => wake(relay.job.name);
   const relay = createRelay({

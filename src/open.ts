@@ -98,10 +98,10 @@ export function open(
     wake: (job) => queueMicrotask(() => scheduler.wake(job)),
   };
   const search = createSearch(base);
-  stampChanges(store, runtime.now);
+  stampChanges(base);
   const parser = { read: readHere, composeStored: composeHere(store.blobs) };
   const core: MailCore = { ...base, engine: search, parser };
-  const mailbox = createMailbox({ ...core, ...parser });
+  const mailbox = createMailbox(core);
   const people = createPeople({ store, runtime, baseUrl });
   const erasure = createErasure({ store, people, engine: core.engine, runtime });
   const ports = {

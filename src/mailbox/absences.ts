@@ -2,15 +2,17 @@
  * Out-of-office: the time in which a mailbox answers that nobody reads it, and whom it has told (rules: Out of office). The
  * only writer of absences and absence_replies.
  */
+
 import { count, eq, sql } from "drizzle-orm";
 import { comparableAddress } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import { type EmailAddress, envelopeAddress, isAddressLiteral, splitAddress } from "../message/address.ts";
 import { mayBeAnswered } from "../message/automatic.ts";
+import type { Core } from "../store/core.ts";
 import { type AuthVerdicts, absenceReplies, absences } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { isOwnAddress, ownAddresses } from "./addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
@@ -146,7 +148,7 @@ function isTrue({ spf, dmarc }: AuthVerdicts, recipient: string, sender: string)
 }
 
 /** Forgets who was told, once that is long ago. */
-export function forgetTold(store: Pick<Store, "enqueue">): Job {
+export function forgetTold({ store }: Core): Job {
   return {
     name: "forget-absence-replies",
     async runDue(now) {

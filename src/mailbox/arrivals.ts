@@ -8,8 +8,7 @@ import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { readTime } from "../base/time.ts";
 import { arrivalsSince, firstEventSince, latestEvent } from "../events/outbox.ts";
-import type { Options } from "../store/settings.ts";
-import type { Db } from "../store/store.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { listMessages } from "./messages.ts";
 import type { MessageFilters, MessageSummaryView } from "./views.ts";
 
@@ -18,7 +17,7 @@ const MOST_PAGES = 40;
 const DAY_MS = 86_400_000;
 
 /** The position after the latest arrival. */
-export const latestArrival = (db: Db): string => encode(latestEvent(db));
+export const latestArrival = ({ db }: Reader): string => encode(latestEvent(db));
 
 const encode = (seq: number): string => Buffer.from(`1.${seq}`).toString("base64url");
 
@@ -32,14 +31,14 @@ function decode(after: string): number | undefined {
  * Reads `after`: a position, or a time. Events are kept as long as the webhooks' log,
  * so a time before that is refused. @throws AppError bad_request
  */
-export function positionAfter(db: Db, options: Pick<Options, "get">, after: string, now: number): string {
+export function positionAfter({ db, options, now }: Core, after: string): string {
   if (decode(after) !== undefined) return after;
   if (!/^\d{4}-/.test(after)) {
     throw new AppError("bad_request", "after is not valid: pass the nextAfter of an earlier answer, or a time");
   }
   const at = readTime("after", after);
   const days = options.get("retention.deliveryLogDays");
-  if (at < now - days * DAY_MS) {
+  if (at < now() - days * DAY_MS) {
     throw new AppError("bad_request", `after may be a time within the last ${days} days: search finds older mail`);
   }
   return encode(firstEventSince(db, at) - 1);
@@ -47,21 +46,21 @@ export function positionAfter(db: Db, options: Pick<Options, "get">, after: stri
 
 /**
  * The next page of arrivals after a position that has messages, and the position after it; `messages` is undefined at
- * the end, and empty after MOST_PAGES without any.
+ * the end, and empty after MOST_PAGES without any. @throws AppError not_found (mailbox)
  */
 export function arrivalsAfter(
-  db: Db,
+  core: Reader,
   caller: Caller,
   after: string,
   filters: Omit<MessageFilters, "among">,
 ): { messages: MessageSummaryView[] | undefined; next: string } {
   let position = decode(after) ?? 0;
   for (let page = 0; page < MOST_PAGES; page++) {
-    const arrivals = arrivalsSince(db, caller.workspaceId, position, filters.limit);
+    const arrivals = arrivalsSince(core.db, caller.workspaceId, position, filters.limit);
     const last = arrivals.at(-1);
     if (!last) return { messages: undefined, next: encode(position) };
     position = last.seq;
-    const messages = listMessages(db, caller, { ...filters, among: arrivals.map(({ emailId }) => emailId) });
+    const messages = listMessages(core, caller, { ...filters, among: arrivals.map(({ emailId }) => emailId) });
     if (messages.length > 0) return { messages, next: encode(position) };
   }
   return { messages: [], next: encode(position) };

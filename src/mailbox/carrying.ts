@@ -6,12 +6,13 @@ import { and, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { noteTouches } from "../journal/key-changes.ts";
+import type { Reader } from "../store/core.ts";
 import { type Folder, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 import { folderState } from "./change.ts";
+import type { MailCore } from "./core.ts";
 import type { Filed } from "./filing.ts";
-import type { Writing } from "./filing-rows.ts";
 import { heldCopies, requireNotHeld } from "./holds.ts";
 import { labelKey, labelsOf, patchedLabels, writeLabels } from "./labels.ts";
 import { changeMessages, fileUnder, requireMovable } from "./message-changes.ts";
@@ -97,15 +98,15 @@ export interface FiledInto extends Filed {
 }
 
 /** Files a message into its folder. @throws AppError not_found, forbidden, conflict */
-function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, under, ...placed }: Placed): FiledInto {
+function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ...placed }: Placed): FiledInto {
   const { mailboxId, folder } = placed;
   const reach = reachTo(tx, caller, mailboxId);
   if (!reach) throw notFound("mailbox");
   requireAccess(reach, "manage");
-  const now = parts.runtime.now();
+  const now = core.now();
   const labels = under === undefined ? placed.labels : [...placed.labels, under];
   const byKey = placed.byKey === true || caller.keyId !== undefined;
-  const filed = fileKept(parts, tx, { ...placed, labels, isAlone: true, byKey });
+  const filed = fileKept(core, tx, { ...placed, labels, isAlone: true, byKey });
   if (filed.duplicate) {
     const { folder: before, threadSeq = 0 } = statements(tx).place.get(filed.seq) ?? {};
     const had = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
@@ -134,7 +135,7 @@ export interface Appended extends Placed {
  * Files what an app appends. Octets that it got here are that message, whatever is parsed of them. @throws AppError not_found,
  * forbidden, conflict
  */
-export function fileAppended(parts: Writing, tx: Tx, caller: Caller, { digest, id, ...placed }: Appended): FiledInto {
+export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, id, ...placed }: Appended): FiledInto {
   const { messageId } = placed.message;
   const readable = [...reachOf(tx, caller).values()].flatMap(({ mailbox, access }) => (access.read ? mailbox.id : []));
   const among = JSON.stringify(readable);
@@ -143,9 +144,9 @@ export function fileAppended(parts: Writing, tx: Tx, caller: Caller, { digest, i
       ? id !== undefined && statements(tx).servedById.get(among, id, digest)
       : statements(tx).served.get(among, messageId, digest, placed.mailboxId);
   const found = served && statements(tx).source.get(served);
-  if (!found) return fileInto(parts, tx, caller, placed);
+  if (!found) return fileInto(core, tx, caller, placed);
   requireMovable(tx, caller, [found.message.seq], placed.folder, "read");
-  return fileInto(parts, tx, caller, { ...placed, ...identityOf(found, placed.message) });
+  return fileInto(core, tx, caller, { ...placed, ...identityOf(found, placed.message) });
 }
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
@@ -204,13 +205,9 @@ export function dropAppended(tx: Tx, { mailboxId, messageId, sentBy, byKey, now 
 }
 
 /** The file of a message (messages.seq) of a folder, for carryMessage alone: it tells its Bcc. Undefined if it is gone. */
-export async function fileToCarry(
-  store: Pick<Store, "db" | "blobs">,
-  seq: number,
-  folder: Folder,
-): Promise<Uint8Array | undefined> {
-  const found = statements(store.db).source.get({ seq, folder });
-  return found && composeStored(store, { ...found.message, text: found.text }, found.message.bcc);
+export async function fileToCarry(reader: Reader, seq: number, folder: Folder): Promise<Uint8Array | undefined> {
+  const found = statements(reader.db).source.get({ seq, folder });
+  return found && composeStored(reader, { ...found.message, text: found.text }, found.message.bcc);
 }
 
 /** Where a message goes. */
@@ -230,7 +227,7 @@ export interface Carrying {
  * not_found, forbidden, conflict
  */
 export function carryMessage(
-  parts: Writing,
+  core: MailCore,
   tx: Tx,
   caller: Caller,
   { seq, from, message, to, moves }: Carrying,
@@ -239,7 +236,7 @@ export function carryMessage(
   if (!found) return undefined;
   const { message: row, thread } = found;
   requireMovable(tx, caller, [seq], to.folder, moves ? "manage" : "read");
-  const filed = fileInto(parts, tx, caller, {
+  const filed = fileInto(core, tx, caller, {
     mailboxId: to.mailboxId,
     ...identityOf(found, message),
     folder: to.folder,
@@ -253,7 +250,7 @@ export function carryMessage(
     under: to.label,
   });
   if (moves) {
-    const now = parts.runtime.now();
+    const now = core.now();
     // Undo names a conversation that it cannot bring back.
     if (thread.messageCount === 1) {
       noteTouches(tx, caller, thread, [{ field: "folder", before: folderState(thread) }], now);

@@ -18,9 +18,11 @@ import { AppError } from "../base/errors.ts";
 import { dateTime, oneOf, type Static, t } from "../base/json-schema.ts";
 import type { Job } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { CHANGE_KINDS, type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { reachedMailbox } from "./mailboxes.ts";
 import type { ThreadRow } from "./threading.ts";
 
 /** A row of the feed: a conversation that changed, or a person whose reach changed. Its number grows with every change. */
@@ -133,11 +135,11 @@ export const noteChange = (tx: Tx, { seq, id, mailboxId }: Pick<ThreadRow, "seq"
   void tx.insert(threadChanges).values({ threadSeq: seq, threadId: id, mailboxId, kind: "upserted" }).run();
 
 /** Adds the times of changes, at the end of every transaction of this process. */
-export const stampChanges = (store: Store, now: () => number): void =>
+export const stampChanges = ({ store, now }: Core): void =>
   store.inEveryCommit((tx) => void statements(tx).stamp.run(now()));
 
 /** Removes old changes. */
-export const forgetChanges = (store: Store): Job => ({
+export const forgetChanges = ({ store }: Core): Job => ({
   name: "forget-changes",
   deletes: true,
   async runDue(now) {
@@ -197,15 +199,17 @@ function concerned(
 
 /**
  * The changes in the caller's reach after a cursor, oldest first; without a cursor none, and the present cursor.
- * `mailboxId`: only those in one mailbox. `now`: epoch ms.
- * @throws AppError bad_request for a cursor that is damaged or too old
+ * `mailbox` (id or address): only those in it.
+ * @throws AppError bad_request for a cursor that is damaged or too old, not_found (mailbox)
  */
 export function readChanges(
-  db: Db,
+  reader: Reader,
   caller: Caller,
-  { after, mailboxId }: { after?: string | undefined; mailboxId?: string | undefined },
-  now: number,
+  { after, mailbox }: { after?: string | undefined; mailbox?: string | undefined },
 ): ChangesView {
+  const { db } = reader;
+  const now = reader.now();
+  const mailboxId = mailbox === undefined ? undefined : reachedMailbox(db, caller, mailbox);
   const latest = latestChange(db);
   if (after === undefined) return { changes: [], next: encode({ seq: latest, at: now, within: 0 }), more: false };
   const position = decode(db, after, now);

@@ -4,15 +4,17 @@
  *
  * Invariant: a refusal comes before the first write, so that the rest of the transaction can continue.
  */
+
 import { isDeepStrictEqual } from "node:util";
 import { and, asc, desc, eq, isNotNull, lte, min, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import { confirmLabels, noteTouches, settle, type Touch } from "../journal/key-changes.ts";
+import type { Core } from "../store/core.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { requireNotHeld } from "./holds.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./junk/senders.ts";
 import { revertTraining, type Taught, teachConversation } from "./junk/training.ts";
@@ -345,11 +347,11 @@ export function snooze(tx: Tx, threadId: string, until: number): void {
 }
 
 /** Wakes the conversations that are due. */
-export function wakeSnoozed(store: Store): Job {
+export function wakeSnoozed({ db, store }: Core): Job {
   return {
     name: "wake-snoozed",
     runDue(now) {
-      const due = store.db
+      const due = db
         .select({ seq: threads.seq })
         .from(threads)
         .where(and(isNotNull(threads.snoozedUntil), lte(threads.snoozedUntil, now)))
@@ -364,7 +366,7 @@ export function wakeSnoozed(store: Store): Job {
           }
         });
       }
-      const next = store.db
+      const next = db
         .select({ at: min(threads.snoozedUntil) })
         .from(threads)
         .where(isNotNull(threads.snoozedUntil))

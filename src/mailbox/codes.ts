@@ -4,15 +4,19 @@
  *
  * Invariant: text that cannot be checked is not shown.
  */
+
 import { type Caller, readsNoCodes } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { type CodedPart, maskCodes, UNCHECKED_MASK } from "../message/codes.ts";
 import { CODED_HEAD_BYTES, isBinary } from "../message/codes-file.ts";
-import { type ReadHtml, sizeOfParts, unpackText } from "../message/reading.ts";
+import { sizeOfParts, unpackText } from "../message/reading.ts";
+import type { SeenText, VisibleHtml } from "../message/visible.ts";
+import type { Reader } from "../store/core.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
+import type { MailCore } from "./core.ts";
 import type { MaskRows } from "./highlights.ts";
-import type { createHtmlReading } from "./reading.ts";
+import { readSeen, readVisibleHtml } from "./reading.ts";
+import type { MessageView } from "./views.ts";
 
 /** Messages of a conversation, the latest, that say what its snippet and subject are about, and characters of each. */
 const MOST_MESSAGES = 5;
@@ -107,127 +111,137 @@ const isDownload = (answer: Fields): answer is Fields & Download =>
 /** A file that says that it was not checked. */
 const unchecked = (): Uint8Array => Buffer.from(UNCHECKED_MASK);
 
-export function createCodes({
-  db,
-  read,
-  reading,
-}: {
-  db: Db;
-  read: ReadHtml;
-  reading: Pick<ReturnType<typeof createHtmlReading>, "getSeen" | "getVisibleHtml" | "textOfFile">;
-}) {
-  /** The subjects and codes of messages whose views were masked, for what is read of them later. */
-  const readBefore = new WeakMap<object, { subject: string; codes: readonly string[] }>();
+/** The subjects and codes of messages whose views were masked, for what is read of them later. */
+const readBefore = new WeakMap<object, { subject: string; codes: readonly string[] }>();
 
-  /** Each message on its own. @throws AppError server_error 503 */
-  async function mask(caller: Caller, messages: readonly Message[]): Promise<ReturnType<typeof maskCodes>[]> {
-    if (sizeOfParts(messages) <= FEW) return messages.map(({ parts, known }) => maskCodes(parts, known));
-    return read(caller.userId, { kind: "codes", messages }).catch((error) => {
-      if (error instanceof AppError) throw error;
-      return messages.map(({ parts }) => ({ contents: parts.map(() => UNCHECKED_MASK), codes: [] }));
+/** Each message on its own. @throws AppError server_error 503 */
+async function mask(
+  { parser }: MailCore,
+  caller: Caller,
+  messages: readonly Message[],
+): Promise<ReturnType<typeof maskCodes>[]> {
+  if (sizeOfParts(messages) <= FEW) return messages.map(({ parts, known }) => maskCodes(parts, known));
+  return parser.read(caller.userId, { kind: "codes", messages }).catch((error) => {
+    if (error instanceof AppError) throw error;
+    return messages.map(({ parts }) => ({ contents: parts.map(() => UNCHECKED_MASK), codes: [] }));
+  });
+}
+
+/** Masks a text or HTML that belongs to a message, if it is of one. */
+async function maskOne(core: MailCore, caller: Caller, part: CodedPart, message: object = part): Promise<string> {
+  const { subject = "", codes = [] } = readBefore.get(message) ?? {};
+  const [result] = await mask(core, caller, [{ parts: [{ content: subject }, part], known: codes }]);
+  return result?.contents[1] ?? UNCHECKED_MASK;
+}
+
+/** What these messages begin with. */
+const beginningsOf = ({ db }: Reader, name: "ofThread" | "ofMessage", id: string): CodedPart[] =>
+  statements(db)
+    [name].all(id)
+    .flatMap(({ subject, text, seen }) => {
+      const shown = seen === null ? "" : unpackText(seen).slice(0, LONGEST_BEGINNING);
+      return [subject, text, shown].map((content) => ({ content }));
     });
-  }
 
-  /** Masks a text or HTML that belongs to a message, if it is of one. */
-  async function maskOne(caller: Caller, part: CodedPart, message: object = part): Promise<string> {
-    const { subject = "", codes = [] } = readBefore.get(message) ?? {};
-    const [result] = await mask(caller, [{ parts: [{ content: subject }, part], known: codes }]);
-    return result?.contents[1] ?? UNCHECKED_MASK;
-  }
-
-  /** What these messages begin with. */
-  const beginningsOf = (name: "ofThread" | "ofMessage", id: string): CodedPart[] =>
-    statements(db)
-      [name].all(id)
-      .flatMap(({ subject, text, seen }) => {
-        const shown = seen === null ? "" : unpackText(seen).slice(0, LONGEST_BEGINNING);
-        return [subject, text, shown].map((content) => ({ content }));
-      });
-
-  async function maskItems(caller: Caller, items: readonly Fields[]): Promise<void> {
-    const work = items.map((item) => {
-      const places = placesIn(item);
-      const beginnings = conversationsIn(item).flatMap((id) => beginningsOf("ofThread", id));
-      // The subject comes first, or none.
-      const subject = places.find(({ name }) => name === "subject");
-      const others = places.filter((place) => place !== subject);
-      return { item, places: [subject, ...others], parts: [subject ?? { content: "" }, ...others, ...beginnings] };
-    });
-    const masked = await mask(
-      caller,
-      work.map(({ parts }) => ({ parts: parts.map(({ content, html = false }) => ({ content, html })), known: [] })),
-    );
-    for (const [n, { item, places }] of work.entries()) {
-      const { contents = [], codes = [] } = masked[n] ?? {};
-      for (const [i, place] of places.entries()) if (place) place.of[place.name] = contents[i] ?? UNCHECKED_MASK;
-      for (const view of [item, item.message, ...((item.messages as Fields[]) ?? [])]) {
-        if (isFields(view)) readBefore.set(view, { subject: places[0]?.content ?? "", codes });
-      }
+async function maskItems(core: MailCore, caller: Caller, items: readonly Fields[]): Promise<void> {
+  const work = items.map((item) => {
+    const places = placesIn(item);
+    const beginnings = conversationsIn(item).flatMap((id) => beginningsOf(core, "ofThread", id));
+    // The subject comes first, or none.
+    const subject = places.find(({ name }) => name === "subject");
+    const others = places.filter((place) => place !== subject);
+    return { item, places: [subject, ...others], parts: [subject ?? { content: "" }, ...others, ...beginnings] };
+  });
+  const masked = await mask(
+    core,
+    caller,
+    work.map(({ parts }) => ({ parts: parts.map(({ content, html = false }) => ({ content, html })), known: [] })),
+  );
+  for (const [n, { item, places }] of work.entries()) {
+    const { contents = [], codes = [] } = masked[n] ?? {};
+    for (const [i, place] of places.entries()) if (place) place.of[place.name] = contents[i] ?? UNCHECKED_MASK;
+    for (const view of [item, item.message, ...((item.messages as Fields[]) ?? [])]) {
+      if (isFields(view)) readBefore.set(view, { subject: places[0]?.content ?? "", codes });
     }
   }
+}
 
-  async function maskDownload(caller: Caller, download: Download): Promise<Download> {
-    const { emailId, filename, contentType, content } = download;
-    const beginnings = emailId === undefined ? [] : beginningsOf("ofMessage", emailId);
-    const [named] = await mask(caller, [{ parts: [{ content: "" }, { content: filename }, ...beginnings], known: [] }]);
-    const name = named?.contents[1] ?? UNCHECKED_MASK;
-    const isFile = !(content instanceof Uint8Array);
-    // A blob that is gone is told by whoever reads it.
-    if (isFile && !(await content.exists())) return { ...download, filename: name };
-    const head = isFile ? await content.slice(0, CODED_HEAD_BYTES).bytes() : content;
-    if (isBinary(head)) return { ...download, filename: name };
-    const bytes = isFile && content.size <= LARGEST_FILE ? await content.bytes() : content;
-    if (!(bytes instanceof Uint8Array)) return { ...download, filename: name, content: unchecked() };
-    const file = { filename, contentType, content: bytes };
-    const masked = await read(caller.userId, { kind: "file codes", file }).catch((error) => {
-      if (error instanceof AppError) throw error;
-      return unchecked();
-    });
-    return { ...download, filename: name, content: masked ?? content };
-  }
+async function maskDownload(core: MailCore, caller: Caller, download: Download): Promise<Download> {
+  const { emailId, filename, contentType, content } = download;
+  const beginnings = emailId === undefined ? [] : beginningsOf(core, "ofMessage", emailId);
+  const [named] = await mask(core, caller, [
+    { parts: [{ content: "" }, { content: filename }, ...beginnings], known: [] },
+  ]);
+  const name = named?.contents[1] ?? UNCHECKED_MASK;
+  const isFile = !(content instanceof Uint8Array);
+  // A blob that is gone is told by whoever reads it.
+  if (isFile && !(await content.exists())) return { ...download, filename: name };
+  const head = isFile ? await content.slice(0, CODED_HEAD_BYTES).bytes() : content;
+  if (isBinary(head)) return { ...download, filename: name };
+  const bytes = isFile && content.size <= LARGEST_FILE ? await content.bytes() : content;
+  if (!(bytes instanceof Uint8Array)) return { ...download, filename: name, content: unchecked() };
+  const file = { filename, contentType, content: bytes };
+  const masked = await core.parser.read(caller.userId, { kind: "file codes", file }).catch((error) => {
+    if (error instanceof AppError) throw error;
+    return unchecked();
+  });
+  return { ...download, filename: name, content: masked ?? content };
+}
 
-  const maskText = (caller: Caller, text: string): Promise<string> => maskOne(caller, { content: text });
+const maskText = (core: MailCore, caller: Caller, text: string): Promise<string> =>
+  maskOne(core, caller, { content: text });
 
-  return {
-    /**
-     * The answer of an operation for a caller that reads no codes; its objects are changed in place. @throws AppError
-     * server_error 503
-     */
-    async maskAnswer(caller: Caller, answer: unknown): Promise<unknown> {
-      if (!isFields(answer)) return answer;
-      if (isDownload(answer)) return maskDownload(caller, answer);
-      await maskItems(caller, itemsOf(answer));
-      return answer;
-    },
-    /** Masks the messages that a search looks at to show where it matched, at the beginning of their texts. */
-    maskRows:
-      (caller: Caller): MaskRows =>
-      async (rows) => {
-        const shortened = rows.map((row) => ({
-          ...row,
-          text: beginningOf(row.text),
-          ...(row.seen !== undefined && { seen: beginningOf(row.seen) }),
-        }));
-        await maskItems(caller, shortened);
-        return shortened;
-      },
-    /** The text of a document, as the caller may read it. */
-    documentFor: async (caller: Caller, text: string): Promise<string> =>
-      readsNoCodes(caller) ? maskText(caller, text) : text,
-    getSeen: async (...given: Parameters<typeof reading.getSeen>) => {
-      const [caller, message] = given;
-      const seen = await reading.getSeen(...given);
-      return readsNoCodes(caller) ? { ...seen, text: await maskOne(caller, { content: seen.text }, message) } : seen;
-    },
-    getVisibleHtml: async (...given: Parameters<typeof reading.getVisibleHtml>) => {
-      const [caller, message] = given;
-      const visible = await reading.getVisibleHtml(...given);
-      if (!visible || !readsNoCodes(caller)) return visible;
-      return { ...visible, html: await maskOne(caller, { content: visible.html, html: true }, message) };
-    },
-    textOfFile: async (caller: Caller, html: string) => {
-      const text = await reading.textOfFile(caller, html);
-      return readsNoCodes(caller) ? maskText(caller, text) : text;
-    },
+/**
+ * The answer of an operation for a caller that reads no codes; its objects are changed in place. @throws AppError
+ * server_error 503
+ */
+export async function maskAnswer(core: MailCore, caller: Caller, answer: unknown): Promise<unknown> {
+  if (!isFields(answer)) return answer;
+  if (isDownload(answer)) return maskDownload(core, caller, answer);
+  await maskItems(core, caller, itemsOf(answer));
+  return answer;
+}
+
+/** Masks the messages that a search looks at to show where it matched, at the beginning of their texts. */
+export const maskRows =
+  (core: MailCore, caller: Caller): MaskRows =>
+  async (rows) => {
+    const shortened = rows.map((row) => ({
+      ...row,
+      text: beginningOf(row.text),
+      ...(row.seen !== undefined && { seen: beginningOf(row.seen) }),
+    }));
+    await maskItems(core, caller, shortened);
+    return shortened;
   };
+
+/** The text of a document, as the caller may read it. */
+export const documentFor = async (core: MailCore, caller: Caller, text: string): Promise<string> =>
+  readsNoCodes(caller) ? maskText(core, caller, text) : text;
+
+/** The visible text of a message, as the caller may read it; its whole text if the message is out of reach. */
+export async function getSeen(
+  core: MailCore,
+  caller: Caller,
+  message: Pick<MessageView, "id" | "text">,
+): Promise<SeenText> {
+  const seen = await readSeen(core, caller, message);
+  return readsNoCodes(caller) ? { ...seen, text: await maskOne(core, caller, { content: seen.text }, message) } : seen;
+}
+
+/** The sanitised, visible HTML of a message, as the caller may read it; undefined for a message out of reach. */
+export async function getVisibleHtml(
+  core: MailCore,
+  caller: Caller,
+  message: Pick<MessageView, "id">,
+): Promise<Pick<VisibleHtml, "html" | "hidden"> | undefined> {
+  const visible = await readVisibleHtml(core, caller, message);
+  if (!visible || !readsNoCodes(caller)) return visible;
+  return { ...visible, html: await maskOne(core, caller, { content: visible.html, html: true }, message) };
+}
+
+/** The visible text of an HTML file, as the caller may read it. */
+export async function textOfFile(core: MailCore, caller: Caller, html: string): Promise<string> {
+  const text = await core.parser.read(caller.userId, { kind: "text", html });
+  return readsNoCodes(caller) ? maskText(core, caller, text) : text;
 }

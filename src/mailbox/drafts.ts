@@ -8,12 +8,12 @@ import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
-import type { SearchEngine } from "../search/engine.ts";
 import { foldDocument } from "../search/fold.ts";
 import { readStored } from "../search/stored.ts";
+import type { Reader } from "../store/core.ts";
 import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import {
   attachments,
@@ -27,7 +27,8 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
-import { addUsage } from "./mailboxes.ts";
+import type { MailCore } from "./core.ts";
+import { addUsage, reachedMailbox } from "./mailboxes.ts";
 import { markUnread } from "./message-state.ts";
 import { type AttachmentRow, attachmentsOf, type StoredFile } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
@@ -226,7 +227,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string, access: "rea
 }
 
 /** Ids of the drafts that reply to a conversation, oldest first. @throws AppError not_found */
-export function draftsAnswering(db: Db, caller: Caller, threadId: string): string[] {
+export function draftsAnswering({ db }: Reader, caller: Caller, threadId: string): string[] {
   const { thread, reach } = reachedThread(db, caller, threadId);
   if (!reach.access.send) return [];
   return statements(db)
@@ -245,8 +246,9 @@ export interface DraftMark extends Pick<Draft, "to" | "cc"> {
   answers: string | null;
 }
 
-/** The latest drafts of a mailbox. */
-export const markedDrafts = (db: Db, mailboxId: string): DraftMark[] => statements(db).marked.all({ mailboxId });
+/** The latest drafts of a mailbox (id, address or alias address). @throws AppError not_found */
+export const markedDrafts = ({ db }: Reader, caller: Caller, mailbox: string): DraftMark[] =>
+  statements(db).marked.all({ mailboxId: reachedMailbox(db, caller, mailbox) });
 
 /** A scheduled draft in a list. Its Bcc recipients are for those who open it. */
 export interface ScheduledDraft extends Pick<Draft, "id" | "subject" | "to" | "cc"> {
@@ -255,9 +257,9 @@ export interface ScheduledDraft extends Pick<Draft, "id" | "subject" | "to" | "c
   dueAt: number;
 }
 
-/** The scheduled drafts of a mailbox, the next first. */
-export const scheduledDrafts = (db: Db, mailboxId: string): ScheduledDraft[] =>
-  statements(db).scheduled.all({ mailboxId });
+/** The scheduled drafts of a mailbox (id, address or alias address), the next first. @throws AppError not_found */
+export const scheduledDrafts = ({ db }: Reader, caller: Caller, mailbox: string): ScheduledDraft[] =>
+  statements(db).scheduled.all({ mailboxId: reachedMailbox(db, caller, mailbox) });
 
 /** Drafts due by `now` (epoch ms), earliest first; a limited number at once. */
 export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] =>
@@ -311,166 +313,167 @@ const recallStatement = prepared(({ $client: sqlite }) =>
   ),
 );
 
-export function createDraftChanges({
-  engine,
-  runtime,
-}: {
-  engine: Pick<SearchEngine, "replace">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-}) {
-  const scopeOf = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
+const scopeOf = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
 
-  /** Updates everything that depends on the draft's files. */
-  function settleFiles(tx: Tx, draft: Draft): void {
-    const files = attachmentsOf(tx, draft.seq);
-    const hasAttachments = files.length > 0;
-    const bytes = transmittedSizes(files) - transmittedSizes(draft.attachments);
-    tx.update(messages)
-      .set({ hasAttachments, size: sql`${messages.size} + ${bytes}` })
-      .where(eq(messages.seq, draft.seq))
+/** Updates everything that depends on the draft's files. */
+function settleFiles({ engine }: MailCore, tx: Tx, draft: Draft): void {
+  const files = attachmentsOf(tx, draft.seq);
+  const hasAttachments = files.length > 0;
+  const bytes = transmittedSizes(files) - transmittedSizes(draft.attachments);
+  tx.update(messages)
+    .set({ hasAttachments, size: sql`${messages.size} + ${bytes}` })
+    .where(eq(messages.seq, draft.seq))
+    .run();
+  tx.update(threads).set({ hasAttachments }).where(eq(threads.seq, draft.threadSeq)).run();
+  addUsage(tx, draft.reach.mailbox.id, bytes);
+  for (const stored of readStored(tx, [draft.seq])) engine.replace(tx, draft.seq, stored, stored.fold());
+}
+
+/** Writes files from position `first` on; returns their ids. */
+const insertFiles = (
+  { runtime }: MailCore,
+  tx: Tx,
+  draft: Draft,
+  files: readonly StoredFile[],
+  first: number,
+): string[] =>
+  files.map((file, i) => {
+    const id = newId(runtime, "att");
+    tx.insert(attachments)
+      .values({ ...file, id, messageSeq: draft.seq, position: first + i })
       .run();
-    tx.update(threads).set({ hasAttachments }).where(eq(threads.seq, draft.threadSeq)).run();
-    addUsage(tx, draft.reach.mailbox.id, bytes);
-    for (const stored of readStored(tx, [draft.seq])) engine.replace(tx, draft.seq, stored, stored.fold());
-  }
+    return id;
+  });
 
-  /** Writes files from position `first` on; returns their ids. */
-  const insertFiles = (tx: Tx, draft: Draft, files: readonly StoredFile[], first: number): string[] =>
-    files.map((file, i) => {
-      const id = newId(runtime, "att");
-      tx.insert(attachments)
-        .values({ ...file, id, messageSeq: draft.seq, position: first + i })
-        .run();
-      return id;
-    });
+/** Replaces the content of a draft; returns the new revision. */
+export function changeDraft(
+  { engine }: MailCore,
+  tx: Tx,
+  draft: Draft,
+  { message, bcc, unfinished, userId, keyId, agent, now }: DraftChange,
+): number {
+  const {
+    folder: _,
+    nextOrdinal: __,
+    hasAttachments: ___,
+    ...state
+  } = firstState({ message, kind: "draft", date: now }, false);
+  const size = message.size + transmittedSizes(draft.attachments);
+  const filenames = draft.attachments.map(({ filename }) => filename);
+  const { files } = foldDocument({ subject: "", text: "", from: [], to: [], cc: [], filenames });
+  tx.update(threads)
+    .set({ ...state, receivedOn: message.from.email })
+    .where(eq(threads.seq, draft.threadSeq))
+    .run();
+  tx.update(messages)
+    .set({
+      date: now,
+      filedAt: now,
+      size,
+      sentBy: userId,
+      bcc: [...bcc],
+      read: true,
+      messageId: message.messageId ?? null,
+      inReplyTo: message.inReplyTo ?? null,
+      from: message.from,
+      to: message.to,
+      cc: message.cc,
+      replyTo: message.replyTo,
+      subject: message.subject,
+      snippet: message.snippet,
+      fingerprint: message.fingerprint,
+    })
+    .where(eq(messages.seq, draft.seq))
+    .run();
+  tx.update(messageBodies)
+    .set({
+      headers: message.headers,
+      text: message.text,
+      html: message.html ?? null,
+      htmlSource: message.htmlSource === undefined ? null : Buffer.from(message.htmlSource),
+      sanitizer: message.sanitizer,
+      seenText: message.seenText === undefined ? null : Buffer.from(message.seenText),
+      seenHidden: message.seenHidden,
+      seenVersion: message.seenVersion,
+    })
+    .where(eq(messageBodies.messageSeq, draft.seq))
+    .run();
+  const revision = draft.revision + 1;
+  tx.update(drafts)
+    .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null, agent: agent ?? null })
+    .where(eq(drafts.messageSeq, draft.seq))
+    .run();
+  engine.replace(tx, draft.seq, scopeOf(draft), { ...message.index, files });
+  addUsage(tx, draft.reach.mailbox.id, size - draft.size);
+  return revision;
+}
 
-  return {
-    /** Returns the new revision. */
-    change(tx: Tx, draft: Draft, { message, bcc, unfinished, userId, keyId, agent, now }: DraftChange): number {
-      const {
-        folder: _,
-        nextOrdinal: __,
-        hasAttachments: ___,
-        ...state
-      } = firstState({ message, kind: "draft", date: now }, false);
-      const size = message.size + transmittedSizes(draft.attachments);
-      const filenames = draft.attachments.map(({ filename }) => filename);
-      const { files } = foldDocument({ subject: "", text: "", from: [], to: [], cc: [], filenames });
-      tx.update(threads)
-        .set({ ...state, receivedOn: message.from.email })
-        .where(eq(threads.seq, draft.threadSeq))
-        .run();
-      tx.update(messages)
-        .set({
-          date: now,
-          filedAt: now,
-          size,
-          sentBy: userId,
-          bcc: [...bcc],
-          read: true,
-          messageId: message.messageId ?? null,
-          inReplyTo: message.inReplyTo ?? null,
-          from: message.from,
-          to: message.to,
-          cc: message.cc,
-          replyTo: message.replyTo,
-          subject: message.subject,
-          snippet: message.snippet,
-          fingerprint: message.fingerprint,
-        })
-        .where(eq(messages.seq, draft.seq))
-        .run();
-      tx.update(messageBodies)
-        .set({
-          headers: message.headers,
-          text: message.text,
-          html: message.html ?? null,
-          htmlSource: message.htmlSource === undefined ? null : Buffer.from(message.htmlSource),
-          sanitizer: message.sanitizer,
-          seenText: message.seenText === undefined ? null : Buffer.from(message.seenText),
-          seenHidden: message.seenHidden,
-          seenVersion: message.seenVersion,
-        })
-        .where(eq(messageBodies.messageSeq, draft.seq))
-        .run();
-      const revision = draft.revision + 1;
-      tx.update(drafts)
-        .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null, agent: agent ?? null })
-        .where(eq(drafts.messageSeq, draft.seq))
-        .run();
-      engine.replace(tx, draft.seq, scopeOf(draft), { ...message.index, files });
-      addUsage(tx, draft.reach.mailbox.id, size - draft.size);
-      return revision;
-    },
+/** Notes that a person has changed something of a draft. */
+export function claimDraft(tx: Tx, draft: Pick<Draft, "seq">): void {
+  tx.update(drafts).set({ writtenBy: null }).where(eq(drafts.messageSeq, draft.seq)).run();
+}
 
-    /** Notes that a person has changed something of it. */
-    claim(tx: Tx, draft: Pick<Draft, "seq">): void {
-      tx.update(drafts).set({ writtenBy: null }).where(eq(drafts.messageSeq, draft.seq)).run();
-    },
+/** Attaches files to a draft, after the existing ones; returns their ids. */
+export function attachFiles(core: MailCore, tx: Tx, draft: Draft, files: readonly StoredFile[]): string[] {
+  const ids = insertFiles(core, tx, draft, files, (draft.attachments.at(-1)?.position ?? -1) + 1);
+  settleFiles(core, tx, draft);
+  return ids;
+}
 
-    /** Attaches files after the existing ones; returns their ids. */
-    attach(tx: Tx, draft: Draft, files: readonly StoredFile[]): string[] {
-      const ids = insertFiles(tx, draft, files, (draft.attachments.at(-1)?.position ?? -1) + 1);
-      settleFiles(tx, draft);
-      return ids;
-    },
+/** Replaces all attachments of a draft. */
+export function replaceFiles(core: MailCore, tx: Tx, draft: Draft, files: readonly StoredFile[]): void {
+  tx.delete(attachments).where(eq(attachments.messageSeq, draft.seq)).run();
+  insertFiles(core, tx, draft, files, 0);
+  settleFiles(core, tx, draft);
+}
 
-    /** Replaces all attachments. */
-    setFiles(tx: Tx, draft: Draft, files: readonly StoredFile[]): void {
-      tx.delete(attachments).where(eq(attachments.messageSeq, draft.seq)).run();
-      insertFiles(tx, draft, files, 0);
-      settleFiles(tx, draft);
-    },
+export function detachFile(core: MailCore, tx: Tx, draft: Draft, attachmentId: string): void {
+  tx.delete(attachments).where(eq(attachments.id, attachmentId)).run();
+  settleFiles(core, tx, draft);
+}
 
-    detach(tx: Tx, draft: Draft, attachmentId: string): void {
-      tx.delete(attachments).where(eq(attachments.id, attachmentId)).run();
-      settleFiles(tx, draft);
-    },
+export function scheduleDraft(tx: Tx, draft: Pick<Draft, "seq">, due: Due | undefined): void {
+  tx.update(drafts)
+    .set({ dueAt: due?.at ?? null, dueBy: due?.userId ?? null, dueKey: due?.keyId ?? null, refusal: null })
+    .where(eq(drafts.messageSeq, draft.seq))
+    .run();
+}
 
-    schedule(tx: Tx, draft: Pick<Draft, "seq">, due: Due | undefined): void {
-      tx.update(drafts)
-        .set({ dueAt: due?.at ?? null, dueBy: due?.userId ?? null, dueKey: due?.keyId ?? null, refusal: null })
-        .where(eq(drafts.messageSeq, draft.seq))
-        .run();
-    },
+/**
+ * Makes drafts due at `now` (epoch ms) whose undo time has not ended only because the clock was ahead when somebody
+ * pressed Send. A time that somebody chose stays.
+ */
+export function recallDrafts(tx: Tx, now: number): void {
+  recallStatement(tx).run(now, LONGEST_UNDO_MS);
+}
 
-    /**
-     * Makes drafts due at `now` (epoch ms) whose undo time has not ended only because the clock was ahead when somebody
-     * pressed Send. A time that somebody chose stays.
-     */
-    recall(tx: Tx, now: number): void {
-      recallStatement(tx).run(now, LONGEST_UNDO_MS);
-    },
-
-    /**
-     * Keeps it as an unread draft with the reason why it was not sent, which all who read the draft see. Does nothing if it
-     * is no longer due at that time.
-     */
-    refuse(
-      tx: Tx,
-      draftId: string,
-      dueAt: number,
-      reasonFor: (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) => string,
-    ): void {
-      const found = tx
-        .select({
-          seq: messages.seq,
-          threadSeq: messages.threadSeq,
-          draft: { from: messages.from, to: messages.to, cc: messages.cc, bcc: messages.bcc },
-        })
-        .from(drafts)
-        .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
-        .innerJoin(threads, eq(threads.seq, messages.threadSeq))
-        .where(sql`${threads.id} = ${draftId} and ${drafts.dueAt} = ${dueAt}`)
-        .get();
-      if (!found) return;
-      tx.update(drafts)
-        .set({ dueAt: null, dueBy: null, dueKey: null, refusal: reasonFor(found.draft) })
-        .where(eq(drafts.messageSeq, found.seq))
-        .run();
-      markUnread(tx, found.threadSeq);
-    },
-  };
+/**
+ * Keeps a scheduled draft as an unread one with the reason why it was not sent, which all who read it see. Does nothing
+ * if the draft is no longer due at that time.
+ */
+export function refuseDraft(
+  tx: Tx,
+  draftId: string,
+  dueAt: number,
+  reasonFor: (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) => string,
+): void {
+  const found = tx
+    .select({
+      seq: messages.seq,
+      threadSeq: messages.threadSeq,
+      draft: { from: messages.from, to: messages.to, cc: messages.cc, bcc: messages.bcc },
+    })
+    .from(drafts)
+    .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .where(sql`${threads.id} = ${draftId} and ${drafts.dueAt} = ${dueAt}`)
+    .get();
+  if (!found) return;
+  tx.update(drafts)
+    .set({ dueAt: null, dueBy: null, dueKey: null, refusal: reasonFor(found.draft) })
+    .where(eq(drafts.messageSeq, found.seq))
+    .run();
+  markUnread(tx, found.threadSeq);
 }
 
 /** Unschedules every scheduled draft and stores the reason; returns their number. */

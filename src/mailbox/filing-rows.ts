@@ -2,11 +2,11 @@
  * Writes the rows of a message and its conversation: for filing.ts, which files new mail, and transfer.ts, which files
  * mail kept elsewhere.
  */
+
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { settle } from "../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
-import type { SearchEngine } from "../search/engine.ts";
 import {
   type AuthVerdicts,
   attachments,
@@ -23,6 +23,7 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import type { MailCore } from "./core.ts";
 import { addUsage } from "./mailboxes.ts";
 import { apartOf, folderOfMessage, moveMessages } from "./message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
@@ -275,15 +276,9 @@ export interface Written {
   threadId: string;
 }
 
-/** Needed to write a message. */
-export interface Writing {
-  engine: Pick<SearchEngine, "add" | "addLater">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-}
-
 /** Writes a message and updates its conversation, index and usage. */
 export function writeMessage(
-  { engine, runtime }: Writing,
+  { engine, runtime }: MailCore,
   tx: Tx,
   message: PreparedMessage,
   conversation: Conversation,
@@ -304,7 +299,7 @@ export function writeMessage(
 }
 
 function writeThread(
-  runtime: Writing["runtime"],
+  runtime: Runtime,
   tx: Tx,
   { joined, state, starred }: Conversation,
   { mailboxId, receivedOn, ids }: MessageFacts,
@@ -323,7 +318,7 @@ function writeThread(
 }
 
 function insertMessage(
-  runtime: Writing["runtime"],
+  runtime: Runtime,
   tx: Tx,
   message: PreparedMessage,
   row: MessageFacts & { id: string; seq: number; threadSeq: number; folder: Folder },

@@ -9,10 +9,10 @@ import { emit } from "../events/outbox.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
 import { charactersOf } from "../search/fold.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { askForMailAbout } from "./automatic.ts";
-import { filedBefore, findSame, mailboxToFileInto, type NewDraft, type Writing, writeMessage } from "./filing-rows.ts";
+import type { MailCore } from "./core.ts";
+import { filedBefore, findSame, mailboxToFileInto, type NewDraft, writeMessage } from "./filing-rows.ts";
 import { classify, recordClassification } from "./junk/classification.ts";
 import { teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
@@ -79,35 +79,24 @@ const INDEXED_AT_ONCE = 1_000_000;
 /** The label on reports between mail systems. */
 const REPORT_LABEL = "Reports";
 
-/** Needed to file a message. */
-type FilingParts = Writing & { options: Pick<Options, "get"> };
-
 /**
  * Files copies of one message. Those of a long one are searchable soon after the commit, and not with it; with
  * `indexLater`, all of them.
  */
-export function fileCopies(
-  parts: FilingParts,
-  tx: Tx,
-  filings: readonly Filing[],
-  { indexLater = false } = {},
-): Filed[] {
+export function fileCopies(core: MailCore, tx: Tx, filings: readonly Filing[], { indexLater = false } = {}): Filed[] {
   let indexed = 0;
   return filings.map((filing) => {
     const characters = charactersOf(filing.message.index);
     const isLater = indexLater || (indexed > 0 && indexed + characters > INDEXED_AT_ONCE);
-    const filed = fileMessage(parts, tx, filing, { indexLater: isLater });
+    const filed = fileMessage(core, tx, filing, { indexLater: isLater });
     if (!filed.duplicate && !isLater) indexed += characters;
     return filed;
   });
 }
 
-export function fileMessage(
-  { engine, options, runtime }: FilingParts,
-  tx: Tx,
-  filing: Filing,
-  { indexLater = false } = {},
-): Filed {
+/** Files a message, unless the mailbox has it. With `indexLater`, it is searchable soon after the commit. */
+export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater = false } = {}): Filed {
+  const { options, runtime } = core;
   const { mailboxId, receivedOn, message, now, bcc, auth, listSigner, sentBy, draft, held, ids } = filing;
   const mailbox = mailboxToFileInto(tx, mailboxId);
   const { workspaceId } = mailbox;
@@ -158,7 +147,7 @@ export function fileMessage(
     indexLater,
   };
   const { seq, threadSeq, messageId, threadId } = writeMessage(
-    { engine, runtime },
+    core,
     tx,
     message,
     { joined, state, starred: false },

@@ -2,11 +2,12 @@
  * What IMAP's SEARCH asks of the mail of a folder: which messages flags, ids and the words of the index tell, without a look at
  * each, and for the others what is looked at. Messages are named by messages.seq. The caller checks access.
  */
+
 import { letOthersRun } from "../base/pause.ts";
 import { unpackText } from "../message/reading.ts";
 import { threadOf } from "../search/document-number.ts";
-import type { SearchEngine } from "../search/engine.ts";
 import { LONGEST_SURE } from "../search/fold.ts";
+import type { Reader } from "../store/core.ts";
 import { FOLDERS, MESSAGES_PER_THREAD } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
@@ -99,62 +100,77 @@ export interface BodyRow {
 
 const numbersIn = (row: Seqs | null): number[] => JSON.parse(row?.seqs ?? "[]");
 
-export function createFolderSearch({ db, engine }: { db: Db; engine: Pick<SearchEngine, "inBodies"> }) {
-  async function ofThreads(threads: readonly number[], select: "unread" | "flagged"): Promise<Set<number>> {
-    const found = new Set<number>();
-    for (let next = 0; next < threads.length; next += PORTION) {
-      const portion = JSON.stringify(threads.slice(next, next + PORTION));
-      for (const seq of numbersIn(statements(db)[select].get(portion))) found.add(seq);
-      await letOthersRun();
-    }
-    return found;
+async function ofThreads(db: Db, threads: readonly number[], select: "unread" | "flagged"): Promise<Set<number>> {
+  const found = new Set<number>();
+  for (let next = 0; next < threads.length; next += PORTION) {
+    const portion = JSON.stringify(threads.slice(next, next + PORTION));
+    for (const seq of numbersIn(statements(db)[select].get(portion))) found.add(seq);
+    await letOthersRun();
   }
-
-  return {
-    /** In any folder of the mailbox. */
-    unread: (mailboxId: string): Promise<Set<number>> =>
-      ofThreads(numbersIn(statements(db).unreadThreads.get(mailboxId)), "unread"),
-    /** In any folder of the mailbox. */
-    flagged: (mailboxId: string): Promise<Set<number>> =>
-      ofThreads(numbersIn(statements(db).starredThreads.get(mailboxId)), "flagged"),
-    /** With a bit of IMAP_FLAGS. */
-    marked: ({ id, label }: ImapFolder, bit: number): Set<number> =>
-      new Set(numbersIn((label === undefined ? statements(db).marked : statements(db).markedUnderLabel).get(id, bit))),
-    /** Of conversations of the mailbox with the label. */
-    async labelled(mailboxId: string, label: string): Promise<(seq: number) => boolean> {
-      const threads = new Set<number>();
-      for await (const some of threadsLabelledIn(db, mailboxId, label)) for (const one of some) threads.add(one);
-      return (seq) => threads.has(threadOf(seq));
-    },
-    /** The message of an id, in any mailbox. */
-    message: (id: string): number | undefined => statements(db).message.get(id)?.seq,
-    /** Of the conversation of an id, in any mailbox. */
-    ofThread(id: string): (seq: number) => boolean {
-      const thread = statements(db).thread.get(id)?.seq;
-      return (seq) => threadOf(seq) === thread;
-    },
-    /** The messages of the mailbox whose text may have a text; see SearchEngine. */
-    inBodies: (text: string, mailboxId: string) => engine.inBodies(text, mailboxId),
-    /** Those whose texts are longer than the index surely knows them; for a label's mailbox also others. */
-    long({ mailboxId, folder }: ImapFolder): Set<number> {
-      const folders = JSON.stringify(folder === undefined ? FOLDERS : [folder]);
-      return new Set(numbersIn(statements(db).long.get(mailboxId, folders, LONGEST_SURE)));
-    },
-    dates: (seqs: readonly number[]): DatesRow[] => statements(db).dates.all(JSON.stringify(seqs)),
-    // Of the following, the first of the messages, in their order: so many characters together, or one.
-    /** As that person sees them. */
-    envelopes: (seqs: readonly number[], userId: string, characters: number): EnvelopeRow[] =>
-      firstOf(
-        statements(db).envelopes.iterate(JSON.stringify(seqs), userId),
-        characters,
-        ({ subject, from, to, cc, bcc }) => subject.length + from.length + to.length + cc.length + bcc.length,
-      ),
-    headers: (seqs: readonly number[], characters: number): HeadersRow[] =>
-      firstOf(statements(db).headers.iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length),
-    bodies: (seqs: readonly number[], characters: number): BodyRow[] =>
-      firstOf(wholeTexts(statements(db).bodies.iterate(JSON.stringify(seqs))), characters, ({ text }) => text.length),
-  };
+  return found;
 }
+
+/** Unread messages in any folder of a mailbox. */
+export const findUnread = ({ db }: Reader, mailboxId: string): Promise<Set<number>> =>
+  ofThreads(db, numbersIn(statements(db).unreadThreads.get(mailboxId)), "unread");
+
+/** Flagged messages in any folder of a mailbox. */
+export const findFlagged = ({ db }: Reader, mailboxId: string): Promise<Set<number>> =>
+  ofThreads(db, numbersIn(statements(db).starredThreads.get(mailboxId)), "flagged");
+
+/** Messages of a folder with a bit of IMAP_FLAGS. */
+export const findMarked = ({ db }: Reader, { id, label }: ImapFolder, bit: number): Set<number> =>
+  new Set(numbersIn((label === undefined ? statements(db).marked : statements(db).markedUnderLabel).get(id, bit)));
+
+/** Resolves with a test for messages whose conversation has a label in the mailbox. */
+export async function findLabelled(
+  { db }: Reader,
+  mailboxId: string,
+  label: string,
+): Promise<(seq: number) => boolean> {
+  const threads = new Set<number>();
+  for await (const some of threadsLabelledIn(db, mailboxId, label)) for (const one of some) threads.add(one);
+  return (seq) => threads.has(threadOf(seq));
+}
+
+/** The message with an id, in any mailbox. */
+export const findMessage = ({ db }: Reader, id: string): number | undefined => statements(db).message.get(id)?.seq;
+
+/** A test for messages of the conversation with an id, in any mailbox. */
+export function isInThread({ db }: Reader, id: string): (seq: number) => boolean {
+  const thread = statements(db).thread.get(id)?.seq;
+  return (seq) => threadOf(seq) === thread;
+}
+
+/** Messages of a folder whose texts are longer than the index surely knows them; for a label's mailbox also others. */
+export function findLong({ db }: Reader, { mailboxId, folder }: ImapFolder): Set<number> {
+  const folders = JSON.stringify(folder === undefined ? FOLDERS : [folder]);
+  return new Set(numbersIn(statements(db).long.get(mailboxId, folders, LONGEST_SURE)));
+}
+
+export const readDates = ({ db }: Reader, seqs: readonly number[]): DatesRow[] =>
+  statements(db).dates.all(JSON.stringify(seqs));
+
+// The following return the first of the messages, in their order: so many characters together, or one.
+
+/** Envelopes as that person sees them. */
+export const readEnvelopes = (
+  { db }: Reader,
+  seqs: readonly number[],
+  userId: string,
+  characters: number,
+): EnvelopeRow[] =>
+  firstOf(
+    statements(db).envelopes.iterate(JSON.stringify(seqs), userId),
+    characters,
+    ({ subject, from, to, cc, bcc }) => subject.length + from.length + to.length + cc.length + bcc.length,
+  );
+
+export const readHeaders = ({ db }: Reader, seqs: readonly number[], characters: number): HeadersRow[] =>
+  firstOf(statements(db).headers.iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length);
+
+export const readBodies = ({ db }: Reader, seqs: readonly number[], characters: number): BodyRow[] =>
+  firstOf(wholeTexts(statements(db).bodies.iterate(JSON.stringify(seqs))), characters, ({ text }) => text.length);
 
 /** With the visible text of the HTML below, where that differs. */
 function* wholeTexts(rows: Iterable<BodyRow & { seen: Uint8Array | null }>): Generator<BodyRow> {

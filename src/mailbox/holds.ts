@@ -3,14 +3,18 @@
  * of its mailbox, which nobody changes, beside the bytes that go out. Once the message is sent, the row tells who
  * approved it. The only writer of holds.
  */
+
 import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";
+import type { Reader } from "../store/core.ts";
 import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { heldHeader, heldTextDiffers } from "./held-content.ts";
+import { reachedMailbox } from "./mailboxes.ts";
 import { deleteConversations } from "./removal.ts";
 import type { HeldView } from "./views.ts";
 
@@ -276,8 +280,9 @@ export interface HeldMark {
   answers: string | null;
 }
 
-/** The latest such messages of a mailbox. */
-export const heldMarks = (db: Db, mailboxId: string): HeldMark[] => statements(db).marked.all({ mailboxId });
+/** The latest such messages of a mailbox (id, address or alias address). @throws AppError not_found */
+export const heldMarks = ({ db }: Reader, caller: Caller, mailbox: string): HeldMark[] =>
+  statements(db).marked.all({ mailboxId: reachedMailbox(db, caller, mailbox) });
 
 /** @throws AppError conflict for a conversation that is a message which waits for a person or for its time */
 export function requireNotHeld(db: Db, { seq: threadSeq }: { seq: number }): void {

@@ -6,15 +6,17 @@
  * Invariants: a UID names one message with one content, forever; whoever reads rows has looked before (`settle`); UIDVALIDITY,
  * which is that of the folders plus the number of the row, is of one label alone.
  */
+
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
 import { isUnavailable } from "../base/errors.ts";
 import { letOthersRun } from "../base/pause.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { threadOf } from "../search/document-number.ts";
+import type { Core } from "../store/core.ts";
 import { type Folder, imapFolders, imapLabels, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { labelKey, moveLabelFolder, replaceLabel, threadsLabelledIn } from "./labels.ts";
 
 /** Messages that are numbered in one transaction, or read at once: some 10 ms. */
@@ -244,18 +246,18 @@ export function makeLabelFolder(tx: Tx, caller: Caller, mailboxId: string, label
  * not_found, forbidden
  */
 export async function renameLabelFolder(
-  store: Pick<Store, "db" | "enqueue">,
+  core: Core,
   caller: Caller,
-  { mailboxId, label, to, now }: { mailboxId: string; label: string; to: string | undefined; now(): number },
+  { mailboxId, label, to }: { mailboxId: string; label: string; to: string | undefined },
 ): Promise<void> {
-  if (statements(store.db).isUsed.get(mailboxId, labelKey(label))) {
-    await replaceLabel(store, caller, { label, replacement: to, mailboxId, now });
+  if (statements(core.db).isUsed.get(mailboxId, labelKey(label))) {
+    await replaceLabel(core, caller, { label, replacement: to, mailboxId });
     return;
   }
-  await store.enqueue((tx) => {
+  await core.store.enqueue((tx) => {
     requireManaged(tx, caller, mailboxId);
     moveLabelFolder(tx, mailboxId, labelKey(label), to);
-    noteDeed(tx, caller, { ids: [], changes: 1 }, now());
+    noteDeed(tx, caller, { ids: [], changes: 1 }, core.now());
   });
 }
 
@@ -387,7 +389,7 @@ export const forgetLabelled = (tx: Tx, mailboxId: string, limit: number): number
   statements(tx).someOf.run(mailboxId, limit).changes || statements(tx).someVanishedOf.run(mailboxId, limit).changes;
 
 export function createLabelFolders(
-  { db, enqueue }: Pick<Store, "db" | "enqueue">,
+  { db, store: { enqueue } }: Core,
   folderOpened: (mailboxId: string, folder: Folder) => Promise<unknown>,
 ) {
   /** By imap_labels.id; several sessions may wait for one. */

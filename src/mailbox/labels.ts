@@ -3,6 +3,7 @@
  * writer of thread_labels and label_colours. A label that is renamed or removed takes its colour and its mailbox of mail apps with
  * it.
  */
+
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
 import { presentCaller } from "../access/credentials.ts";
@@ -10,9 +11,11 @@ import { AppError } from "../base/errors.ts";
 import { letOthersRun } from "../base/pause.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { imapLabels, type LabelColour, labelColours, mailboxLabels, threadLabels, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { reachedMailbox } from "./mailboxes.ts";
 
 /** Most labels that addLabels may accumulate on a conversation; a request's own limit is fixed (rules: Labels). */
 export const MOST_LABELS = 100;
@@ -208,19 +211,25 @@ export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]
   for (const one of missing) add.run(threadSeq, ...one);
 }
 
-/** The first `limit` labels used in a mailbox, by name, with their colours there. */
-export const labelsInUse = (
-  db: Db,
-  mailboxId: string,
+/**
+ * The first `limit` labels used in a mailbox (id or address), by name, with their colours there. @throws AppError not_found
+ * (mailbox)
+ */
+export const listLabels = (
+  { db }: Reader,
+  caller: Caller,
+  mailbox: string,
   limit: number,
-): (LabelInUse & { colour: LabelColour | null })[] => statements(db).inUse.all({ mailboxId, limit });
+): (LabelInUse & { colour: LabelColour | null })[] =>
+  statements(db).inUse.all({ mailboxId: reachedMailbox(db, caller, mailbox), limit });
 
-/** Gives a label a colour in a mailbox; null takes it away. @throws AppError not_found, forbidden */
+/** Gives a label a colour in a mailbox (id or address); null takes it away. @throws AppError not_found, forbidden */
 export function setLabelColour(
   tx: Tx,
   caller: Caller,
-  { mailboxId, label, colour }: { mailboxId: string; label: string; colour: LabelColour | null },
+  { mailbox, label, colour }: { mailbox: string; label: string; colour: LabelColour | null },
 ): void {
+  const mailboxId = reachedMailbox(tx, caller, mailbox);
   const key = labelKey(label);
   manageable(tx, caller, key, mailboxId);
   colourLabel(tx, mailboxId, key, colour);
@@ -265,9 +274,9 @@ export interface LabelPage {
   limit: number;
 }
 
-/** The labels of several mailboxes together, by name. */
-export const labelsAcross = (db: Db, mailboxIds: readonly string[], { after = "", limit }: LabelPage): LabelInReach[] =>
-  statements(db).across.all(JSON.stringify(mailboxIds), after, limit);
+/** The labels of all mailboxes in reach, by name. */
+export const labelsInReach = ({ db }: Reader, caller: Caller, { after = "", limit }: LabelPage): LabelInReach[] =>
+  statements(db).across.all(JSON.stringify([...reachOf(db, caller).keys()]), after, limit);
 
 /** The mailboxes with a label that the caller may relabel, all or one. @throws AppError not_found, forbidden */
 function manageable(db: Db, caller: Caller, key: string, only?: string): Set<string> {
@@ -289,14 +298,13 @@ function manageable(db: Db, caller: Caller, key: string, only?: string): Set<str
  * @throws AppError bad_request, not_found, forbidden
  */
 export async function replaceLabel(
-  store: Pick<Store, "db" | "enqueue">,
+  { store, now }: Core,
   caller: Caller,
   {
     label,
     replacement,
     mailboxId,
-    now,
-  }: { label: string; replacement?: string | undefined; mailboxId?: string | undefined; now(): number },
+  }: { label: string; replacement?: string | undefined; mailboxId?: string | undefined },
 ): Promise<number> {
   const key = labelKey(label);
   if (replacement !== undefined) requireLabels({ labels: [replacement] });

@@ -4,11 +4,11 @@
  * the members, or looks up each member if they are few. By relevance it is the same set: the best matches come before
  * the others, which stay newest first.
  */
+
 import { inArray, sql } from "drizzle-orm";
 import { type Caller, isLimitedToMailboxes, type Reach, readsNoCodes } from "../access/caller.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { mayFindCode } from "../message/codes.ts";
-import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
+import type { Loose, SearchScope } from "../search/engine.ts";
 import { fold, foldAddress } from "../search/fold.ts";
 import { createRanking } from "../search/fts5/hits.ts";
 import type { ListFolder } from "../search/operators.ts";
@@ -35,8 +35,10 @@ import {
 import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
 import { threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store } from "../store/store.ts";
+import type { Db } from "../store/store.ts";
 import { changesSince, latestChange } from "./change-feed.ts";
+import { maskRows } from "./codes.ts";
+import type { MailCore } from "./core.ts";
 import { highlightsOf, type MaskRows } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
@@ -107,232 +109,228 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** `maskRows`: masks the codes in messages of which highlights are made. */
-export function createListing({
-  store,
-  engine,
-  runtime,
-  maskRows,
-}: {
-  maskRows: (caller: Caller) => MaskRows;
-  store: Store;
-  engine: Pick<SearchEngine, "match" | "matchLoosely" | "rank">;
-  runtime: Pick<Runtime, "now">;
-}) {
-  const { db } = store;
-  const rankHits = createRanking(store);
-  const { unreadIn } = createUnreadMarks(db);
+const rankHits = prepared((db) => createRanking({ db }));
 
-  /**
-   * `usual`: the folder of a list that names none, neither beside nor in `q`.
-   * @throws AppError not_found (mailbox), bad_request (cursor, date in `q`)
-   */
-  async function listThreads(
-    caller: Caller,
-    filters: ThreadFilters,
-    usual: ListFolder = filters.q?.trim() ? "all" : "inbox",
-  ): Promise<ThreadListView> {
-    const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
-    const q = filters.q?.trim() ?? "";
-    // The request in one spelling; a cursor is valid only for it.
-    const binding = [
-      mailboxId ?? null,
-      filters.folder ?? usual,
-      filters.unread === true,
-      filters.label === undefined ? null : labelKey(filters.label),
-      filters.hasAttachments ?? null,
-      q,
-      ...(filters.sort === "relevance" ? [filters.sort] : []),
-    ];
-    const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
-    // Further pages are of the day of the first.
-    const day = from.day ?? Math.floor(runtime.now() / DAY_MS);
-    const hidesCodes = readsNoCodes(caller);
-    const given = parseQuery(q, day * DAY_MS);
-    const parsed = hidesCodes ? withoutCodes(given) : given;
-    // A bad date or cursor is refused before access is checked (rules: Order of refusals).
-    const mailboxes = mailboxesInReach(db, caller, mailboxId);
-    const mask = hidesCodes ? maskRows(caller) : undefined;
-    const asMasked = parsed.message.some(looksIntoText) ? mask : undefined;
-    // Hidden words count for relevance.
-    const sorted: ThreadFilters = asMasked ? { ...filters, sort: "newest" } : filters;
-    const ask = (query: Query): Asked => ({
-      ...askedBy(query, sorted, usual, mailboxes),
-      literally: hidesCodes,
-      maskRows: asMasked,
-    });
-    const asked = ask(parsed);
-    const scope = scopeOf(caller, filters, mailboxes);
-    const { positions, unread, loose, masked } = await pageOf(asked, scope, from, filters.limit);
-    const suggestion =
-      positions.length > 0 || q === "" || filters.cursor !== undefined || hidesCodes
-        ? undefined
-        : await suggest(db, q, day * DAY_MS, scope, async (query) => {
-            const other: Asked = { ...ask(query), sort: "newest" };
-            const { positions: found, loose: instead } = await pageOf(other, scope, START, 1);
-            return found.length > 0 && instead === undefined;
-          });
-    const page = positions.slice(0, filters.limit);
-    const last = page.at(-1);
-    const views = viewsOf(db, page, mailboxes);
-    const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
-    // Words in the shown mail only, and so none from trash, for example.
-    const nearWords = page.length === 0 ? undefined : await loose?.wordsIn(page.map(({ seq }) => seq));
-    const highlights =
-      filters.q === undefined
-        ? undefined
-        : await highlightsOf(db, parsed, found, nearWords, mask && { maskRows: mask, matches: masked?.matches });
-    const notes = masked?.isAll === false ? [...parsed.notes.slice(0, MOST_NOTES - 1), NOT_ALL] : parsed.notes;
+/**
+ * Lists or searches conversations, newest first or by relevance. `usual`: the folder of a list that names none, neither beside nor in `q`.
+ * @throws AppError not_found (mailbox), bad_request (cursor, date in `q`)
+ */
+export async function listThreads(
+  core: MailCore,
+  caller: Caller,
+  filters: ThreadFilters,
+  usual: ListFolder = filters.q?.trim() ? "all" : "inbox",
+): Promise<ThreadListView> {
+  const { db } = core;
+  const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
+  const q = filters.q?.trim() ?? "";
+  // The request in one spelling; a cursor is valid only for it.
+  const binding = [
+    mailboxId ?? null,
+    filters.folder ?? usual,
+    filters.unread === true,
+    filters.label === undefined ? null : labelKey(filters.label),
+    filters.hasAttachments ?? null,
+    q,
+    ...(filters.sort === "relevance" ? [filters.sort] : []),
+  ];
+  const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
+  // Further pages are of the day of the first.
+  const day = from.day ?? Math.floor(core.now() / DAY_MS);
+  const hidesCodes = readsNoCodes(caller);
+  const given = parseQuery(q, day * DAY_MS);
+  const parsed = hidesCodes ? withoutCodes(given) : given;
+  // A bad date or cursor is refused before access is checked (rules: Order of refusals).
+  const mailboxes = mailboxesInReach(db, caller, mailboxId);
+  const mask = hidesCodes ? maskRows(core, caller) : undefined;
+  const asMasked = parsed.message.some(looksIntoText) ? mask : undefined;
+  // Hidden words count for relevance.
+  const sorted: ThreadFilters = asMasked ? { ...filters, sort: "newest" } : filters;
+  const ask = (query: Query): Asked => ({
+    ...askedBy(query, sorted, usual, mailboxes),
+    literally: hidesCodes,
+    maskRows: asMasked,
+  });
+  const asked = ask(parsed);
+  const scope = scopeOf(caller, filters, mailboxes);
+  const { positions, unread, loose, masked } = await pageOf(core, asked, scope, from, filters.limit);
+  const suggestion =
+    positions.length > 0 || q === "" || filters.cursor !== undefined || hidesCodes
+      ? undefined
+      : await suggest(db, q, day * DAY_MS, scope, async (query) => {
+          const other: Asked = { ...ask(query), sort: "newest" };
+          const { positions: found, loose: instead } = await pageOf(core, other, scope, START, 1);
+          return found.length > 0 && instead === undefined;
+        });
+  const page = positions.slice(0, filters.limit);
+  const last = page.at(-1);
+  const views = viewsOf(db, page, mailboxes);
+  const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
+  // Words in the shown mail only, and so none from trash, for example.
+  const nearWords = page.length === 0 ? undefined : await loose?.wordsIn(page.map(({ seq }) => seq));
+  const highlights =
+    filters.q === undefined
+      ? undefined
+      : await highlightsOf(db, parsed, found, nearWords, mask && { maskRows: mask, matches: masked?.matches });
+  const notes = masked?.isAll === false ? [...parsed.notes.slice(0, MOST_NOTES - 1), NOT_ALL] : parsed.notes;
+  return {
+    threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
+    nextCursor:
+      positions.length > page.length && last ? encodeCursor({ ...last, ...(q !== "" && { day }) }, binding) : null,
+    unread,
+    ...(filters.sort !== undefined && { sort: asked.sort }),
+    ...(suggestion !== undefined && { suggestion }),
+    ...(nearWords !== undefined && { nearWords }),
+    ...(notes.length > 0 && { notes: [...notes] }),
+  };
+}
+
+async function pageOf(core: MailCore, asked: Asked, scope: SearchScope, from: Position, limit: number) {
+  const narrowing = await narrow(core, asked, scope);
+  const page = narrowing ? narrowedPage(core, asked, narrowing, from, limit) : plainPage(core, asked, from, limit);
+  return { ...page, loose: narrowing?.loose, masked: narrowing?.masked };
+}
+
+/** Ranks the found conversations by the engine, or else the embedded index; equals stay newest first. */
+async function bestOf(
+  { engine, db }: MailCore,
+  { query, mailboxes, selection }: Asked,
+  scope: SearchScope,
+  found: SeqSet,
+  isLoose: boolean,
+): Promise<Position[]> {
+  // The number of ranked conversations is bounded, so only candidates for this list are ranked.
+  const lists = selection.unread ? [found, unreadIn(db, [...mailboxes.keys()], selection)] : [found];
+  const candidates = seqsIn(intersectionOf(lists) ?? found);
+  if (candidates.length === 0) return [];
+  const ranked =
+    (await engine.rank?.(query, scope, candidates, isLoose)) ?? (isLoose ? [] : rankHits(db)(query, scope, candidates));
+  const isCandidate = setOf(candidates);
+  const scores = new Map(
+    ranked.filter(({ thread }) => has(isCandidate, thread)).map(({ thread, score }) => [thread, score] as const),
+  );
+  return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
+    .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
+    .slice(0, MOST_FIRST)
+    .map(({ at, seq }, place) => ({ at, seq, place }));
+}
+
+/** The set of conversations that a query selects; undefined if it adds no condition to the selection. */
+async function narrow(core: MailCore, asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
+  const { engine, db } = core;
+  const { query, mailboxes, selection, sort, literally, maskRows: mask } = asked;
+  const sets: SeqSet[] = [];
+  const excluded: SeqSet[] = [];
+  let loose: Loose | undefined;
+  // What masked text lacks excludes nothing.
+  const message = mask ? query.message.filter((one) => !(looksIntoText(one) && one.negated)) : query.message;
+  if (message.length > 0) {
+    const found = await engine.match({ ...query, message }, scope);
+    loose = countIn(found) === 0 && !literally ? await engine.matchLoosely?.(query, scope) : undefined;
+    sets.push(loose ? setOf(loose.threads) : found);
+  }
+  const ids = [...mailboxes.keys()];
+  for (const condition of query.thread) {
+    if (condition.kind === "label") {
+      (condition.negated ? excluded : sets).push(setOf(threadsLabelled(db, condition.label)));
+    } else if (condition.kind === "folder") {
+      // The selection has the others.
+      if (isNotStarred(condition)) excluded.push(setOf(starredSeqs(db, ids, "listed")));
+    } else if (condition.kind === "starred") {
+      (condition.negated ? excluded : sets).push(setOf(starredSeqs(db, ids, "any")));
+    } else if (condition.negated) {
+      excluded.push(unreadIn(db, ids, selection));
+    }
+  }
+  if (sets.length === 0 && excluded.length === 0 && !mask) return undefined;
+  const all = intersectionOf(sets);
+  const candidates = all && without(all, excluded);
+  const masked =
+    mask && (await matchMasked(db, query.message, newestOf(core, asked, candidates, excluded, MOST_READ + 1), mask));
+  const members = masked ? setOf([...masked.matches.keys()]) : candidates;
+  const best = sort === "relevance" && members ? await bestOf(core, asked, scope, members, loose !== undefined) : [];
+  return { members, excluded, best, loose, masked };
+}
+
+/** The newest conversations of a selection and of a narrowing, threads.seq. */
+function newestOf(
+  { db }: MailCore,
+  { mailboxes, selection }: Asked,
+  members: SeqSet | undefined,
+  excluded: readonly SeqSet[],
+  most: number,
+): number[] {
+  const ids = [...mailboxes.keys()];
+  const chosen =
+    members && countIn(members) <= FEW
+      ? selectAmong(db, seqsIn(members), new Set(ids), selection).values()
+      : newestFirst(db, ids, selection, NEWEST, most).filter(({ seq }) =>
+          members ? has(members, seq) : !excluded.some((others) => has(others, seq)),
+        );
+  return chosen
+    .map(({ seq }) => seq)
+    .take(most)
+    .toArray();
+}
+
+/** A page by its selection alone, with one more position if there is one. */
+function plainPage({ db }: MailCore, { mailboxes, selection }: Asked, from: Position, limit: number): Page {
+  const ids = [...mailboxes.keys()];
+  const positions = newestFirst(db, ids, selection, from, limit + 1)
+    .take(limit + 1)
+    .toArray();
+  return { positions, unread: countIn(unreadIn(db, ids, selection)) };
+}
+
+/** A page of the conversations that match a query: the best, then the others. */
+function narrowedPage({ db }: MailCore, asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
+  const { mailboxes, selection } = asked;
+  const { members, excluded, best } = narrowing;
+  const positions = bestAfter(best, from).slice(0, limit + 1);
+  // The others begin after the best.
+  const after = from.place === undefined ? from : NEWEST;
+  const isBest = setOf(best.map(({ seq }) => seq));
+  if (members && countIn(members) <= FEW) {
+    const chosen = selectAmong(db, seqsIn(members), new Set(mailboxes.keys()), selection);
+    const others = chosen.filter((position) => isNewer(after, position) && !has(isBest, position.seq));
     return {
-      threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
-      nextCursor:
-        positions.length > page.length && last ? encodeCursor({ ...last, ...(q !== "" && { day }) }, binding) : null,
-      unread,
-      ...(filters.sort !== undefined && { sort: asked.sort }),
-      ...(suggestion !== undefined && { suggestion }),
-      ...(nearWords !== undefined && { nearWords }),
-      ...(notes.length > 0 && { notes: [...notes] }),
+      positions: [...positions, ...others].slice(0, limit + 1),
+      unread: chosen.filter(({ unread }) => unread).length,
     };
   }
-
-  async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number) {
-    const narrowing = await narrow(asked, scope);
-    const page = narrowing ? narrowedPage(asked, narrowing, from, limit) : plainPage(asked, from, limit);
-    return { ...page, loose: narrowing?.loose, masked: narrowing?.masked };
+  const ids = [...mailboxes.keys()];
+  const isMember = (seq: number): boolean =>
+    members ? has(members, seq) : !excluded.some((others) => has(others, seq));
+  for (const position of newestFirst(db, ids, selection, after, 4 * (limit + 1))) {
+    if (positions.length > limit) break;
+    if (isMember(position.seq) && !has(isBest, position.seq)) positions.push(position);
   }
+  const allUnread = unreadIn(db, ids, selection);
+  const unread = members ? countCommon(members, allUnread) : countIn(without(allUnread, excluded));
+  return { positions, unread };
+}
 
-  /** Ranks the found conversations by the engine, or else the embedded index; equals stay newest first. */
-  async function bestOf(
-    { query, mailboxes, selection }: Asked,
-    scope: SearchScope,
-    found: SeqSet,
-    isLoose: boolean,
-  ): Promise<Position[]> {
-    // The number of ranked conversations is bounded, so only candidates for this list are ranked.
-    const lists = selection.unread ? [found, unreadIn([...mailboxes.keys()], selection)] : [found];
-    const candidates = seqsIn(intersectionOf(lists) ?? found);
-    if (candidates.length === 0) return [];
-    const ranked =
-      (await engine.rank?.(query, scope, candidates, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, candidates));
-    const isCandidate = setOf(candidates);
-    const scores = new Map(
-      ranked.filter(({ thread }) => has(isCandidate, thread)).map(({ thread, score }) => [thread, score] as const),
-    );
-    return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
-      .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
-      .slice(0, MOST_FIRST)
-      .map(({ at, seq }, place) => ({ at, seq, place }));
-  }
+/** Searches as `listThreads` does; without a folder it covers everything except trash and spam, even for a blank `q`. */
+export const searchThreads = (
+  core: MailCore,
+  caller: Caller,
+  filters: ThreadFilters & { q: string },
+): Promise<ThreadListView> => listThreads(core, caller, filters, "all");
 
-  /** The set of conversations that a query selects; undefined if it adds no condition to the selection. */
-  async function narrow(asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
-    const { query, mailboxes, selection, sort, literally, maskRows: mask } = asked;
-    const sets: SeqSet[] = [];
-    const excluded: SeqSet[] = [];
-    let loose: Loose | undefined;
-    // What masked text lacks excludes nothing.
-    const message = mask ? query.message.filter((one) => !(looksIntoText(one) && one.negated)) : query.message;
-    if (message.length > 0) {
-      const found = await engine.match({ ...query, message }, scope);
-      loose = countIn(found) === 0 && !literally ? await engine.matchLoosely?.(query, scope) : undefined;
-      sets.push(loose ? setOf(loose.threads) : found);
-    }
-    const ids = [...mailboxes.keys()];
-    for (const condition of query.thread) {
-      if (condition.kind === "label") {
-        (condition.negated ? excluded : sets).push(setOf(threadsLabelled(db, condition.label)));
-      } else if (condition.kind === "folder") {
-        // The selection has the others.
-        if (isNotStarred(condition)) excluded.push(setOf(starredSeqs(db, ids, "listed")));
-      } else if (condition.kind === "starred") {
-        (condition.negated ? excluded : sets).push(setOf(starredSeqs(db, ids, "any")));
-      } else if (condition.negated) {
-        excluded.push(unreadIn(ids, selection));
-      }
-    }
-    if (sets.length === 0 && excluded.length === 0 && !mask) return undefined;
-    const all = intersectionOf(sets);
-    const candidates = all && without(all, excluded);
-    const masked =
-      mask && (await matchMasked(db, query.message, newestOf(asked, candidates, excluded, MOST_READ + 1), mask));
-    const members = masked ? setOf([...masked.matches.keys()]) : candidates;
-    const best = sort === "relevance" && members ? await bestOf(asked, scope, members, loose !== undefined) : [];
-    return { members, excluded, best, loose, masked };
-  }
-
-  /** The newest conversations of a selection and of a narrowing, threads.seq. */
-  function newestOf(
-    { mailboxes, selection }: Asked,
-    members: SeqSet | undefined,
-    excluded: readonly SeqSet[],
-    most: number,
-  ): number[] {
-    const ids = [...mailboxes.keys()];
-    const chosen =
-      members && countIn(members) <= FEW
-        ? selectAmong(db, seqsIn(members), new Set(ids), selection).values()
-        : newestFirst(db, ids, selection, NEWEST, most).filter(({ seq }) =>
-            members ? has(members, seq) : !excluded.some((others) => has(others, seq)),
-          );
-    return chosen
-      .map(({ seq }) => seq)
-      .take(most)
-      .toArray();
-  }
-
-  /** A page by its selection alone, with one more position if there is one. */
-  function plainPage({ mailboxes, selection }: Asked, from: Position, limit: number): Page {
-    const ids = [...mailboxes.keys()];
-    const positions = newestFirst(db, ids, selection, from, limit + 1)
-      .take(limit + 1)
-      .toArray();
-    return { positions, unread: countIn(unreadIn(ids, selection)) };
-  }
-
-  /** A page of the conversations that match a query: the best, then the others. */
-  function narrowedPage(asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
-    const { mailboxes, selection } = asked;
-    const { members, excluded, best } = narrowing;
-    const positions = bestAfter(best, from).slice(0, limit + 1);
-    // The others begin after the best.
-    const after = from.place === undefined ? from : NEWEST;
-    const isBest = setOf(best.map(({ seq }) => seq));
-    if (members && countIn(members) <= FEW) {
-      const chosen = selectAmong(db, seqsIn(members), new Set(mailboxes.keys()), selection);
-      const others = chosen.filter((position) => isNewer(after, position) && !has(isBest, position.seq));
-      return {
-        positions: [...positions, ...others].slice(0, limit + 1),
-        unread: chosen.filter(({ unread }) => unread).length,
-      };
-    }
-    const ids = [...mailboxes.keys()];
-    const isMember = (seq: number): boolean =>
-      members ? has(members, seq) : !excluded.some((others) => has(others, seq));
-    for (const position of newestFirst(db, ids, selection, after, 4 * (limit + 1))) {
-      if (positions.length > limit) break;
-      if (isMember(position.seq) && !has(isBest, position.seq)) positions.push(position);
-    }
-    const allUnread = unreadIn(ids, selection);
-    const unread = members ? countCommon(members, allUnread) : countIn(without(allUnread, excluded));
-    return { positions, unread };
-  }
-
-  return {
-    listThreads,
-    /** The same; without a folder it covers everything except trash and spam, even for a blank `q`. */
-    search: (caller: Caller, filters: ThreadFilters & { q: string }) => listThreads(caller, filters, "all"),
-    /**
-     * Counts the conversations of a mailbox that a query finds, up to 1,000; `more`: there are more. The caller has checked
-     * access. @throws AppError bad_request (date in `q`)
-     */
-    async countMatching(mailboxId: string, q: string): Promise<{ threads: number; more: boolean }> {
-      const query = parseQuery(q, runtime.now());
-      const asked = { ...askedBy(query, { limit: MOST_COUNTED }, "all", new Map([[mailboxId, {}]])), literally: true };
-      const { positions } = await pageOf(asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
-      const more = positions.length > MOST_COUNTED;
-      return { threads: more ? MOST_COUNTED : positions.length, more };
-    },
-  };
+/**
+ * Counts the conversations of a mailbox that a query finds, up to 1,000; `more`: there are more. The caller has checked
+ * access. @throws AppError bad_request (date in `q`)
+ */
+export async function countMatching(
+  core: MailCore,
+  mailboxId: string,
+  q: string,
+): Promise<{ threads: number; more: boolean }> {
+  const query = parseQuery(q, core.now());
+  const asked = { ...askedBy(query, { limit: MOST_COUNTED }, "all", new Map([[mailboxId, {}]])), literally: true };
+  const { positions } = await pageOf(core, asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
+  const more = positions.length > MOST_COUNTED;
+  return { threads: more ? MOST_COUNTED : positions.length, more };
 }
 
 function askedBy(
@@ -462,19 +460,18 @@ function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Ma
   return true;
 }
 
-/** `unreadIn` returns the unread conversations of a selection; the set is valid until something changes. */
-export function createUnreadMarks(db: Db) {
-  const kept = new Map<string, Marks>();
-  return {
-    unreadIn(mailboxIds: readonly string[], selection: Selection): SeqSet {
-      const list = JSON.stringify([mailboxIds, { ...selection, unread: true }]);
-      const known = kept.get(list);
-      const marks = known && catchUp(db, mailboxIds, selection, known) ? known : readMarks(db, mailboxIds, selection);
-      kept.delete(list);
-      kept.set(list, marks);
-      const [leastRecent] = kept.keys();
-      if (kept.size > KEPT_LISTS && leastRecent !== undefined) kept.delete(leastRecent);
-      return marks.unread;
-    },
-  };
+/** The marks of the latest lists of a database, by list. */
+const keptMarks = prepared(() => new Map<string, Marks>());
+
+/** The unread conversations of a selection; the set is valid until something changes. */
+export function unreadIn(db: Db, mailboxIds: readonly string[], selection: Selection): SeqSet {
+  const kept = keptMarks(db);
+  const list = JSON.stringify([mailboxIds, { ...selection, unread: true }]);
+  const known = kept.get(list);
+  const marks = known && catchUp(db, mailboxIds, selection, known) ? known : readMarks(db, mailboxIds, selection);
+  kept.delete(list);
+  kept.set(list, marks);
+  const [leastRecent] = kept.keys();
+  if (kept.size > KEPT_LISTS && leastRecent !== undefined) kept.delete(leastRecent);
+  return marks.unread;
 }

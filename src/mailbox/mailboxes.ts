@@ -2,13 +2,15 @@
  * Mailboxes: those that a caller reaches (rules: List of mailboxes), the one that a `mailbox=` parameter names, and
  * their usage.
  */
+
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import type { MailboxRoute } from "./addresses.ts";
 import type { MailboxView } from "./views.ts";
 
 /** Another workspace has verified the domain of the address. */
@@ -70,7 +72,7 @@ const statements = prepared((db) => ({
 }));
 
 /** Ordered by address. */
-export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
+export function listMailboxes({ db }: Reader, caller: Caller): MailboxView[] {
   const reached = reachOf(db, caller);
   const aliasesOf = Map.groupBy(
     statements(db).aliases.all({ mailboxIds: JSON.stringify([...reached.keys()]) }),
@@ -117,6 +119,13 @@ export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | und
   return new Map([[mailboxId, reach]]);
 }
 
+/** The id of the mailbox that `mailbox` (id, address or alias address) names. @throws AppError not_found, also out of reach */
+export function reachedMailbox(db: Db, caller: Caller, mailbox: string): string {
+  const id = mailboxIdOf(db, caller, mailbox);
+  mailboxesInReach(db, caller, id);
+  return id;
+}
+
 /** The used bytes of a mailbox, counted in messages as received, and how many it may have. */
 export interface Usage {
   bytes: number;
@@ -126,13 +135,45 @@ export interface Usage {
 }
 
 /** The mailbox's own quota, else the setting storage.mailboxBytes; less where its workspace may have no more. */
-export function usageOf(db: Db, options: Options, mailboxId: string): Usage {
+export function usageOf({ db, options }: Core, mailboxId: string): Usage {
   const { bytes, quota, most, ofAll } = statements(db).usage.get({ mailboxId }) ?? {};
   const used = bytes ?? 0;
   const own = quota ?? options.get("storage.mailboxBytes");
   if (most == null) return { bytes: used, quotaBytes: own };
   const workspaceRoom = Math.max(0, most - (ofAll ?? 0));
   return { bytes: used, quotaBytes: Math.min(own, used + workspaceRoom), workspaceRoom };
+}
+
+/** When the mailboxes of a database were last logged as full, epoch ms. */
+const loggedFull = prepared(() => new Map<string, number>());
+const ONE_LINE_IN_MS = 60_000;
+
+/**
+ * True if a mailbox takes an arriving message of `size` bytes: within its quota, or at an address that is exempt from it while
+ * the disk and the workspace have room. Strangers know those addresses, and must not be able to fill the disk.
+ */
+export function hasRoom(
+  core: Core,
+  { mailboxId, exempt }: Pick<MailboxRoute, "mailboxId" | "exempt">,
+  size: number,
+): boolean {
+  const { bytes, quotaBytes, workspaceRoom = Number.POSITIVE_INFINITY } = usageOf(core, mailboxId);
+  const hasIt = bytes + size <= quotaBytes || (exempt && size <= workspaceRoom && !core.store.isDiskLow());
+  if (!hasIt) logFull(core, mailboxId, { size, bytes, quotaBytes });
+  return hasIt;
+}
+
+/** Logs that a mailbox had no room, once a minute at most: senders come again and again. */
+function logFull(
+  { db, now, log }: Core,
+  mailboxId: string,
+  facts: { size: number; bytes: number; quotaBytes: number },
+): void {
+  // The absolute difference, since the clock may have been set back.
+  if (Math.abs(now() - (loggedFull(db).get(mailboxId) ?? 0)) < ONE_LINE_IN_MS) return;
+  loggedFull(db).set(mailboxId, now());
+  const row = db.select({ address: mailboxes.address }).from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
+  log.warn("the mailbox is full: a message was refused", { mailbox: row?.address, ...facts });
 }
 
 /** `bytes` is negative for removed mail. */

@@ -2,6 +2,7 @@
  * Single messages: recent ones in a list, one whole, its RFC 5322 file, its attachments (rules: List of messages, One
  * message).
  */
+
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import { isoOf } from "../base/time.ts";
@@ -12,11 +13,13 @@ import { listUnsubscribeOf } from "../message/list.ts";
 import { unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { htmlOfText } from "../message/text.ts";
+import type { Reader } from "../store/core.ts";
 import { addresses, attachments, mailboxes, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { isOwnAddress } from "./addresses.ts";
-import { COMPOSER, type ComposeStored, composeParts, type StoredParts, sizeOfParts } from "./composers.ts";
+import { COMPOSER, composeParts, type StoredParts, sizeOfParts } from "./composers.ts";
+import type { MailCore } from "./core.ts";
 import { heldViewOf } from "./holds.ts";
 import { type ClassificationView, readClassification } from "./junk/classification.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
@@ -215,13 +218,7 @@ function attachmentsOfAll(db: Db, seqs: readonly number[], cut: readonly number[
 }
 
 /** The messages of a conversation, oldest first, as the caller sees them. */
-export function messagesOfThread(
-  store: Store,
-  caller: Caller,
-  threadSeq: number,
-  options: { html: boolean },
-): MessageView[] {
-  const { db } = store;
+export function messagesOfThread(db: Db, caller: Caller, threadSeq: number, options: { html: boolean }): MessageView[] {
   const { ofThread, ofThreadWithoutHtml } = statements(db);
   const cut = cutOf(statements(db).sizesOfThread.all({ threadSeq, html: options.html ? 1 : 0 }));
   const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq, cut: JSON.stringify(cut) });
@@ -249,7 +246,8 @@ function reachedMessage(db: Db, caller: Caller, id: string, options: { html: boo
   return found;
 }
 
-export function listMessages(db: Db, caller: Caller, filters: MessageFilters): MessageSummaryView[] {
+/** Newest first. @throws AppError not_found (mailbox) */
+export function listMessages({ db }: Reader, caller: Caller, filters: MessageFilters): MessageSummaryView[] {
   const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
   const mailboxes = mailboxesInReach(db, caller, mailboxId);
   const seqs = newestMessages(db, [...mailboxes.keys()], filters);
@@ -271,7 +269,8 @@ export function listMessages(db: Db, caller: Caller, filters: MessageFilters): M
   });
 }
 
-export function getMessage(db: Db, caller: Caller, id: string, options: { html: boolean }): MessageView {
+/** @throws AppError not_found */
+export function getMessage({ db }: Reader, caller: Caller, id: string, options: { html: boolean }): MessageView {
   const { message, threadId, body } = reachedMessage(db, caller, id, options);
   return messageView(message, {
     threadId,
@@ -285,13 +284,14 @@ export function getMessage(db: Db, caller: Caller, id: string, options: { html: 
 }
 
 /** Text and HTML of a message as they were written. @throws AppError not_found */
-export function writtenContent(db: Db, caller: Caller, id: string): { text: string; html?: string } {
+export function writtenContent({ db }: Reader, caller: Caller, id: string): { text: string; html?: string } {
   const { message, body } = reachedMessage(db, caller, id, { html: false });
   const { htmlSource } = statements(db).source.get({ seq: message.seq }) ?? {};
   return { text: body.text, ...(htmlSource && { html: unpackText(htmlSource) }) };
 }
 
-export function detailsOf(db: Db, caller: Caller, id: string): MessageDetailsView {
+/** Fields of a message that getMessage leaves out. @throws AppError not_found */
+export function detailsOf({ db }: Reader, caller: Caller, id: string): MessageDetailsView {
   const found = statements(db).details.get({ id });
   const reach = found && reachTo(db, caller, found.mailboxId);
   if (!found || !reach) throw notFound("message");
@@ -311,7 +311,8 @@ export function detailsOf(db: Db, caller: Caller, id: string): MessageDetailsVie
   };
 }
 
-export function getClassification(db: Db, caller: Caller, id: string): ClassificationView {
+/** Why a message is in spam or not. @throws AppError not_found */
+export function getClassification({ db }: Reader, caller: Caller, id: string): ClassificationView {
   const { message } = reachedMessage(db, caller, id, { html: false });
   return readClassification(db, message.id);
 }
@@ -319,23 +320,22 @@ export function getClassification(db: Db, caller: Caller, id: string): Classific
 /** Bytes of a message that is composed on the main thread when it is read. */
 export const SMALL_MESSAGE = 64 * 1024;
 
-export async function getRawMessage(
-  { db, blobs }: Store,
-  compose: ComposeStored,
-  caller: Caller,
-  id: string,
-): Promise<Uint8Array> {
+/**
+ * The message as an RFC 5322 file, composed from its stored parts; a large one is in a file's memory. @throws AppError
+ * not_found
+ */
+export async function getRawMessage({ db, blobs, parser }: MailCore, caller: Caller, id: string): Promise<Uint8Array> {
   const { message, body } = reachedMessage(db, caller, id, { html: false });
   const parts = storedParts(db, { ...message, text: body.text }, bccReader(db, caller)(message));
   if (sizeOfParts(parts) <= SMALL_MESSAGE) return composeParts(parts, blobs.read);
-  const { bytes } = await compose({ ...parts, trace: "", composer: COMPOSER }, caller.userId);
+  const { bytes } = await parser.composeStored({ ...parts, trace: "", composer: COMPOSER }, caller.userId);
   if (!bytes) throw new Error("a message was composed without its octets");
   return bytes;
 }
 
 /** Composes the RFC 5322 file of a message. `bcc`: the part that the reader may see. */
 export const composeStored = (
-  { db, blobs }: Pick<Store, "db" | "blobs">,
+  { db, blobs }: Pick<Reader, "db" | "blobs">,
   message: { id: string; seq: number; text: string },
   bcc: readonly EmailAddress[],
 ): Promise<Uint8Array> => composeParts(storedParts(db, message, bcc), blobs.read);
@@ -359,7 +359,8 @@ export function storedParts(
   };
 }
 
-export function filesOf(db: Db, caller: Caller, id: string): StoredFile[] {
+/** The attachments of a message, to attach them to another. @throws AppError not_found */
+export function filesOf({ db }: Reader, caller: Caller, id: string): StoredFile[] {
   const { message } = reachedMessage(db, caller, id, { html: false });
   return attachmentsOf(db, message.seq).map(storedFile);
 }
@@ -370,10 +371,12 @@ function reachedAttachment(db: Db, caller: Caller, id: string) {
   return found;
 }
 
-export const fileOf = (db: Db, caller: Caller, id: string): StoredFile =>
+/** An attachment, to attach it to another message. @throws AppError not_found */
+export const fileOf = ({ db }: Reader, caller: Caller, id: string): StoredFile =>
   storedFile(reachedAttachment(db, caller, id).attachment);
 
-export async function getAttachment({ db, blobs }: Store, caller: Caller, id: string): Promise<AttachmentContent> {
+/** @throws AppError not_found */
+export async function getAttachment({ db, blobs }: Reader, caller: Caller, id: string): Promise<AttachmentContent> {
   const { attachment, emailId } = reachedAttachment(db, caller, id);
   const { filename, contentType, size, blob } = attachment;
   return { emailId, filename, contentType, size, content: await blobs.file(blob) };

@@ -5,11 +5,10 @@
  * after mail is filed in a mailbox that was opened over IMAP, in portions for the mail that was there before, and in any case
  * before a message is served.
  */
+
 import { and, eq, sql } from "drizzle-orm";
 import { AppError, isUnavailable } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import { createRoom, type Room } from "../base/memory.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { splitAddress } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";
@@ -27,6 +26,7 @@ import {
   described,
   type OctetsParts,
 } from "./composers.ts";
+import type { MailCore } from "./core.ts";
 import { SMALL_MESSAGE, storedParts } from "./messages.ts";
 
 /** What imap_messages.octets says; 1 is frozen. */
@@ -137,22 +137,8 @@ export const composeHere =
     return { ...described(composed), bytes: composed.content.bytes };
   };
 
-export function createOctets({
-  store,
-  runtime,
-  log,
-  compose,
-  wake,
-}: {
-  store: Pick<Store, "db" | "blobs" | "enqueue" | "onCommit">;
-  runtime: Pick<Runtime, "now" | "elapsed" | "setTimer">;
-  log: Pick<Log, "error">;
-  /** Composes in a parser. */
-  compose: ComposeStored;
-  /** Runs a job. */
-  wake(job: string): void;
-}) {
-  const { db } = store;
+export function createOctets(core: MailCore) {
+  const { db, store, runtime, log, parser, wake } = core;
   /** Large messages, by `keyOf`; the latest last. */
   const kept = new Map<string, Promise<Composed>>();
   /** By person, so that nobody's slow apps hold up others. */
@@ -200,7 +186,7 @@ export function createOctets({
     try {
       return await Promise.all(
         authors.map(async (author) => {
-          return rowOf(await compose(partsOf(source, author, COMPOSER)), author);
+          return rowOf(await parser.composeStored(partsOf(source, author, COMPOSER)), author);
         }),
       );
     } catch (error) {
@@ -261,7 +247,7 @@ export function createOctets({
   }
 
   async function composeApart(parts: OctetsParts, userId: string): Promise<Composed> {
-    const { bytes, root, digest } = await compose(parts, userId);
+    const { bytes, root, digest } = await parser.composeStored(parts, userId);
     if (!bytes) throw new Error("a message was composed without its octets");
     return { content: { bytes, root }, digest };
   }

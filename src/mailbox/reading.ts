@@ -2,22 +2,23 @@
  * Reads stored HTML for callers through a parser (message/reading.ts), including its visible text for models. Filing
  * stores these results with the message; results of an older version are renewed at the first read.
  */
+
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { ForwardedMessage } from "../message/composition.ts";
 import type { DeceptiveLink } from "../message/deceptive-links.ts";
 import type { FramedMessage } from "../message/frame.ts";
-import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";
+import { packText, type Reading, unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { htmlOfText } from "../message/text.ts";
 import { SEEN_VERSION, type SeenText, type VisibleHtml } from "../message/visible.ts";
-import type { SearchEngine } from "../search/engine.ts";
 import { LONGEST_SURE } from "../search/fold.ts";
 import { readStored } from "../search/stored.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
+import type { MailCore } from "./core.ts";
 import { hasNoHtml } from "./messages.ts";
 import { storedSeen } from "./prepare.ts";
 import type { MessageView } from "./views.ts";
@@ -78,128 +79,128 @@ const statements = prepared((db) => ({
 const imagesOf = (attachments: FramedMessage["attachments"]): FramedMessage["attachments"] =>
   attachments.map(({ id, contentId }) => ({ id, ...(contentId === undefined ? {} : { contentId }) }));
 
-export function createHtmlReading({
-  store,
-  engine,
-  read,
-}: {
-  store: Store;
-  engine: Pick<SearchEngine, "replace" | "addLater">;
-  read: ReadHtml;
-}) {
-  const { db } = store;
-
-  /** Indexes a message whose visible text has changed: a long one soon after the transaction. */
-  function index(tx: Tx, seq: number): void {
-    for (const stored of readStored(tx, [seq])) {
-      if (stored.size > LONGEST_SURE) engine.addLater(tx, seq);
-      else engine.replace(tx, seq, stored, stored.fold());
-    }
+/** Indexes a message whose visible text has changed: a long one soon after the transaction. */
+function index({ engine }: MailCore, tx: Tx, seq: number): void {
+  for (const stored of readStored(tx, [seq])) {
+    if (stored.size > LONGEST_SURE) engine.addLater(tx, seq);
+    else engine.replace(tx, seq, stored, stored.fold());
   }
+}
 
-  /**
-   * Renews the stored results of a body from an older version; `onlySeen`: only if the visible text is another, for which
-   * the rest is renewed as well. Resolves when that is stored, or cannot be: `kept` tells.
-   */
-  async function renew(
-    seq: number,
-    { onlySeen = false } = {},
-  ): Promise<{ seen: SeenText; kept: Promise<void> } | undefined> {
-    const body = statements(db).body.get({ seq });
-    if (!body || body.html === null) return undefined;
-    const { mailboxId, text } = body;
-    const reading: Reading = { kind: "body", html: body.htmlSource ?? packText(body.html), text };
-    const { html, seen } = await read(mailboxId, reading).catch((error) => {
-      if (error instanceof AppError) throw error;
-      // HTML that cannot be read is shown as text, and counts as hidden.
-      return { html: htmlOfText(text), seen: { text: "", hidden: text.length, fromHtml: true } };
-    });
-    const { seenText = null, ...rest } = storedSeen(text, seen);
-    const before = body.seenText === null ? text : unpackText(body.seenText);
-    const isSame = before === seen.text && body.seenHidden === seen.hidden;
-    if (onlySeen && isSame) return { seen, kept: Promise.resolve() };
-    // The draft may have changed meanwhile, hence isOld.
-    const kept = store.note((tx) => {
-      const renewed = tx
-        .update(messageBodies)
-        .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
-        .where(and(eq(messageBodies.messageSeq, seq), isOld))
-        .returning({ seq: messageBodies.messageSeq })
-        .all();
-      if (renewed.length > 0 && before !== seen.text) index(tx, seq);
-    });
-    // A store that cannot write does not stop the reader.
-    await kept.catch(() => {});
-    return { seen, kept };
-  }
+/**
+ * Renews the stored results of a body from an older version; `onlySeen`: only if the visible text is another, for which
+ * the rest is renewed as well. Resolves when that is stored, or cannot be: `kept` tells.
+ */
+async function renew(
+  core: MailCore,
+  seq: number,
+  { onlySeen = false } = {},
+): Promise<{ seen: SeenText; kept: Promise<void> } | undefined> {
+  const { db, parser, store } = core;
+  const body = statements(db).body.get({ seq });
+  if (!body || body.html === null) return undefined;
+  const { mailboxId, text } = body;
+  const reading: Reading = { kind: "body", html: body.htmlSource ?? packText(body.html), text };
+  const { html, seen } = await parser.read(mailboxId, reading).catch((error) => {
+    if (error instanceof AppError) throw error;
+    // HTML that cannot be read is shown as text, and counts as hidden.
+    return { html: htmlOfText(text), seen: { text: "", hidden: text.length, fromHtml: true } };
+  });
+  const { seenText = null, ...rest } = storedSeen(text, seen);
+  const before = body.seenText === null ? text : unpackText(body.seenText);
+  const isSame = before === seen.text && body.seenHidden === seen.hidden;
+  if (onlySeen && isSame) return { seen, kept: Promise.resolve() };
+  // The draft may have changed meanwhile, hence isOld.
+  const kept = store.note((tx) => {
+    const renewed = tx
+      .update(messageBodies)
+      .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
+      .where(and(eq(messageBodies.messageSeq, seq), isOld))
+      .returning({ seq: messageBodies.messageSeq })
+      .all();
+    if (renewed.length > 0 && before !== seen.text) index(core, tx, seq);
+  });
+  // A store that cannot write does not stop the reader.
+  await kept.catch(() => {});
+  return { seen, kept };
+}
 
-  return {
-    /** The visible text of a message; its whole text if it is out of reach. */
-    async getSeen(caller: Caller, message: Pick<MessageView, "id" | "text">): Promise<SeenText> {
-      const whole = { text: message.text, hidden: 0, fromHtml: false };
-      if (hasNoHtml(message)) return whole;
-      const row = statements(db).seen.get({ id: message.id });
-      if (!row?.hasHtml || !reachTo(db, caller, row.mailboxId)) return whole;
-      if (row.version < SEEN_VERSION) return (await renew(row.seq))?.seen ?? whole;
-      if (row.text === null) return { ...whole, hidden: row.hidden };
-      return { text: unpackText(row.text), hidden: row.hidden, fromHtml: true };
-    },
-    /** Renews the visible text of a message (messages.seq), where it is another by the present rules. @throws what reading and writing throw */
-    async renewSeen(seq: number): Promise<void> {
-      await (await renew(seq, { onlySeen: true }))?.kept;
-    },
-    /** The sanitised, visible HTML; undefined for a message out of reach. */
-    async getVisibleHtml(
-      caller: Caller,
-      message: Pick<MessageView, "id">,
-    ): Promise<Pick<VisibleHtml, "html" | "hidden"> | undefined> {
-      if (hasNoHtml(message)) return undefined;
-      const row = statements(db).source.get({ id: message.id });
-      if (!row?.html || !reachTo(db, caller, row.mailboxId)) return undefined;
-      return read(row.mailboxId, { kind: "visible", html: row.html });
-    },
-    /** The links of a message that deceive its reader; none of one out of reach, or that cannot be read: its text is shown. */
-    async deceptiveLinks(caller: Caller, id: string): Promise<DeceptiveLink[]> {
-      const row = statements(db).source.get({ id });
-      if (!row?.html || !reachTo(db, caller, row.mailboxId)) return [];
-      return read(row.mailboxId, { kind: "links", html: row.html }).catch((error) => {
-        if (error instanceof AppError) throw error;
-        return [];
-      });
-    },
-    /** The visible text of an HTML file. */
-    textOfFile: (caller: Caller, html: string): Promise<string> => read(caller.userId, { kind: "text", html }),
-    /** The HTML of a message as it is forwarded (message/composition.ts). */
-    forwardHtml: (caller: Caller, message: ForwardedMessage): Promise<string> =>
-      read(caller.userId, { kind: "forward", message }),
-    /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
-    frameOf(
-      caller: Caller,
-      { subject, text, html = "", attachments, links = true }: FramedMessage,
-      { remote }: { remote: boolean },
-    ): Promise<string> {
-      const frame = (html: string) =>
-        read(caller.userId, {
-          kind: "frame",
-          message: { subject, text, html, attachments: imagesOf(attachments), links },
-          remote,
-        });
-      return frame(html).catch((error) => {
-        if (error instanceof AppError) throw error;
-        // HTML that cannot be read is shown as text.
-        return frame("");
-      });
-    },
-    /** The document in which the HTML of a draft is edited. */
-    editorOf: (
-      caller: Caller,
-      { html = "", attachments }: Pick<FramedMessage, "html" | "attachments">,
-    ): Promise<string> =>
-      read(caller.userId, { kind: "editor", message: { html, attachments: imagesOf(attachments) } }),
-    /** Renews HTML that an older policy made safe, before it is read: of a message or a conversation, by id. */
-    async renewHtml(id: string): Promise<void> {
-      const { unsafeOne, unsafeOfThread } = statements(db);
-      for (const { seq } of [...unsafeOne.all({ id }), ...unsafeOfThread.all({ id })]) await renew(seq);
-    },
-  };
+/** The visible text of a message, unmasked (codes.ts); its whole text if it is out of reach. */
+export async function readSeen(
+  core: MailCore,
+  caller: Caller,
+  message: Pick<MessageView, "id" | "text">,
+): Promise<SeenText> {
+  const whole = { text: message.text, hidden: 0, fromHtml: false };
+  if (hasNoHtml(message)) return whole;
+  const row = statements(core.db).seen.get({ id: message.id });
+  if (!row?.hasHtml || !reachTo(core.db, caller, row.mailboxId)) return whole;
+  if (row.version < SEEN_VERSION) return (await renew(core, row.seq))?.seen ?? whole;
+  if (row.text === null) return { ...whole, hidden: row.hidden };
+  return { text: unpackText(row.text), hidden: row.hidden, fromHtml: true };
+}
+
+/** Renews the visible text of a message (messages.seq), where it is another by the present rules. @throws what reading and writing throw */
+export async function renewSeen(core: MailCore, seq: number): Promise<void> {
+  await (await renew(core, seq, { onlySeen: true }))?.kept;
+}
+
+/** The sanitised, visible HTML of a message, unmasked (codes.ts); undefined for a message out of reach. */
+export async function readVisibleHtml(
+  { db, parser }: MailCore,
+  caller: Caller,
+  message: Pick<MessageView, "id">,
+): Promise<Pick<VisibleHtml, "html" | "hidden"> | undefined> {
+  if (hasNoHtml(message)) return undefined;
+  const row = statements(db).source.get({ id: message.id });
+  if (!row?.html || !reachTo(db, caller, row.mailboxId)) return undefined;
+  return parser.read(row.mailboxId, { kind: "visible", html: row.html });
+}
+
+/** The links of a message that deceive its reader; none of one out of reach, or that cannot be read: its text is shown. */
+export async function deceptiveLinks({ db, parser }: MailCore, caller: Caller, id: string): Promise<DeceptiveLink[]> {
+  const row = statements(db).source.get({ id });
+  if (!row?.html || !reachTo(db, caller, row.mailboxId)) return [];
+  return parser.read(row.mailboxId, { kind: "links", html: row.html }).catch((error) => {
+    if (error instanceof AppError) throw error;
+    return [];
+  });
+}
+
+/** The HTML of a message as it is forwarded (message/composition.ts). */
+export const forwardHtml = ({ parser }: MailCore, caller: Caller, message: ForwardedMessage): Promise<string> =>
+  parser.read(caller.userId, { kind: "forward", message });
+
+/** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
+export function frameOf(
+  { parser }: MailCore,
+  caller: Caller,
+  { subject, text, html = "", attachments, links = true }: FramedMessage,
+  { remote }: { remote: boolean },
+): Promise<string> {
+  const frame = (html: string) =>
+    parser.read(caller.userId, {
+      kind: "frame",
+      message: { subject, text, html, attachments: imagesOf(attachments), links },
+      remote,
+    });
+  return frame(html).catch((error) => {
+    if (error instanceof AppError) throw error;
+    // HTML that cannot be read is shown as text.
+    return frame("");
+  });
+}
+
+/** The document in which the HTML of a draft is edited. */
+export const editorOf = (
+  { parser }: MailCore,
+  caller: Caller,
+  { html = "", attachments }: Pick<FramedMessage, "html" | "attachments">,
+): Promise<string> =>
+  parser.read(caller.userId, { kind: "editor", message: { html, attachments: imagesOf(attachments) } });
+
+/** Renews HTML that an older policy made safe, before it is read: of a message or a conversation, by id. */
+export async function renewHtml(core: MailCore, id: string): Promise<void> {
+  const { unsafeOne, unsafeOfThread } = statements(core.db);
+  for (const { seq } of [...unsafeOne.all({ id }), ...unsafeOfThread.all({ id })]) await renew(core, seq);
 }

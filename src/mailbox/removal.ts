@@ -3,12 +3,13 @@
  * that none is ever half deleted. Bodies, attachments, labels and index rows follow by foreign key and trigger; the
  * sweep then removes the blobs that nothing names any more.
  */
+
 import { and, asc, eq, inArray, isNotNull, isNull, lte, ne, sql, sum } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import type { Job } from "../base/scheduler.ts";
 import { type Moved, type MoveRequest, moveToFiles, moveToS3 } from "../store/blob-move.ts";
 import { claimMove } from "../store/claim.ts";
+import type { Core, Reader } from "../store/core.ts";
 import {
   attachments,
   discardedMessages,
@@ -20,10 +21,9 @@ import {
   threadReferences,
   threads,
 } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { blobNames } from "../store/snapshot.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { noteChange } from "./change-feed.ts";
 import { deleteLearned } from "./junk/filter.ts";
 import { addUsage } from "./mailboxes.ts";
@@ -209,7 +209,7 @@ function deleteExpiredMessages(tx: Tx, before: number): number {
  * Deletes for good what has been in trash or spam for retention.trashDays (rules: Spam retention). Triggers record the
  * conversations (0013_discarded.sql); this job records the time at its next run, even while the setting is off.
  */
-export function deleteDiscarded(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
+export function deleteDiscarded({ store, options }: Core): Job {
   return {
     name: "delete-discarded",
     deletes: true,
@@ -256,7 +256,7 @@ const named = prepared((db) => {
 });
 
 const namedAmong =
-  ({ db }: Pick<Store, "db">) =>
+  (db: Db) =>
   (names: string[]): Set<string> =>
     new Set(
       named(db)
@@ -269,31 +269,31 @@ const namedAmong =
  * backup, or while the place of blobs is unavailable. Blobs of the hour before `now` (epoch ms) stay, because a blob is older than its row, which commits
  * afterwards.
  */
-export const sweepUnnamed = (store: Pick<Store, "db" | "blobs">, now: number): Promise<number | undefined> =>
-  store.blobs.sweep(now - HOUR_MS, namedAmong(store));
+export const sweepUnnamed = ({ db, blobs }: Pick<Reader, "db" | "blobs">, now: number): Promise<number | undefined> =>
+  blobs.sweep(now - HOUR_MS, namedAmong(db));
 
 /**
  * Moves blobs to S3 or back into files (store/blob-move.ts). @throws AppError conflict without a place in S3, or beside
  * another move
  */
 export async function moveBlobs(
-  { db, remote }: Store,
+  { db, runtime, store: { remote } }: Core,
   to: Moved["to"],
-  rest: Pick<MoveRequest, "runtime" | "isInterrupted" | "onProgress">,
+  rest: Pick<MoveRequest, "isInterrupted" | "onProgress">,
 ): Promise<Moved> {
   if (!remote) throw new AppError("conflict", "set MAILROOM_BLOBS to the place in S3");
   const release = claimMove(remote.data);
   if (!release) throw new AppError("conflict", "another move is under way");
   try {
     const move = to === "s3" ? moveToS3 : moveToFiles;
-    return await move({ ...rest, remote, isNamed: namedAmong({ db }), names: () => blobNames(db.$client) });
+    return await move({ ...rest, runtime, remote, isNamed: namedAmong(db), names: () => blobNames(db.$client) });
   } finally {
     release();
   }
 }
 
 /** Removes unnamed blobs once a day. */
-export function sweepBlobs(store: Store, log: Log): Job {
+export function sweepBlobs({ db, blobs, log }: Core): Job {
   let next: number | undefined;
   return {
     name: "sweep-blobs",
@@ -302,7 +302,7 @@ export function sweepBlobs(store: Store, log: Log): Job {
       if (wasAhead) next = undefined;
       next ??= now + FIRST_SWEEP_MS;
       if (now < next) return next;
-      const removed = await sweepUnnamed(store, now);
+      const removed = await sweepUnnamed({ db, blobs }, now);
       // A running backup's database names blobs of messages that existed when it began.
       if (removed === undefined) {
         next = now + HOUR_MS;

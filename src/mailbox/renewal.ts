@@ -5,11 +5,11 @@
  * A row records the progress, so that the work resumes after any interruption. Mail filed meanwhile has the present rules. The
  * only writer of seen_renewal.
  */
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { SEEN_VERSION } from "../message/visible.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store } from "../store/store.ts";
+import type { MailCore } from "./core.ts";
+import { renewSeen } from "./reading.ts";
 
 /** Messages that are looked at in a portion, and times its duration that the job pauses. */
 const PORTION = 50;
@@ -30,12 +30,8 @@ const statements = prepared(({ $client: client }) => ({
   advance: client.prepare<unknown, [belowSeq: number]>("UPDATE seen_renewal SET below_seq = ? WHERE id = 1"),
 }));
 
-export function createRenewal(
-  store: Pick<Store, "db" | "enqueue">,
-  renewSeen: (seq: number) => Promise<void>,
-  runtime: Pick<Runtime, "now">,
-): Job {
-  const { db } = store;
+export function renewAllSeen(core: MailCore): Job {
+  const { db, store, now: clock } = core;
   return {
     name: "seen-renewal",
     async runDue(now) {
@@ -45,10 +41,10 @@ export function createRenewal(
       const { belowSeq = 0 } = statements(db).read.get() ?? {};
       if (belowSeq === 0) return null;
       const rows = statements(db).next.all(SEEN_VERSION, belowSeq);
-      for (const { seq, isOld } of rows) if (isOld === 1) await renewSeen(seq);
+      for (const { seq, isOld } of rows) if (isOld === 1) await renewSeen(core, seq);
       const left = rows.length < PORTION ? 0 : (rows.at(-1)?.seq ?? 0);
       await store.enqueue((tx) => void statements(tx).advance.run(left));
-      return left === 0 ? null : runtime.now() + PAUSES * Math.max(1, runtime.now() - now);
+      return left === 0 ? null : clock() + PAUSES * Math.max(1, clock() - now);
     },
   };
 }

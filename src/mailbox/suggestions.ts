@@ -5,6 +5,7 @@
  * Invariant: a suggested query finds something for the caller. Suggested words and people come from mail that the
  * caller reaches, and never from a Bcc, which is neither indexed nor among a conversation's participants.
  */
+import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { letOthersRun } from "../base/pause.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -26,9 +27,11 @@ import {
   withOperatorsCorrected,
   wordsOf,
 } from "../search/query.ts";
+import type { Reader } from "../store/core.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { labelKey } from "./labels.ts";
+import { reachedMailbox } from "./mailboxes.ts";
 import { newestThreads } from "./walk.ts";
 
 /** Limits on the words of a query that are corrected and examined. */
@@ -215,8 +218,16 @@ const peopleOfThreads = prepared(({ $client: sqlite }) =>
 /** Removes case and accents for comparison. */
 const plain = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toLowerCase();
 
-/** Up to `limit` people whose address, or a word of whose name, begins with `text`; latest first. */
-export function findCorrespondents(db: Db, mailboxId: string, text: string, limit: number): EmailAddress[] {
+/** Up to `limit` people of the mail in a mailbox (id or address) whose address, or a word of whose name, begins with `text`; latest first. @throws AppError
+ * not_found (mailbox) */
+export function findCorrespondents(
+  { db }: Reader,
+  caller: Caller,
+  mailbox: string,
+  text: string,
+  limit: number,
+): EmailAddress[] {
+  const mailboxId = reachedMailbox(db, caller, mailbox);
   const begin = plain(text.trim());
   const found = new Map<string, EmailAddress>();
   const latest = JSON.stringify(newestThreads(db, mailboxId, LATEST_OF_MAILBOX));

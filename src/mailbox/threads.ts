@@ -5,11 +5,14 @@
  * Several conversations are changed or refused one by one, and all changes commit together. Undo is kept in memory, for
  * a limited time and number of conversations; a restart forgets it.
  */
+
 import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Core, Reader } from "../store/core.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Tx } from "../store/store.ts";
 import {
   type AppliedChange,
   changedAnything,
@@ -30,48 +33,47 @@ const viewOf = (db: Db, caller: Caller, id: string): ThreadView => {
   return threadView(thread, reach, labelsOf(db, [thread.seq]).get(thread.seq) ?? []);
 };
 
-export function getThread(store: Store, caller: Caller, id: string, options: { html: boolean }): ThreadDetailView {
-  const { thread, reach } = reachedThread(store.db, caller, id);
+/** @throws AppError not_found */
+export function getThread({ db }: Reader, caller: Caller, id: string, options: { html: boolean }): ThreadDetailView {
+  const { thread, reach } = reachedThread(db, caller, id);
   return {
-    thread: threadView(thread, reach, labelsOf(store.db, [thread.seq]).get(thread.seq) ?? []),
-    messages: messagesOfThread(store, caller, thread.seq, options),
+    thread: threadView(thread, reach, labelsOf(db, [thread.seq]).get(thread.seq) ?? []),
+    messages: messagesOfThread(db, caller, thread.seq, options),
     permissions: { send: reach.access.send, manage: reach.access.manage },
   };
 }
 
-/** `now`: epoch ms. */
+/** @throws AppError bad_request, not_found, forbidden, conflict, unprocessable; then nothing has changed */
 export function updateThread(
-  store: Store,
+  { store, now }: Core,
   caller: Caller,
   id: string,
   { read, ...patch }: ThreadPatch,
-  now: number,
 ): ThreadView {
   const unread = unreadOf({ read, unread: patch.unread });
   requireLabels(patch);
   return store.transact((tx) => {
-    note(tx, caller, [changeThread(tx, caller, id, { ...patch, unread }, now)], now);
+    note(tx, caller, [changeThread(tx, caller, id, { ...patch, unread }, now())], now());
     return viewOf(tx, caller, id);
   });
 }
 
-/** Changes several conversations; `ids` are distinct, `now` is epoch ms. @throws AppError bad_request */
+/** Changes or refuses each of several conversations; `ids` are distinct. @throws AppError bad_request */
 export function updateThreads(
-  store: Store,
+  core: Core,
   caller: Caller,
   ids: readonly string[],
   { read, ...patch }: ThreadPatch,
-  now: number,
 ): Omit<BulkResult, "undo"> {
   const unread = unreadOf({ read, unread: patch.unread });
-  const { changes: _, ...result } = changeEach(store, caller, ids, { ...patch, unread }, now);
+  const { changes: _, ...result } = changeEach(core, caller, ids, { ...patch, unread });
   return result;
 }
 
 /** Snoozes a conversation until `until` (epoch ms), or ends that. @throws AppError not_found, forbidden, conflict */
-export function snoozeThread(store: Store, caller: Caller, id: string, until: number | null, now: number): ThreadView {
+export function snoozeThread({ store, now }: Core, caller: Caller, id: string, until: number | null): ThreadView {
   return store.transact((tx) => {
-    note(tx, caller, [changeThread(tx, caller, id, { snoozedUntil: until }, now)], now);
+    note(tx, caller, [changeThread(tx, caller, id, { snoozedUntil: until }, now())], now());
     return viewOf(tx, caller, id);
   });
 }
@@ -106,8 +108,12 @@ function unreadOf({ read, unread }: Pick<ThreadPatch, "read" | "unread">): boole
 /** Messages deleted in one transaction, which blocks everything else while it runs. */
 const DELETED_AT_ONCE = 200;
 
+/**
+ * Deletes everything in trash or spam of a mailbox (id or address) for good, in portions; returns the number of conversations.
+ * @throws AppError not_found, forbidden
+ */
 export async function emptyFolder(
-  store: Store,
+  { store }: Core,
   caller: Caller,
   mailbox: string,
   folder: "trash" | "spam",
@@ -153,11 +159,11 @@ const MOST_BY_PERSON = 10_000;
 const MOST = 50_000;
 
 /** Changes or refuses each of `ids`, which are distinct; all changes commit together. @throws AppError bad_request */
-function changeEach(store: Store, caller: Caller, ids: readonly string[], change: ThreadChange, now: number) {
+function changeEach({ store, now }: Core, caller: Caller, ids: readonly string[], change: ThreadChange) {
   requireLabels(change);
   return store.transact((tx) => {
-    const { done, refused } = eachOf(ids, (id) => changeThread(tx, caller, id, change, now));
-    note(tx, caller, done, now);
+    const { done, refused } = eachOf(ids, (id) => changeThread(tx, caller, id, change, now()));
+    note(tx, caller, done, now());
     return { changes: done, refused, threads: done.map(({ threadId }) => viewOf(tx, caller, threadId)) };
   });
 }
@@ -168,65 +174,57 @@ interface Remembered {
   changes: readonly AppliedChange[];
 }
 
-export function createUndoableChanges({
-  store,
-  runtime,
-}: {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-}) {
-  /** Oldest first. */
-  const remembered = new Map<string, Remembered>();
+/** Changes that can be undone, oldest first. */
+const rememberedChanges = prepared(() => new Map<string, Remembered>());
 
-  function remember(userId: string, changes: readonly AppliedChange[]): string {
-    const now = runtime.now();
-    /** Forgets the oldest and the expired of `entries`, so that with the new changes at most `most` are kept. */
-    const makeRoom = (most: number, entries: [id: string, Remembered][]) => {
-      let count = entries.reduce((sum, [, one]) => sum + one.changes.length, changes.length);
-      for (const [id, one] of entries) {
-        if (count <= most && one.until > now) break;
-        remembered.delete(id);
-        count -= one.changes.length;
-      }
-    };
-    const ofPerson = [...remembered].filter(([, one]) => one.userId === userId);
-    makeRoom(MOST_BY_PERSON, ofPerson);
-    makeRoom(MOST, [...remembered]);
-    const id = newId(runtime, "und");
-    remembered.set(id, { userId, until: now + REMEMBERED_MS, changes });
-    return id;
-  }
-
-  return {
-    /** `ids` are distinct. @throws AppError bad_request for an empty label */
-    changeThreads(caller: Caller, ids: readonly string[], change: ThreadChange): BulkResult {
-      const { changes, ...result } = changeEach(store, caller, ids, change, runtime.now());
-      return { ...result, ...(changes.length > 0 && { undo: remember(caller.userId, changes) }) };
-    },
-
-    /** @throws AppError not_found for a change that is forgotten or was made by another person */
-    undoChange(caller: Caller, undo: string): Omit<BulkResult, "undo"> {
-      const found = remembered.get(undo);
-      if (found?.userId !== caller.userId || found.until <= runtime.now()) {
-        throw new AppError("not_found", "This can no longer be undone");
-      }
-      const result = store.transact((tx) => {
-        // In reverse order, because several changes may have taught the mailbox about one sender.
-        const { done, refused } = eachOf(found.changes.toReversed(), (changed) => {
-          revertChange(tx, caller, changed);
-          return changed.threadId;
-        });
-        return { refused, threads: done.map((id) => viewOf(tx, caller, id)) };
-      });
-      remembered.delete(undo);
-      return result;
-    },
+function remember({ db, runtime }: Core, userId: string, changes: readonly AppliedChange[]): string {
+  const remembered = rememberedChanges(db);
+  const now = runtime.now();
+  /** Forgets the oldest and the expired of `entries`, so that with the new changes at most `most` are kept. */
+  const makeRoom = (most: number, entries: [id: string, Remembered][]) => {
+    let count = entries.reduce((sum, [, one]) => sum + one.changes.length, changes.length);
+    for (const [id, one] of entries) {
+      if (count <= most && one.until > now) break;
+      remembered.delete(id);
+      count -= one.changes.length;
+    }
   };
+  const ofPerson = [...remembered].filter(([, one]) => one.userId === userId);
+  makeRoom(MOST_BY_PERSON, ofPerson);
+  makeRoom(MOST, [...remembered]);
+  const id = newId(runtime, "und");
+  remembered.set(id, { userId, until: now + REMEMBERED_MS, changes });
+  return id;
+}
+
+/** `ids` are distinct. @throws AppError bad_request for an empty label */
+export function changeThreads(core: Core, caller: Caller, ids: readonly string[], change: ThreadChange): BulkResult {
+  const { changes, ...result } = changeEach(core, caller, ids, change);
+  return { ...result, ...(changes.length > 0 && { undo: remember(core, caller.userId, changes) }) };
+}
+
+/** @throws AppError not_found for a change that is forgotten or was made by another person */
+export function undoChange({ db, store, now }: Core, caller: Caller, undo: string): Omit<BulkResult, "undo"> {
+  const remembered = rememberedChanges(db);
+  const found = remembered.get(undo);
+  if (found?.userId !== caller.userId || found.until <= now()) {
+    throw new AppError("not_found", "This can no longer be undone");
+  }
+  const result = store.transact((tx) => {
+    // In reverse order, because several changes may have taught the mailbox about one sender.
+    const { done, refused } = eachOf(found.changes.toReversed(), (changed) => {
+      revertChange(tx, caller, changed);
+      return changed.threadId;
+    });
+    return { refused, threads: done.map((id) => viewOf(tx, caller, id)) };
+  });
+  remembered.delete(undo);
+  return result;
 }
 
 /** Deletes drafts and conversations in trash or spam for good, in portions. */
 export async function deleteThreads(
-  store: Store,
+  { store }: Core,
   caller: Caller,
   ids: readonly string[],
 ): Promise<{ deleted: string[]; refused: Refused[] }> {

@@ -9,10 +9,12 @@
  * messages are filed, those in trash and those in spam share conversations with no others. Filing an export in its
  * order restores the same conversations.
  */
+
 import { and, asc, eq, gt, isNull, ne, sql } from "drizzle-orm";
 import { isMissing } from "../base/files.ts";
 import { settle } from "../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
+import type { Reader } from "../store/core.ts";
 import {
   type AuthVerdicts,
   type Folder,
@@ -26,8 +28,9 @@ import {
 } from "../store/schema.ts";
 import { isDamage } from "../store/sound.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { routeWithin } from "./addresses.ts";
+import type { MailCore } from "./core.ts";
 import type { Filed } from "./filing.ts";
 import {
   filedBefore,
@@ -35,7 +38,6 @@ import {
   hasMessageId,
   mailboxToFileInto,
   storedKind,
-  type Writing,
   writeMessage,
 } from "./filing-rows.ts";
 import { addLabels, labelKey, labelsOf, MOST_LABELS } from "./labels.ts";
@@ -102,7 +104,7 @@ export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: Mess
 }
 
 /** `labelled`: the labels that its conversation got. */
-export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed & { labelled: string[] } {
+export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { labelled: string[] } {
   const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, starred, isAlone } = kept;
   // The server of an account, or a sender, may have written thousands.
   const labels = kept.labels.slice(0, MOST_LABELS);
@@ -111,7 +113,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   if (same) return { ...filedBefore(tx, same, kept.byKey), labelled: [] };
 
   const { workspaceId } = mailboxToFileInto(tx, mailboxId);
-  const now = runtime.now();
+  const now = core.now();
   const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
   const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
   const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
@@ -130,7 +132,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
     : { ...firstState(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
   const { auth, sentBy, byKey, deliveredAt, conversation } = kept;
   const written = writeMessage(
-    { engine, runtime },
+    core,
     tx,
     message,
     { joined, state, starred },
@@ -246,8 +248,8 @@ export interface ExportedMessage {
  * All mail of a mailbox, message by message in filing order. Bcc appears as the mailbox's owner may see it (rules:
  * Bcc): complete on messages that they sent, otherwise only the mailbox's own addresses.
  */
-export async function* exportMailbox(store: Store, mailboxId: string): AsyncGenerator<ExportedMessage> {
-  const { db } = store;
+export async function* exportMailbox(reader: Reader, mailboxId: string): AsyncGenerator<ExportedMessage> {
+  const { db } = reader;
   const { ownerId = null, workspaceId = "" } = statements(db).owner.get({ mailboxId }) ?? {};
   const isOwn = ({ email }: EmailAddress): boolean => {
     const route = routeWithin(db, workspaceId, email);
@@ -272,7 +274,7 @@ export async function* exportMailbox(store: Store, mailboxId: string): AsyncGene
         kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
         labels: labels.get(row.threadSeq) ?? [],
         results: headers.find(([name]) => /^authentication-results$/i.test(name))?.[1],
-        raw: await composeStored(store, { id: row.id, seq: row.seq, text }, bcc).catch((error) => {
+        raw: await composeStored(reader, { id: row.id, seq: row.seq, text }, bcc).catch((error) => {
           if (!isMissing(error) && !isDamage(error)) throw error;
           return undefined;
         }),

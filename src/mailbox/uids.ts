@@ -7,12 +7,14 @@
  * Invariants: a UID names one message with one content, forever; a message that arrives or moves gets a higher UID than all
  * before it; the modification sequence of a folder grows with every change in it.
  */
+
 import { and, eq, isNotNull, max, sql } from "drizzle-orm";
 import { letOthersRun } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { FOLDERS, type Folder, imapFolders } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "./label-folders.ts";
 import { labelsOf } from "./labels.ts";
 
@@ -302,8 +304,8 @@ function labelCounts(db: Db, id: number, mailboxId: string): { messages: number;
   return { messages, unseen: unseen?.count ?? 0 };
 }
 
-export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue">; now: () => number }) {
-  const { db } = store;
+export function createUids(core: Core) {
+  const { db, store, now } = core;
   /** By folder; several sessions may wait for one. */
   const filling = new Map<number, Promise<void>>();
 
@@ -342,7 +344,7 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     }
   }
 
-  const labels = createLabelFolders(store, folderOpened);
+  const labels = createLabelFolders(core, folderOpened);
 
   return {
     /**

@@ -5,11 +5,11 @@
  *
  * Invariants: each portion is whole, and a second run does what a first one left. A dry run reports what a run would.
  */
+
 import { isDeepStrictEqual } from "node:util";
 import { eq, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { letOthersRun } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { noteDecision } from "../journal/entries.ts";
 import {
   changesBehind,
@@ -20,9 +20,10 @@ import {
   type Position,
   type Wanted,
 } from "../journal/key-changes.ts";
+import type { Core } from "../store/core.ts";
 import { type ChangedField, type Face, type Settler, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { type AppliedChange, folderState, forgetTaught, putBack } from "./change.ts";
 import { labelKey, labelsOf, labelsPutBack, type PlacedLabel } from "./labels.ts";
 import { apartOf, type ReadState, readStateOf } from "./message-state.ts";
@@ -104,164 +105,156 @@ const fieldOf = ({ threadId, field, labelKey: label }: KeyChange): Field => ({
   ...(field === "label" && label !== null && { label }),
 });
 
-export function createUndo({
-  store,
-  runtime,
-}: {
-  store: Pick<Store, "db" | "enqueue">;
-  runtime: Pick<Runtime, "now">;
-}) {
-  /** Runs `work` on each of `given` in portions of at most `budget`, in transactions unless it is a dry run. */
-  async function inPortions<T>(
-    given: readonly T[],
-    { costOf, budget, dryRun }: { costOf(one: T): number; budget: number; dryRun: boolean },
-    tally: Tally,
-    work: (tx: Tx, one: T, tally: Tally) => void,
-    after: (tx: Tx, tally: Tally) => void,
-  ): Promise<void> {
-    for (let next = 0; next < given.length; ) {
-      const from = next;
-      const portion = (tx: Tx): Tally => {
-        const own = createTally();
-        next = from;
-        for (let cost = 0; next < given.length; next++) {
-          const one = given[next] as T;
-          cost += costOf(one);
-          if (cost > budget && next > from) break;
-          work(tx, one, own);
-        }
-        if (!dryRun) after(tx, own);
-        return own;
-      };
-      // A dry run writes nothing.
-      const { tally: done } = dryRun ? portion(store.db as Tx) : await store.enqueue(portion);
-      for (const field of done.fields) tally.takenBack(field);
-      for (const { reason, ...field } of done.left) tally.left(field, reason);
-      await letOthersRun();
-    }
-  }
-
-  /** Takes back what a move taught. */
-  function untrain(tx: Tx, change: KeyChange, person: Caller | undefined, dryRun: boolean, tally: Tally): void {
-    if (change.settledBy === "undone") return;
-    const field = fieldOf(change);
-    const reason = change.settledBy ?? (mayManage(tx, change, person) ? undefined : "out_of_reach");
-    if (reason !== undefined) {
-      tally.left(field, reason);
-      return;
-    }
-    tally.takenBack(field);
-    if (dryRun) return;
-    forgetTaught(tx, change.mailboxId, change.before as Taught);
-    markUndone(tx, [change.seq]);
-  }
-
-  /** Takes back the other fields of a conversation. */
-  function restore(
-    tx: Tx,
-    changes: readonly KeyChange[],
-    person: Caller | undefined,
-    dryRun: boolean,
-    tally: Tally,
-  ): void {
-    const [first] = changes;
-    if (!first) return;
-    const thread = bySeq(tx).get({ seq: first.threadSeq });
-    const reach = person && thread && reachTo(tx, person, thread.mailboxId);
-    const present = thread && presentOf(tx, thread);
-    const open: KeyChange[] = [];
-    const before: Partial<Present> = {};
-    const labels = new Map<string, PlacedLabel | null>();
-    for (const [, ofField] of Map.groupBy(changes, ({ field, labelKey: label }) => `${field} ${label}`)) {
-      const last = ofField.at(-1) as KeyChange;
-      const toUndo = ofField.filter(({ settledBy }) => settledBy === null);
-      const [earliest] = toUndo;
-      if (!earliest) {
-        if (last.settledBy !== null && last.settledBy !== "undone") tally.left(fieldOf(last), last.settledBy);
-        continue;
+/** Runs `work` on each of `given` in portions of at most `budget`, in transactions unless it is a dry run. */
+async function inPortions<T>(
+  { db, store }: Core,
+  given: readonly T[],
+  { costOf, budget, dryRun }: { costOf(one: T): number; budget: number; dryRun: boolean },
+  tally: Tally,
+  work: (tx: Tx, one: T, tally: Tally) => void,
+  after: (tx: Tx, tally: Tally) => void,
+): Promise<void> {
+  for (let next = 0; next < given.length; ) {
+    const from = next;
+    const portion = (tx: Tx): Tally => {
+      const own = createTally();
+      next = from;
+      for (let cost = 0; next < given.length; next++) {
+        const one = given[next] as T;
+        cost += costOf(one);
+        if (cost > budget && next > from) break;
+        work(tx, one, own);
       }
-      if (!thread || !present) {
-        tally.left(fieldOf(earliest), "deleted");
-        continue;
-      }
-      if (person && !(earliest.field === "unread" ? reach?.access.read : reach?.access.manage)) {
-        tally.left(fieldOf(earliest), "out_of_reach");
-        continue;
-      }
-      open.push(...toUndo);
-      if (earliest.field === "label") labels.set(earliest.labelKey as string, earliest.before as PlacedLabel | null);
-      else Object.assign(before, { [earliest.field]: earliest.before });
-    }
-    if (!thread || !present || open.length === 0) return;
-
-    for (const name of Object.keys(before) as (keyof Present)[]) {
-      if (isChanged(name, before, present)) tally.takenBack({ threadId: thread.id, field: name });
-    }
-    const labelsNow = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
-    const labelsThen = labelsPutBack(labelsNow, labels);
-    const unfit = new Set<string | null>();
-    for (const [key, placed] of labels) {
-      const field: Field = { threadId: thread.id, field: "label", label: key };
-      const is = labelsNow.find((label) => labelKey(label) === key);
-      const becomes = labelsThen.find((label) => labelKey(label) === key);
-      if (placed !== null && becomes === undefined) {
-        tally.left(field, "too_many_labels");
-        unfit.add(key);
-      } else if (is !== becomes) tally.takenBack(field);
-    }
-    if (dryRun) return;
-    const { folder, starred, unread } = before;
-    putBack(
-      tx,
-      thread,
-      { ...folder, ...(starred !== undefined && { starred }), ...(labels.size > 0 && { labels: labelsThen }) },
-      unread,
-    );
-    const undone = open.filter(({ field, labelKey: label }) => field !== "label" || !unfit.has(label));
-    markUndone(
-      tx,
-      undone.map(({ seq }) => seq),
-    );
-  }
-
-  /**
-   * Takes back what a key did since a time, or tells what it would. Rejects with what `person` throws; portions before
-   * that are done.
-   */
-  return async function undo(wanted: Wanted, { person, face, dryRun }: Undoing): Promise<Undone> {
-    const tally = createTally(MOST_LISTED);
-    const finish = (tx: Tx, { tally: { fields } }: Tally): void => {
-      const ids = [...new Set(fields.map(({ threadId }) => threadId))];
-      if (ids.length > 0) noteDecision(tx, wanted, { operation: "undo", face, by: person?.(tx), ids }, runtime.now());
+      if (!dryRun) after(tx, own);
+      return own;
     };
+    // A dry run writes nothing.
+    const { tally: done } = dryRun ? portion(db as Tx) : await store.enqueue(portion);
+    for (const field of done.fields) tally.takenBack(field);
+    for (const { reason, ...field } of done.left) tally.left(field, reason);
+    await letOthersRun();
+  }
+}
 
-    for await (const page of pagesOf(store.db, wanted)) {
-      await inPortions(
-        page.filter(({ field }) => field === "training"),
-        { costOf: ({ before }) => Math.max(1, (before as Taught).taught.length), budget: MOST_TAUGHT, dryRun },
-        tally,
-        (tx, change, own) => untrain(tx, change, person?.(tx), dryRun, own),
-        finish,
-      );
+/** Takes back what a move taught. */
+function untrain(tx: Tx, change: KeyChange, person: Caller | undefined, dryRun: boolean, tally: Tally): void {
+  if (change.settledBy === "undone") return;
+  const field = fieldOf(change);
+  const reason = change.settledBy ?? (mayManage(tx, change, person) ? undefined : "out_of_reach");
+  if (reason !== undefined) {
+    tally.left(field, reason);
+    return;
+  }
+  tally.takenBack(field);
+  if (dryRun) return;
+  forgetTaught(tx, change.mailboxId, change.before as Taught);
+  markUndone(tx, [change.seq]);
+}
+
+/** Takes back the other fields of a conversation. */
+function restore(
+  tx: Tx,
+  changes: readonly KeyChange[],
+  person: Caller | undefined,
+  dryRun: boolean,
+  tally: Tally,
+): void {
+  const [first] = changes;
+  if (!first) return;
+  const thread = bySeq(tx).get({ seq: first.threadSeq });
+  const reach = person && thread && reachTo(tx, person, thread.mailboxId);
+  const present = thread && presentOf(tx, thread);
+  const open: KeyChange[] = [];
+  const before: Partial<Present> = {};
+  const labels = new Map<string, PlacedLabel | null>();
+  for (const [, ofField] of Map.groupBy(changes, ({ field, labelKey: label }) => `${field} ${label}`)) {
+    const last = ofField.at(-1) as KeyChange;
+    const toUndo = ofField.filter(({ settledBy }) => settledBy === null);
+    const [earliest] = toUndo;
+    if (!earliest) {
+      if (last.settledBy !== null && last.settledBy !== "undone") tally.left(fieldOf(last), last.settledBy);
+      continue;
     }
-    const seen = new Set<number>();
-    for await (const page of pagesOf(store.db, wanted)) {
-      const next = new Set(page.flatMap(({ field, threadSeq }) => (field === "training" ? [] : threadSeq)));
-      const costOf = (seq: number): number => THREAD_COST + (bySeq(store.db).get({ seq })?.messageCount ?? 0);
-      await inPortions(
-        [...next].filter((seq) => !seen.has(seq)),
-        { costOf, budget: MOST_MESSAGES, dryRun },
-        tally,
-        (tx, seq, own) => {
-          const changes = changesOf(tx, wanted, seq).filter(({ field }) => field !== "training");
-          restore(tx, changes, person?.(tx), dryRun, own);
-        },
-        finish,
-      );
-      for (const seq of next) seen.add(seq);
+    if (!thread || !present) {
+      tally.left(fieldOf(earliest), "deleted");
+      continue;
     }
-    return tally.tally;
+    if (person && !(earliest.field === "unread" ? reach?.access.read : reach?.access.manage)) {
+      tally.left(fieldOf(earliest), "out_of_reach");
+      continue;
+    }
+    open.push(...toUndo);
+    if (earliest.field === "label") labels.set(earliest.labelKey as string, earliest.before as PlacedLabel | null);
+    else Object.assign(before, { [earliest.field]: earliest.before });
+  }
+  if (!thread || !present || open.length === 0) return;
+
+  for (const name of Object.keys(before) as (keyof Present)[]) {
+    if (isChanged(name, before, present)) tally.takenBack({ threadId: thread.id, field: name });
+  }
+  const labelsNow = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+  const labelsThen = labelsPutBack(labelsNow, labels);
+  const unfit = new Set<string | null>();
+  for (const [key, placed] of labels) {
+    const field: Field = { threadId: thread.id, field: "label", label: key };
+    const is = labelsNow.find((label) => labelKey(label) === key);
+    const becomes = labelsThen.find((label) => labelKey(label) === key);
+    if (placed !== null && becomes === undefined) {
+      tally.left(field, "too_many_labels");
+      unfit.add(key);
+    } else if (is !== becomes) tally.takenBack(field);
+  }
+  if (dryRun) return;
+  const { folder, starred, unread } = before;
+  putBack(
+    tx,
+    thread,
+    { ...folder, ...(starred !== undefined && { starred }), ...(labels.size > 0 && { labels: labelsThen }) },
+    unread,
+  );
+  const undone = open.filter(({ field, labelKey: label }) => field !== "label" || !unfit.has(label));
+  markUndone(
+    tx,
+    undone.map(({ seq }) => seq),
+  );
+}
+
+export async function undoKey(core: Core, wanted: Wanted, { person, face, dryRun }: Undoing): Promise<Undone> {
+  const { db, now } = core;
+  const tally = createTally(MOST_LISTED);
+  const finish = (tx: Tx, { tally: { fields } }: Tally): void => {
+    const ids = [...new Set(fields.map(({ threadId }) => threadId))];
+    if (ids.length > 0) noteDecision(tx, wanted, { operation: "undo", face, by: person?.(tx), ids }, now());
   };
+
+  for await (const page of pagesOf(db, wanted)) {
+    await inPortions(
+      core,
+      page.filter(({ field }) => field === "training"),
+      { costOf: ({ before }) => Math.max(1, (before as Taught).taught.length), budget: MOST_TAUGHT, dryRun },
+      tally,
+      (tx, change, own) => untrain(tx, change, person?.(tx), dryRun, own),
+      finish,
+    );
+  }
+  const seen = new Set<number>();
+  for await (const page of pagesOf(db, wanted)) {
+    const next = new Set(page.flatMap(({ field, threadSeq }) => (field === "training" ? [] : threadSeq)));
+    const costOf = (seq: number): number => THREAD_COST + (bySeq(db).get({ seq })?.messageCount ?? 0);
+    await inPortions(
+      core,
+      [...next].filter((seq) => !seen.has(seq)),
+      { costOf, budget: MOST_MESSAGES, dryRun },
+      tally,
+      (tx, seq, own) => {
+        const changes = changesOf(tx, wanted, seq).filter(({ field }) => field !== "training");
+        restore(tx, changes, person?.(tx), dryRun, own);
+      },
+      finish,
+    );
+    for (const seq of next) seen.add(seq);
+  }
+  return tally.tally;
 }
 
 type Taught = Pick<AppliedChange, "relearned" | "taught">;

@@ -2,6 +2,7 @@
  * Warnings about a received message, for the person who reads it: what its sender's verdicts do not tell, because a deceiver has
  * domains, too (rules: Warnings). Everything that decides is here, and what is read of its HTML in message/deceptive-links.ts.
  */
+
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
 import { comparableAddress } from "../access/policy.ts";
 import { type EmailAddress, normalizeAddress, splitAddress } from "../message/address.ts";
@@ -12,6 +13,8 @@ import type { AuthVerdicts } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { isOwnAddress, ownAddresses } from "./addresses.ts";
+import type { MailCore } from "./core.ts";
+import { deceptiveLinks } from "./reading.ts";
 
 /** Hosts are in A-labels. */
 export type Warning =
@@ -75,15 +78,11 @@ interface Known extends Omit<Row, "from" | "replyTo" | "auth" | "headers"> {
 }
 
 /**
- * The warnings about a message; none about one that was sent, or that the server wrote. `linksIn` reads its HTML for the owner of
- * that id. @throws AppError not_found, and what `linksIn` throws
+ * What the reader of a received message is warned of; nothing for a message that was sent, or that the server wrote. @throws
+ * AppError not_found, server_error 503
  */
-export async function warningsAbout(
-  db: Db,
-  caller: Caller,
-  id: string,
-  linksIn: () => Promise<DeceptiveLink[]>,
-): Promise<Warning[]> {
+export async function warningsAbout(core: MailCore, caller: Caller, id: string): Promise<Warning[]> {
+  const { db } = core;
   const row = statements(db).message.get(id);
   if (!row) return [];
   if (!reachTo(db, caller, row.mailboxId)) throw notFound("message");
@@ -95,7 +94,7 @@ export async function warningsAbout(
     auth: row.auth === null ? undefined : JSON.parse(row.auth),
   };
   const about = [...nameWarnings(db, message), ...replyWarnings(db, message), ...hostWarnings(message.from)];
-  return [...about, ...linkWarnings(message, await linksIn())];
+  return [...about, ...linkWarnings(message, await deceptiveLinks(core, caller, id))];
 }
 
 const hostOf = (email: string): string | undefined => readHost(splitAddress(email).domain);

@@ -13,12 +13,12 @@ export type AppRequest = readonly [method: string, path: string];
 /** Method and path of each request of the app; parameters of the path as `:name`. */
 export function appRequests(): Readonly<Record<keyof AppRequests, AppRequest>> {
   const operations = [...MAIL_OPERATIONS, ...ADMIN_OPERATIONS, ...APP_OPERATIONS].map(
-    (one) => [one.name, one] as const,
+    (one) => [one.name, [one.method, APP_PREFIX + pathInApp(one)]] as const,
   );
-  const requests = [...operations, ...Object.entries(APP_ROUTES)].map(
-    ([name, route]) => [name, [route.method, APP_PREFIX + pathInApp(route)]] as const,
+  const routes = Object.entries(APP_ROUTES).map(
+    ([name, { method, path }]) => [name, [method, APP_PREFIX + path]] as const,
   );
-  return Object.fromEntries(requests) as Record<keyof AppRequests, AppRequest>;
+  return Object.fromEntries([...operations, ...routes]) as Record<keyof AppRequests, AppRequest>;
 }
 
 /** Method and path of one request of the app. */

@@ -1,20 +1,18 @@
 /** `mailroom user remove --erase` removes all data of the person, also from the disk, and no data of other people. */
+
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createLog } from "../../src/base/log.ts";
 import { putEndpoint } from "../../src/events/endpoints.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { readHere } from "../../src/message/reading.ts";
 import { traceArrival } from "../../src/outbound/trace-log.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
-import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openBackupRig } from "../harness/data/backup-rig.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 const HOUR_MS = 3_600_000;
@@ -40,9 +38,7 @@ async function rig() {
 
   async function file(store: Store, address: string, mail: string): Promise<void> {
     const runtime = fakeRuntime();
-    const log = createLog("silent", runtime.now, () => {});
-    const options = openOptions(store);
-    const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
+    const mailbox = createMailbox(coreOver(store, runtime));
     const message = await prepareMessage(new TextEncoder().encode(mail.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
     const mailboxId = mailboxIdOf(store, address);
     await store.enqueue((tx) => {

@@ -1,13 +1,9 @@
 /** The client of the operations: where it puts what a call is given. */
-import { afterEach, beforeEach, expect, type Mock, spyOn, test } from "bun:test";
+import { afterEach, expect, spyOn, test } from "bun:test";
 import { allOf, api, urlTo } from "../../src/app/lib/api.ts";
 
-let fetched: Mock<typeof fetch>;
-beforeEach(() => {
-  fetched = spyOn(globalThis, "fetch");
-});
-// Other tests run in this process.
-afterEach(() => fetched.mockRestore());
+const fetched = spyOn(globalThis, "fetch");
+afterEach(() => void fetched.mockReset());
 
 /** Answers the next requests with these, and gives the request of a call. */
 async function requestOf(call: () => Promise<unknown>, answer: unknown = {}) {

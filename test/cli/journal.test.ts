@@ -1,17 +1,15 @@
 /** `mailroom key journal` and `mailroom key undo` (rules: Journal, Undo). */
+
 import { describe, expect, test } from "bun:test";
-import { createLog } from "../../src/base/log.ts";
 import { readSince } from "../../src/cli/journal.ts";
 import { noteDeed } from "../../src/journal/entries.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { readHere } from "../../src/message/reading.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { apiKeys, mailboxes, SCOPES, users } from "../../src/store/schema.ts";
-import { openOptions } from "../../src/store/settings.ts";
 import { openBackupRig } from "../harness/data/backup-rig.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -20,9 +18,7 @@ async function rig() {
   const { within, openWith } = await openBackupRig();
   const made = await within(async (store) => {
     const runtime = fakeRuntime();
-    const log = createLog("silent", runtime.now, () => {});
-    const options = openOptions(store);
-    const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
+    const mailbox = createMailbox(coreOver(store, runtime));
     const [box] = store.db.select().from(mailboxes).all();
     const [key] = store.db.select().from(apiKeys).all();
     const [ada] = store.db.select().from(users).all();

@@ -20,19 +20,19 @@ async function labelled(...labels: string[][]) {
 }
 
 test("a label that is renamed to one in use while its mail is numbered has the mail of both", async () => {
-  const { alice, store, box, runtime, seqs } = await labelled(["A"], ["B"]);
+  const { core, alice, store, box, seqs } = await labelled(["A"], ["B"]);
   const { db, enqueue } = store;
   const begun = db.$client.prepare("SELECT 1 FROM imap_labels WHERE label_key = 'a'");
   let isRenamed = false;
   const enqueueLate: typeof enqueue = async (work) => {
     if (begun.get() && !isRenamed) {
       isRenamed = true;
-      await replaceLabel(store, alice, { label: "A", replacement: "B", now: runtime.now });
+      await replaceLabel(core, alice, { label: "A", replacement: "B" });
     }
     return enqueue(work);
   };
-  await createUids({ store: { db, enqueue: enqueueLate }, now: runtime.now }).opened(box, undefined, "A");
-  const uids = createUids({ store, now: runtime.now });
+  await createUids({ ...core, store: { ...store, enqueue: enqueueLate } }).opened(box, undefined, "A");
+  const uids = createUids(core);
   const { id } = await uids.opened(box, undefined, "B");
   expect(uids.numbered(id).map(({ seq }) => seq)).toEqual(seqs);
 });
@@ -85,13 +85,13 @@ test("a label is looked for in its mailbox alone, in portions of what others hav
 });
 
 test("of conversations with many messages, all are in the label's mailbox, in portions", async () => {
-  const { alice, store, box, mailbox, seqs, receive } = await labelled(["Work"]);
+  const { core, alice, store, box, mailbox, seqs, receive } = await labelled(["Work"]);
   const [first] = seqs as [number];
   const copy = (n: number): object => ({ seq: first + n, id: `copy-${n}`, message_id: `<${n}@copy>`, filed_at: n });
   copyRow(store.db, "messages", first, 2_500, copy);
   const { seq, threadId } = await receive({ from: "last@remote.example" });
   mailbox.update(alice, threadId, { labels: ["Work"] });
-  const uids = createUids({ store, now: () => 0 });
+  const uids = createUids(core);
   const { id } = await uids.opened(box, undefined, "Work");
   const copies = Array.from({ length: 2_500 }, (_, i) => first + i + 1);
   expect(uids.numbered(id).map((one) => one.seq)).toEqual([...copies, first, seq]);
@@ -99,10 +99,10 @@ test("of conversations with many messages, all are in the label's mailbox, in po
 
 test("a change of messages with many labels is looked at in portions", async () => {
   const names = Array.from({ length: 40 }, (_, i) => `Label ${i}`);
-  const { store, box, seqs } = await labelled(names);
+  const { core, store, box, seqs } = await labelled(names);
   const [first] = seqs as [number];
   copyRow(store.db, "messages", first, 299, (n) => ({ seq: first + n, id: `copy-${n}`, message_id: `<${n}@copy>` }));
-  const uids = createUids({ store, now: () => 0 });
+  const uids = createUids(core);
   for (const name of names) await uids.opened(box, undefined, name);
   const folder = await uids.opened(box, undefined, names[0]);
   const rows = uids.numbered(folder.id);
@@ -113,8 +113,8 @@ test("a change of messages with many labels is looked at in portions", async () 
 });
 
 test("what is not seen is counted, whether the label has less mail than the mailbox has unread, or more", async () => {
-  const { store, box, mailbox, alice, receive, seqs } = await labelled(["Work"], ["Work"], ["Work"]);
-  const uids = createUids({ store, now: () => 0 });
+  const { core, store, box, mailbox, alice, receive, seqs } = await labelled(["Work"], ["Work"], ["Work"]);
+  const uids = createUids(core);
   const counts = async () => {
     const folder = await uids.opened(box, undefined, "Work");
     return [uids.counts(folder), uids.firstUnseen(folder)];
@@ -130,9 +130,9 @@ test("what is not seen is counted, whether the label has less mail than the mail
 });
 
 test("what vanished is forgotten in portions, of labels that are there and that are gone", async () => {
-  const { store, box, runtime } = await labelled(["Kept", "Gone"]);
+  const { core, store, box, runtime } = await labelled(["Kept", "Gone"]);
   const { db, enqueue } = store;
-  const uids = createUids({ store, now: runtime.now });
+  const uids = createUids(core);
   for (const label of ["Kept", "Gone"]) await uids.opened(box, undefined, label);
   vanish(db, 23_000);
   db.$client.run("UPDATE imap_labels SET modseq = 23000, label_key = iif(label_key = 'gone', NULL, label_key)");
@@ -146,7 +146,7 @@ test("what vanished is forgotten in portions, of labels that are there and that 
     most.atOnce = Math.max(most.atOnce, before - (rows.get()?.count ?? 0));
     return done;
   };
-  const [, forgets] = createUids({ store: { db, enqueue: enqueueCounted }, now: runtime.now }).jobs;
+  const [, forgets] = createUids({ ...core, store: { ...store, enqueue: enqueueCounted } }).jobs;
   await forgets?.runDue(runtime.now());
   expect([rows.get(), most.atOnce]).toEqual([{ count: 20_000, least: 3_001 }, 1_000]);
   const folder = await uids.opened(box, undefined, "Kept");
@@ -154,8 +154,8 @@ test("what vanished is forgotten in portions, of labels that are there and that 
 });
 
 test("what is kept for a mailbox that is removed goes in portions, what vanished, too", async () => {
-  const { store, box } = await labelled(["One", "Two"], ["One"]);
-  const uids = createUids({ store, now: () => 0 });
+  const { core, store, box } = await labelled(["One", "Two"], ["One"]);
+  const uids = createUids(core);
   for (const label of ["One", "Two"]) await uids.opened(box, undefined, label);
   vanish(store.db, 450);
   const counts: number[] = [];

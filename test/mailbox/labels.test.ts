@@ -7,9 +7,9 @@ import { threadOf } from "../../src/search/document-number.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 async function conversation() {
-  const { receive, store, box, runtime, mailbox, alice } = createAlice();
+  const { core, receive, store, box, mailbox, alice } = createAlice();
   const { seq } = await receive({});
-  await createUids({ store, now: runtime.now }).opened(box, "inbox");
+  await createUids(core).opened(box, "inbox");
   const thread = threadOf(seq);
   return {
     write: (labels: readonly string[]) => store.transact((tx) => writeLabels(tx, thread, labels)),

@@ -327,9 +327,9 @@ describe("deleting", () => {
   });
 
   test("retention.trashDays deletes single messages after that time in trash, and not those that came back", async () => {
-    const { conversation, change, store, options, folders } = office();
+    const { core, conversation, change, store, options, folders } = office();
     store.transact((tx) => options.set(tx, "retention.trashDays", "2"));
-    const job = deleteDiscarded(store, options);
+    const job = deleteDiscarded(core);
     const { id, seqs } = await conversation();
     change([seqs[0], seqs[2]], { folder: "trash" });
     await job.runDue(START);

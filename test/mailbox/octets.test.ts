@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
-import { composeHere, createOctets } from "../../src/mailbox/octets.ts";
+import { createOctets } from "../../src/mailbox/octets.ts";
 import { imapMessages, imapOctets, messageBodies, messages } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
@@ -12,9 +12,7 @@ function office() {
   const lines: string[] = [];
   const woken: string[] = [];
   const octets = createOctets({
-    store: alice.store,
-    runtime: alice.runtime,
-    compose: composeHere(alice.store.blobs),
+    ...alice.core,
     wake: (job) => woken.push(job),
     log: createLog("info", alice.runtime.now, (line) => lines.push(line)),
   });
@@ -131,19 +129,20 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     ["ahead by a day", 86_400_000],
   ])("waits as long and rests no longer when the clock is set %s", async (_, by) => {
     const alice = createAlice();
-    const { runtime, store, mailbox, box } = alice;
+    const { core, runtime, mailbox, box } = alice;
     let took = 0;
     const octets = createOctets({
-      ...alice,
-      log: createLog("silent", runtime.now, () => {}),
-      compose: (parts) => {
-        if (parts.text.includes("First")) {
-          runtime.setBy(by);
-          runtime.advanceTo(runtime.now() + took);
-        }
-        return composeHere(store.blobs)(parts);
+      ...core,
+      parser: {
+        ...core.parser,
+        composeStored: (parts, source) => {
+          if (parts.text.includes("First")) {
+            runtime.setBy(by);
+            runtime.advanceTo(runtime.now() + took);
+          }
+          return core.parser.composeStored(parts, source);
+        },
       },
-      wake: () => {},
     });
     const mailOf = async () => {
       await alice.receive({ text: "First" });
@@ -164,11 +163,12 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     const alice = createAlice();
     let error: unknown;
     const octets = createOctets({
-      ...alice,
-      log: createLog("silent", alice.runtime.now, () => {}),
-      compose: (parts) =>
-        error && parts.text.includes("Odd") ? Promise.reject(error) : composeHere(alice.store.blobs)(parts),
-      wake: () => {},
+      ...alice.core,
+      parser: {
+        ...alice.core.parser,
+        composeStored: (parts, source) =>
+          error && parts.text.includes("Odd") ? Promise.reject(error) : alice.core.parser.composeStored(parts, source),
+      },
     });
     await alice.receive({ text: "Odd" });
     await alice.receive({ text: "Even" });

@@ -1,11 +1,12 @@
 /** Results for HTML stored by an older version; HTML that cannot be read counts as hidden. */
+
 import { expect, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";
-import { createHtmlReading } from "../../src/mailbox/reading.ts";
+import type { MailCore } from "../../src/mailbox/core.ts";
+import { editorOf, frameOf, readSeen, renewHtml } from "../../src/mailbox/reading.ts";
 import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { SEEN_VERSION } from "../../src/message/visible.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { messageBodies } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
@@ -35,23 +36,20 @@ async function old(read: ReadHtml = readHere) {
   const { store } = world;
   store.db.update(messageBodies).set({ sanitizer: 0, seenVersion: 0, seenText: null, seenHidden: 0 }).run();
   const asked: Reading["kind"][] = [];
-  const reading = createHtmlReading({
-    store,
-    engine: createFts5Engine(store),
-    read: (source, ask) => {
-      asked.push(ask.kind);
-      expect(source).toBe(world.box);
-      return read(source, ask);
-    },
-  });
+  const counted: ReadHtml = (source, ask) => {
+    asked.push(ask.kind);
+    expect(source).toBe(world.box);
+    return read(source, ask);
+  };
+  const core: MailCore = { ...world.core, parser: { ...world.core.parser, read: counted } };
   const body = () => store.db.select().from(messageBodies).get();
   const view = () => world.mailbox.getMessage(world.alice, messageId, { html: true });
-  return { ...world, reading, asked, body, view, messageId, threadId };
+  return { ...world, core, asked, body, view, messageId, threadId };
 }
 
 test("an old body is read once, and the result is stored", async () => {
-  const { reading, alice, view, body, asked } = await old();
-  for (let time = 0; time < 3; time++) expect(await reading.getSeen(alice, view())).toEqual(SEEN);
+  const { core, alice, view, body, asked } = await old();
+  for (let time = 0; time < 3; time++) expect(await readSeen(core, alice, view())).toEqual(SEEN);
   expect(asked).toEqual(["body"]);
   const { seenText, ...kept } = body() ?? {};
   expect(kept).toMatchObject({ seenHidden: 6, seenVersion: SEEN_VERSION, sanitizer: SANITIZER_VERSION });
@@ -60,11 +58,11 @@ test("an old body is read once, and the result is stored", async () => {
 });
 
 test("HTML of an older policy is replaced by its text until it is renewed", async () => {
-  const { reading, view, threadId, messageId, asked } = await old();
+  const { core, view, threadId, messageId, asked } = await old();
   expect(view().html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
-  await reading.renewHtml(threadId);
+  await renewHtml(core, threadId);
   expect(view().html).toBe('<p>Hello</p><p hidden="hidden">secret</p>');
-  await reading.renewHtml(messageId);
+  await renewHtml(core, messageId);
   expect(asked).toEqual(["body"]);
 });
 
@@ -72,12 +70,11 @@ test("colours and sheets that an older policy threw away are served", async () =
   const world = createAlice();
   const html = '<style>.a{color:#336699}</style><p class="a" style="background:#333333">Hello</p>';
   const { messageId } = await world.receive(MAIL.replace("<p>Hello</p><p hidden>secret</p>", html));
-  const { store, mailbox, alice } = world;
+  const { core, store, mailbox, alice } = world;
   const served = () => mailbox.getMessage(alice, messageId, { html: true }).html;
   const now = served();
   store.db.update(messageBodies).set({ sanitizer: 2, seenVersion: 3, html: "<p>Hello</p>" }).run();
-  const engine = createFts5Engine(store);
-  await createHtmlReading({ store, engine, read: readHere }).renewHtml(messageId);
+  await renewHtml(core, messageId);
   expect(served()).toBe(now);
   expect(now).toMatch(
     /^<style>\.(m[a-p]{16}) \.\1-a\{color:#336699\}<\/style><div class="\1"><p style="background:#333333" class="\1-a">/,
@@ -85,18 +82,18 @@ test("colours and sheets that an older policy threw away are served", async () =
 });
 
 test("HTML that kills the worker is hidden permanently", async () => {
-  const { reading, alice, view, body, asked } = await old(() => Promise.reject(new Error("took longer than 10 s")));
+  const { core, alice, view, body, asked } = await old(() => Promise.reject(new Error("took longer than 10 s")));
   const hidden = { text: "", hidden: "Hello secret".length, fromHtml: true };
-  expect(await reading.getSeen(alice, view())).toEqual(hidden);
-  expect(await reading.getSeen(alice, view())).toEqual(hidden);
+  expect(await readSeen(core, alice, view())).toEqual(hidden);
+  expect(await readSeen(core, alice, view())).toEqual(hidden);
   expect(asked).toEqual(["body"]);
   expect(body()?.html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
 });
 
 test("a busy worker refuses, and nothing is stored", async () => {
   const busy = unavailable("Too much mail waits to be processed; try again");
-  const { reading, alice, view, body } = await old(() => Promise.reject(busy));
-  await expect(reading.getSeen(alice, view())).rejects.toBe(busy);
+  const { core, alice, view, body } = await old(() => Promise.reject(busy));
+  await expect(readSeen(core, alice, view())).rejects.toBe(busy);
   expect(body()?.seenVersion).toBe(0);
 });
 
@@ -109,24 +106,20 @@ test("a draft that changes meanwhile keeps its new content", async () => {
       .run();
     return answer;
   });
-  await it.reading.getSeen(it.alice, it.view());
+  await readSeen(it.core, it.alice, it.view());
   expect(it.body()).toMatchObject({ html: "new", seenText: null, seenHidden: 0 });
 });
 
 /** Documents for frames, made by `read`; and the requests for them. */
 function frames(read: ReadHtml = readHere) {
-  const { store, alice } = createAlice();
+  const { core, alice } = createAlice();
   const asked: Reading[] = [];
-  const reading = createHtmlReading({
-    store,
-    engine: createFts5Engine(store),
-    read: (source, ask) => {
-      asked.push(ask);
-      expect(source).toBe(alice.userId);
-      return read(source, ask);
-    },
-  });
-  return { reading, alice, asked };
+  const counted: ReadHtml = (source, ask) => {
+    asked.push(ask);
+    expect(source).toBe(alice.userId);
+    return read(source, ask);
+  };
+  return { core: { ...core, parser: { ...core.parser, read: counted } }, alice, asked };
 }
 
 const FRAMED = {
@@ -137,19 +130,19 @@ const FRAMED = {
 };
 
 test("the documents of frames are made in the worker", async () => {
-  const { reading, alice, asked } = frames();
-  expect(await reading.frameOf(alice, FRAMED, { remote: false })).toContain('<p>As HTML</p><img data-blocked="" />');
-  expect(await reading.frameOf(alice, FRAMED, { remote: true })).toContain(
+  const { core, alice, asked } = frames();
+  expect(await frameOf(core, alice, FRAMED, { remote: false })).toContain('<p>As HTML</p><img data-blocked="" />');
+  expect(await frameOf(core, alice, FRAMED, { remote: true })).toContain(
     '<img src="\u0000https://x.example/?a=1&amp;b=2\u0000" />',
   );
-  expect(await reading.editorOf(alice, FRAMED)).toContain("<p>As HTML</p><img data-source=");
+  expect(await editorOf(core, alice, FRAMED)).toContain("<p>As HTML</p><img data-source=");
   expect(asked.map(({ kind }) => kind)).toEqual(["frame", "frame", "editor"]);
 });
 
 test("a message whose HTML kills the worker is framed as text", async () => {
-  const { reading, alice } = frames(async (source, ask) => {
+  const { core, alice } = frames(async (source, ask) => {
     if (ask.kind === "frame" && ask.message.html !== "") throw new Error("took longer than 10 s");
     return readHere(source, ask);
   });
-  expect(await reading.frameOf(alice, FRAMED, { remote: false })).toContain("As text");
+  expect(await frameOf(core, alice, FRAMED, { remote: false })).toContain("As text");
 });

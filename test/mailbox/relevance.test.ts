@@ -1,10 +1,13 @@
 /** Searches by relevance: the same conversations as newest first, with the best matches before the others. */
+
 import { describe, expect, test } from "bun:test";
-import { createListing } from "../../src/mailbox/listing.ts";
+import type { MailCore } from "../../src/mailbox/core.ts";
+import { searchThreads } from "../../src/mailbox/listing.ts";
 import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
 import type { Ranked } from "../../src/search/engine.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { setOf } from "../../src/search/sets.ts";
-import { fakeRuntime, START } from "../harness/runtime.ts";
+import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 import { copyThread } from "./copied-threads.ts";
 
@@ -155,7 +158,7 @@ describe("pages", () => {
  */
 async function crowd(count: number) {
   const world = createAlice();
-  const { store, alice, receive } = world;
+  const { core, store, alice, receive } = world;
   await receive({ subject: "1", text: "word", date: at(0) });
   const ascending = { subject: "n", unread: "n % 2", last_message_at: "last_message_at + n" };
   copyThread(store.db.$client, [2, count], ascending);
@@ -165,11 +168,10 @@ async function crowd(count: number) {
     asked: [],
     candidates: [],
   };
-  const { search } = createListing({
-    maskRows: () => async (rows) => [...rows],
-    store,
-    runtime: fakeRuntime(),
+  const searching: MailCore = {
+    ...core,
     engine: {
+      ...createFts5Engine(core.store),
       match: ({ message: [condition] }) =>
         condition?.kind === "text" && condition.text === "typo" ? setOf([]) : setOf(all),
       matchLoosely: async () => ({ threads: all, wordsIn: async () => ["word"] }),
@@ -179,9 +181,9 @@ async function crowd(count: number) {
         return told.ranked;
       },
     },
-  });
+  };
   const asked = ({ q = "word", ...filters }: Partial<ThreadFilters> = {}) =>
-    search(alice, { q, sort: "relevance", limit: 100, ...filters });
+    searchThreads(searching, alice, { q, sort: "relevance", limit: 100, ...filters });
   return { ...world, told, newest: all.toReversed(), asked };
 }
 

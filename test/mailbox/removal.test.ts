@@ -5,7 +5,6 @@
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { createLog } from "../../src/base/log.ts";
 import { deleteDiscarded, sweepBlobs } from "../../src/mailbox/removal.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { attachments, mailboxes, messages, outboundContents } from "../../src/store/schema.ts";
@@ -18,8 +17,8 @@ const DAY_MS = 24 * HOUR_MS;
 
 function office(days: string) {
   const alice = createAlice();
-  const { store, options, mailbox, receive } = alice;
-  const job = deleteDiscarded(store, options);
+  const { core, store, options, mailbox, receive } = alice;
+  const job = deleteDiscarded(core);
   store.transact((tx) => options.set(tx, "retention.trashDays", days));
   return {
     ...alice,
@@ -85,19 +84,14 @@ test("a conversation moved out of trash stays, and its time starts over if it is
 });
 
 test("retention deletes several portions, by parts of a day; the next sweep removes the files", async () => {
-  const { at, mail, subjects, store, receive, move } = office("0.001");
+  const { core, at, mail, subjects, store, receive, move } = office("0.001");
   for (let i = 0; i < 45; i++) await mail(`mail ${i}`, "trash");
   const attached = { headers: ['Content-Disposition: attachment; filename="a.txt"'], text: "attached" };
   move((await receive(attached)).threadId, "trash");
   expect(await at(0)).toBe((0.001 * DAY_MS) / 24);
   await at(86_400);
   expect(subjects()).toEqual([]);
-  const log = createLog(
-    "silent",
-    () => START,
-    () => {},
-  );
-  const sweep = sweepBlobs(store, log);
+  const sweep = sweepBlobs(core);
   await sweep.runDue(START);
   await sweep.runDue(START + 2 * DAY_MS);
   const blobs = (await store.blobs.file("x".repeat(64))).name?.replace(/\/xx\/.*$/, "") ?? "";
@@ -121,18 +115,11 @@ test("a running server applies a changed retention", async () => {
 
 async function withFiles() {
   const alice = createAlice();
-  const { store, receive } = alice;
+  const { core, store, receive } = alice;
   await receive({ headers: ['Content-Disposition: attachment; filename="kept.txt"'], text: "kept" });
   const kept = store.db.select({ blob: attachments.blob }).from(attachments).get()?.blob ?? "";
   const orphan = await store.blobs.write(Buffer.from("nobody's"));
-  const job = sweepBlobs(
-    store,
-    createLog(
-      "silent",
-      () => START,
-      () => {},
-    ),
-  );
+  const job = sweepBlobs(core);
   return { ...alice, job, kept, orphan, has: async (name: string) => (await store.blobs.file(name)).exists() };
 }
 

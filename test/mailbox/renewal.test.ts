@@ -2,8 +2,7 @@
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../src/base/errors.ts";
-import { createHtmlReading } from "../../src/mailbox/reading.ts";
-import { createRenewal } from "../../src/mailbox/renewal.ts";
+import { renewAllSeen } from "../../src/mailbox/renewal.ts";
 import { type ReadHtml, readHere } from "../../src/message/reading.ts";
 import { SEEN_VERSION } from "../../src/message/visible.ts";
 import { fold } from "../../src/search/fold.ts";
@@ -32,7 +31,7 @@ ${html}
 /** Mail as a version with other rules stored it: it did not know what the HTML says. */
 async function old(count = 3, read: ReadHtml = readHere) {
   const world = createAlice();
-  const { store, runtime, box } = world;
+  const { core, store, runtime, box } = world;
   const engine = createFts5Engine(store);
   const filed: { seq: number }[] = [];
   for (let i = 0; i < count; i++)
@@ -52,7 +51,7 @@ async function old(count = 3, read: ReadHtml = readHere) {
     asked.push(source);
     return read(source, reading);
   };
-  const job = () => createRenewal(store, createHtmlReading({ store, engine, read: counted }).renewSeen, runtime);
+  const job = () => renewAllSeen({ ...core, engine, parser: { ...core.parser, read: counted } });
   const scope = { mailboxIds: [box] };
   return {
     ...world,

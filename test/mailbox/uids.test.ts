@@ -18,7 +18,7 @@ import { createAlice } from "../harness/servers/mailbox-world.ts";
 function office() {
   const alice = createAlice();
   const { store, mailbox, box } = alice;
-  const uids = createUids({ store, now: alice.runtime.now });
+  const uids = createUids(alice.core);
   const state = (folder: Folder) => {
     const found = imapFolder(store.db, box, folder);
     if (!found) throw new Error("the mailbox is not opened");

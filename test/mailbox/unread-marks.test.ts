@@ -1,7 +1,7 @@
 /** Kept marks agree with the rows after any change. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { createUnreadMarks } from "../../src/mailbox/listing.ts";
+import { unreadIn } from "../../src/mailbox/listing.ts";
 import { inFolders, type Selection, unreadSeqs } from "../../src/mailbox/walk.ts";
 import { has } from "../../src/search/sets.ts";
 import { mailboxes, threads, workspaces } from "../../src/store/schema.ts";
@@ -53,14 +53,9 @@ const addThread = ({ db }: Store, seq: number, row: Partial<typeof threads.$infe
 };
 
 /** Read from the rows, and from the marks. */
-function bothWays(
-  store: Store,
-  marks: ReturnType<typeof createUnreadMarks>,
-  ids: readonly string[],
-  selection: Selection,
-) {
+function bothWays(store: Store, ids: readonly string[], selection: Selection) {
   const byRows = unreadSeqs(store.db, ids, selection).sort((a, b) => a - b);
-  const unread = marks.unreadIn(ids, selection);
+  const unread = unreadIn(store.db, ids, selection);
   const last = Math.max(
     0,
     ...store.db
@@ -89,7 +84,6 @@ test("unread marks agree with the rows after any changes", () => {
     fc.property(fc.array(fc.tuple(change, fc.integer({ min: 1, max: 12 })), { maxLength: 25 }), (changes) => {
       const store = storeWithMailboxes();
       for (let seq = 1; seq <= 12; seq++) addThread(store, seq, { mailboxId: IDS[seq % 3] ?? "" });
-      const marks = createUnreadMarks(store.db);
       let next = 13;
       let second = "mbx_2";
       for (const [what, seq] of changes) {
@@ -104,9 +98,9 @@ test("unread marks agree with the rows after any changes", () => {
           next += seq * 50;
           addThread(store, next, { mailboxId: seq % 2 === 0 ? second : "mbx_1" });
         } else store.db.$client.run(`UPDATE threads SET ${what} WHERE seq = ${seq}`);
-        for (const selection of SELECTIONS.slice(0, seq)) expectAlike(store, marks, IDS.slice(0, 2), selection);
+        for (const selection of SELECTIONS.slice(0, seq)) expectAlike(store, IDS.slice(0, 2), selection);
       }
-      for (const selection of SELECTIONS) expectAlike(store, marks, IDS.slice(0, 2), selection);
+      for (const selection of SELECTIONS) expectAlike(store, IDS.slice(0, 2), selection);
       store.close();
     }),
     { numRuns: 30 },
@@ -115,35 +109,33 @@ test("unread marks agree with the rows after any changes", () => {
 
 test("unread marks agree with the rows after more changes than are applied, and more than the feed keeps", () => {
   const store = storeWithMailboxes();
-  const marks = createUnreadMarks(store.db);
   const [all] = SELECTIONS as [Selection];
   addThread(store, 1);
-  expectAlike(store, marks, IDS, all);
+  expectAlike(store, IDS, all);
   let seq = 1;
   for (const many of [999, 1_000]) {
     store.transact(() => {
       for (let n = 0; n < many; n++) addThread(store, ++seq, { unread: n % 3 === 0 });
     });
     store.db.$client.run("UPDATE threads SET unread = 1 - unread WHERE seq < 10");
-    expectAlike(store, marks, IDS, all);
+    expectAlike(store, IDS, all);
   }
   // As if so much had changed by then that the first changes are gone.
   store.db.$client.run("UPDATE threads SET unread = 1 - unread WHERE seq < 20");
   store.db.$client.run("DELETE FROM thread_changes");
   store.db.$client.run("UPDATE sqlite_sequence SET seq = seq + 30000 WHERE name = 'thread_changes'");
   addThread(store, ++seq);
-  expectAlike(store, marks, IDS, all);
+  expectAlike(store, IDS, all);
 }, 120_000);
 
 test("unread marks agree with the rows for more lists than are kept", () => {
   const store = storeWithMailboxes();
-  const marks = createUnreadMarks(store.db);
   addThread(store, 1);
   const some = [[1], [2], [3], [1, 2], [1, 3], [2, 3]].map((numbers) => numbers.map((number) => `mbx_${number}`));
   const lists = some.flatMap((ids) => SELECTIONS.map((selection) => ({ ids, selection })));
   expect(lists.length).toBeGreaterThan(64);
   for (const unread of [true, false]) {
     store.db.update(threads).set({ unread }).run();
-    for (const { ids, selection } of [...lists, ...lists]) expectAlike(store, marks, ids, selection);
+    for (const { ids, selection } of [...lists, ...lists]) expectAlike(store, ids, selection);
   }
 });

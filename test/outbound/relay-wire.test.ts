@@ -1,13 +1,12 @@
 /** The queue on the wire: relay, transport and outcomes together, with mail servers on real sockets. */
+
 import { expect, test } from "bun:test";
 import { createRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
-import { readHere } from "../../src/message/reading.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { createRelay } from "../../src/outbound/relay.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { domains, events, workspaces } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
@@ -20,6 +19,7 @@ import {
   startRemoteMx,
 } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 import { testLog } from "../harness/servers/mx-rig.ts";
 import { until } from "../harness/until.ts";
 import { createQueue } from "./queue-rig.ts";
@@ -47,7 +47,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
     .values({ ...ours, verifiedAt: START, createdAt: START })
     .run();
   deliverTo({ port: [...remotes.values()][0]?.port }, { store, options });
-  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
+  const mailbox = createMailbox(coreOver(store, runtime));
   const hostname = "us.test";
   const parts = { store, mailbox, options, runtime, hostname, log };
   const relay = createRelay({

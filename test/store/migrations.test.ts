@@ -2,6 +2,7 @@
  * A database of any older schema is upgraded and keeps its data; a failed upgrade leaves it unchanged; and a newer one
  * is refused.
  */
+
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { is, sql } from "drizzle-orm";
@@ -19,6 +20,7 @@ import { openStore, type Store } from "../../src/store/store.ts";
 import { folderOf, peek, rowsOf, schemaOf, tablesOf } from "../harness/data/table-rows.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 
 const LATEST = MIGRATIONS.length;
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });
@@ -89,7 +91,7 @@ test("changes from before they had kinds and times get them, and numbers go on f
   });
   const runtime = fakeRuntime();
   const store = openStore({ folder, runtime });
-  stampChanges(store, runtime.now);
+  stampChanges(coreOver(store, runtime));
   const rows = () => store.db.select().from(schema.threadChanges).orderBy(schema.threadChanges.seq).all();
   expect(rows().map(({ seq, kind, at }) => [seq, kind, at])).toEqual([
     [800, "gone", null],

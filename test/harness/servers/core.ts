@@ -1,4 +1,5 @@
 /** A data folder in memory, opened as commands open theirs: everything but a running server. */
+
 import { join } from "node:path";
 import { openTlsPolicies } from "../../../src/authentication/tls-policy.ts";
 import { createLog } from "../../../src/base/log.ts";
@@ -6,11 +7,16 @@ import type { Runtime } from "../../../src/base/runtime.ts";
 import { readConfig } from "../../../src/config.ts";
 import type { MailCore } from "../../../src/mailbox/core.ts";
 import { workspaceOf } from "../../../src/mailbox/mailboxes.ts";
+import { composeHere } from "../../../src/mailbox/octets.ts";
+import { readHere } from "../../../src/message/reading.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
 import { type Opened, type OpenOptions, open } from "../../../src/open.ts";
 import type { SendCore } from "../../../src/outbound/core.ts";
 import { createTransport } from "../../../src/outbound/transport.ts";
+import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import { openSpool } from "../../../src/smtp/spool.ts";
+import { openOptions } from "../../../src/store/settings.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { createParserPool } from "../../../src/workers/parser-pool.ts";
 import { newDatabase } from "../data/database.ts";
 import { atEndOfFile } from "../end.ts";
@@ -50,6 +56,14 @@ export function openInMemory(
 
 /** The context alone, over an empty database. */
 export const testCore = (world: Partial<Runtime> = {}): TestCore => openInMemory({}, world).core;
+
+/** The context over a store that is there. */
+export function coreOver(store: Store, runtime = fakeRuntime()): TestCore {
+  const { db, blobs } = store;
+  const parser = { read: readHere, composeStored: composeHere(blobs) };
+  const parts = { db, blobs, now: runtime.now, store, options: openOptions(store), runtime };
+  return { ...testCore(), ...parts, engine: createFts5Engine(store), parser };
+}
 
 /** The context of sending: parsers that the tests of a file share, and the real transport. */
 export function sendCore(core: TestCore): SendCore & TestCore {

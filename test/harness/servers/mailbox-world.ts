@@ -52,7 +52,7 @@ export interface World {
 export function createWorld(): World {
   const core = testCore();
   const { db, store, runtime, options } = core;
-  const mailbox = createMailbox({ ...core, ...core.parser });
+  const mailbox = createMailbox(core);
   const domainOf = new Map<string, string>();
   const workspaceOf = new Map<string, string>();
   const addAddress = (mailboxId: string, address: string, kind: "primary" | "alias" | "catch-all") => {

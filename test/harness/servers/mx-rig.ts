@@ -1,4 +1,5 @@
 /** An MX listener on a real socket, before a fake that records mail, or before a whole mailbox. */
+
 import { join } from "node:path";
 import { createLog, type Log } from "../../../src/base/log.ts";
 import { type Accepted as AcceptedMail, acceptMessage } from "../../../src/inbound/data.ts";
@@ -7,10 +8,8 @@ import { createKnownNetworks, type KnownNetworks } from "../../../src/inbound/kn
 import { createMxRole, type MxParts } from "../../../src/inbound/mx.ts";
 import { resolveRecipient } from "../../../src/inbound/rcpt.ts";
 import { createMailbox } from "../../../src/mailbox/mailbox.ts";
-import { readHere } from "../../../src/message/reading.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
 import { createRefusalLimit } from "../../../src/outbound/trace-log.ts";
-import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import type { Envelope, SmtpRole } from "../../../src/smtp/role.ts";
 import { createSmtpListener, type SmtpListener } from "../../../src/smtp/server.ts";
 import type { Limits } from "../../../src/smtp/server-connection.ts";
@@ -26,6 +25,7 @@ import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
 import { makePair } from "../peers/remote-mx.ts";
 import { type FakeRuntime, fakeRuntime, START } from "../runtime.ts";
+import { coreOver } from "./core.ts";
 import { shareParser } from "./parser.ts";
 
 type LogLine = Record<string, unknown> & { level: string; message: string };
@@ -198,14 +198,7 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const store = storeInFolder(folder, runtime);
   const settings = openOptions(store);
   seed(store);
-  const mailbox = createMailbox({
-    store,
-    engine: createFts5Engine(store),
-    runtime,
-    options: settings,
-    log,
-    read: readHere,
-  });
+  const mailbox = createMailbox({ ...coreOver(store, runtime), log });
   const blobFolder = join(folder, "blobs");
   const parser =
     options.parser?.({ blobFolder, runtime }) ??
