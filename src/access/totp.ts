@@ -4,6 +4,7 @@
  * The tests have the vectors of both RFCs.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { base32nopad } from "../base/encodings.ts";
 
 /** RFC 4226 §4, R6: as long as the hash. */
 export const SECRET_BYTES = 20;
@@ -41,21 +42,14 @@ export function matchingStep(secret: Uint8Array, code: string, now: number, afte
   return found;
 }
 
-const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-
 /** RFC 4648 §6, without padding: the form of a secret that people type into authenticator apps. */
-export function toBase32(bytes: Uint8Array): string {
-  let bits = "";
-  for (const byte of bytes) bits += byte.toString(2).padStart(8, "0");
-  return (bits.match(/.{1,5}/g) ?? []).map((five) => BASE32[Number.parseInt(five.padEnd(5, "0"), 2)]).join("");
-}
+export const toBase32 = (bytes: Uint8Array): string => base32nopad.encode(bytes);
 
 /** The secret in such a text, ignoring spaces and case; undefined unless it has SECRET_BYTES. */
 export function secretOf(text: string): Uint8Array | undefined {
-  const letters = [...text.replace(/\s/g, "").toUpperCase()].map((letter) => BASE32.indexOf(letter));
-  if (letters.length !== (SECRET_BYTES * 8) / 5 || letters.includes(-1)) return undefined;
-  const bits = letters.map((value) => value.toString(2).padStart(5, "0")).join("");
-  return Uint8Array.from(bits.match(/.{8}/g) ?? [], (byte) => Number.parseInt(byte, 2));
+  const letters = text.replace(/\s/g, "").toUpperCase();
+  if (letters.length !== (SECRET_BYTES * 8) / 5 || /[^A-Z2-7]/.test(letters)) return undefined;
+  return base32nopad.decode(letters);
 }
 
 /**

@@ -5,8 +5,8 @@
 import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { domainToASCII } from "node:url";
-import { bech32 } from "@scure/base";
 import { eq } from "drizzle-orm";
+import { bech32 } from "../base/encodings.ts";
 import { ConfigError } from "../base/errors.ts";
 import { readSize, SIZE_FORM } from "../base/sizes.ts";
 import * as schema from "./schema.ts";
