@@ -205,6 +205,26 @@ test("only runtime.ts asks the clock or for randomness, only config.ts reads the
   expect(asks(/\bprocess\.env\b|\bBun\.env\b/, readers)).toEqual([]);
 });
 
+test("SQL is drizzle's or a statement: the connection itself is the store's, and of what copies whole databases", () => {
+  const touching = files.filter((file) => readFileSync(join(src, file), "utf8").includes("$client"));
+  expect(touching.filter((file) => !/^(store|moving|backup)\//.test(file))).toEqual([]);
+  expect(touching).toContain("store/statement.ts");
+});
+
+test("no declaration has both SQL of drizzle and a statement", () => {
+  const declarations = files.flatMap((file) =>
+    readFileSync(join(src, file), "utf8")
+      .split(/\n(?=(?:export )?(?:const|(?:async )?function\*?) )/)
+      .map((text) => ({ file, text })),
+  );
+  const has = (pattern: RegExp) => declarations.filter(({ text }) => pattern.test(text));
+  const made = has(/\bstatement[<(]/);
+  const built = has(/^ +(?:db|tx)?\.(?:select|insert|update|delete)\(|\bdb\n|\.prepare\(\)/m);
+  expect(built.length).toBeGreaterThan(50);
+  expect(made.length).toBeGreaterThan(50);
+  expect(made.filter((one) => built.includes(one)).map(({ file }) => file)).toEqual([]);
+});
+
 /** Files that make a Date of a number. */
 const MAKE_DATES = [
   "access/notices.ts",

@@ -20,7 +20,7 @@ import {
   users,
   workspaces,
 } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { type Caller, findPerson, isLocked, PERSON } from "./caller.ts";
 import { isAffordable, isImported, verifyHash } from "./imported-hash.ts";
@@ -162,23 +162,19 @@ export function restrictionsOf(db: Db, keyId: string): Restrictions | undefined 
   return row && restrictionsIn(row);
 }
 
-const stopped = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ ids: string }, []>(
-    `SELECT (SELECT count(revoked_at) || ':' || coalesce(group_concat(iif(paused_at IS NULL, NULL, id)), '') FROM api_keys)
-       || ':' || (SELECT coalesce(group_concat(id), '') FROM workspaces WHERE keys_paused_at IS NOT NULL) AS ids`,
-  ),
+const stopped = statement<{ ids: string }, []>(
+  `SELECT (SELECT count(revoked_at) || ':' || coalesce(group_concat(iif(paused_at IS NULL, NULL, id)), '') FROM api_keys)
+     || ':' || (SELECT coalesce(group_concat(id), '') FROM workspaces WHERE keys_paused_at IS NOT NULL) AS ids`,
 );
 
 /** A text that is another whenever keys were revoked or paused: requests that wait are then to look again. */
 export const stoppedKeys = (db: Db): string => stopped(db).get()?.ids ?? "";
 
-const makers = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ id: string }, [id: string]>(
-    `WITH RECURSIVE line(id, made_by) AS (
-       SELECT id, made_by FROM api_keys WHERE id = ?
-       UNION SELECT k.id, k.made_by FROM api_keys k JOIN line ON k.id = line.made_by)
-     SELECT id FROM line UNION SELECT made_by FROM line WHERE made_by IS NOT NULL`,
-  ),
+const makers = statement<{ id: string }, [id: string]>(
+  `WITH RECURSIVE line(id, made_by) AS (
+     SELECT id, made_by FROM api_keys WHERE id = ?
+     UNION SELECT k.id, k.made_by FROM api_keys k JOIN line ON k.id = line.made_by)
+   SELECT id FROM line UNION SELECT made_by FROM line WHERE made_by IS NOT NULL`,
 );
 
 /**
@@ -190,13 +186,11 @@ export function mayBeMadeBy(db: Db, keyId: string, maker: string): boolean {
   return line.length === 0 || line.some(({ id }) => id === maker);
 }
 
-const made = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ id: string; name: string; works: number }, [id: string, now: string]>(
-    `WITH RECURSIVE family(id) AS (
-       SELECT ?1 UNION SELECT k.id FROM api_keys k JOIN family ON k.made_by = family.id)
-     SELECT k.id, k.name, k.revoked_at IS NULL AND coalesce(k.policy ->> 'expiresAt' > ?2, 1) AS works
-     FROM family JOIN api_keys k ON k.id = family.id JOIN users ON users.id = k.user_id WHERE k.id <> ?1`,
-  ),
+const made = statement<{ id: string; name: string; works: number }, [id: string, now: string]>(
+  `WITH RECURSIVE family(id) AS (
+     SELECT ?1 UNION SELECT k.id FROM api_keys k JOIN family ON k.made_by = family.id)
+   SELECT k.id, k.name, k.revoked_at IS NULL AND coalesce(k.policy ->> 'expiresAt' > ?2, 1) AS works
+   FROM family JOIN api_keys k ON k.id = family.id JOIN users ON users.id = k.user_id WHERE k.id <> ?1`,
 );
 
 /** The keys that a key made, and those that they made, and so on. `works`: neither revoked nor expired at `now`, epoch ms. */
@@ -308,17 +302,16 @@ const SWEEP_MS = 10 * 60_000;
 /** How long the list shows keys of sessions after their end: as long as the journal, by default. */
 const ENDED_KEYS_KEPT_MS = 90 * 86_400_000;
 
-const sweeps = prepared(({ $client: sqlite }) => {
-  const ofSession = "made_by GLOB 'ses_*'";
-  return {
-    expired: sqlite.prepare<unknown, [now: number, at: string]>(
-      `UPDATE api_keys SET revoked_at = ? WHERE ${ofSession} AND revoked_at IS NULL AND policy ->> 'expiresAt' <= ?`,
-    ),
-    old: sqlite.prepare<unknown, [before: number]>(
-      `DELETE FROM api_keys WHERE ${ofSession} AND (revoked_at <= ? OR (revoked_at IS NOT NULL AND last_used_at IS NULL))`,
-    ),
-  };
-});
+const ofSession = "made_by GLOB 'ses_*'";
+
+const sweeps = {
+  expired: statement<unknown, [now: number, at: string]>(
+    `UPDATE api_keys SET revoked_at = ? WHERE ${ofSession} AND revoked_at IS NULL AND policy ->> 'expiresAt' <= ?`,
+  ),
+  old: statement<unknown, [before: number]>(
+    `DELETE FROM api_keys WHERE ${ofSession} AND (revoked_at <= ? OR (revoked_at IS NOT NULL AND last_used_at IS NULL))`,
+  ),
+};
 
 /**
  * For the scheduler: revokes keys of sessions once they have expired, and deletes those that were never used and those
@@ -329,8 +322,8 @@ export const sweepSessionKeys = (store: Pick<Store, "transact">) => ({
   deletes: true,
   runDue(now: number): number {
     store.transact((tx) => {
-      sweeps(tx).expired.run(now, isoOf(now));
-      sweeps(tx).old.run(now - ENDED_KEYS_KEPT_MS);
+      sweeps.expired(tx).run(now, isoOf(now));
+      sweeps.old(tx).run(now - ENDED_KEYS_KEPT_MS);
     });
     return now + SWEEP_MS;
   },

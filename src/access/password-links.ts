@@ -11,7 +11,7 @@ import { type Runtime, randomToken } from "../base/runtime.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import { UNSERVED } from "../store/moving.ts";
 import { apiKeys, passwordLinks, users, workspaces } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { hashOf } from "./credentials.ts";
 
@@ -89,9 +89,7 @@ export function findPasswordLink(db: Db, token: string, now: number): PasswordLi
 }
 
 /** True if a link is to be mailed; called at every commit. */
-const isAnyDue = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<unknown, []>("SELECT 1 FROM password_links WHERE hash IS NULL LIMIT 1"),
-);
+const isAnyDue = statement<unknown, []>("SELECT 1 FROM password_links WHERE hash IS NULL LIMIT 1");
 
 /** For the scheduler: mails the links that are to be mailed. */
 export function createPasswordLinkMails({

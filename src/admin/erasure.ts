@@ -78,8 +78,7 @@ export function createErasure({
   /** Erases a person. @throws AppError as survey; then nothing is erased */
   async function erase(userId: string, { compact }: { compact: boolean }): Promise<Erased> {
     const erased: Erased = { ...survey(userId), sent: 0, givenUp: 0, events: 0, files: undefined };
-    const sqlite = db.$client;
-    sqlite.exec("PRAGMA secure_delete = ON");
+    db.run("PRAGMA secure_delete = ON");
     try {
       for (const { id } of owned(userId)) {
         await people.removeMailbox(id, async () => {
@@ -94,12 +93,12 @@ export function createErasure({
       });
       erased.files = await sweepUnnamed(store, runtime.now());
       for (let more = engine.purge(true); more; more = engine.purge(false)) await rest();
-      if (compact) sqlite.exec("VACUUM");
+      if (compact) db.run("VACUUM");
       // A reader may keep the log from being truncated; SQLite then overwrites it later.
-      sqlite.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      db.run("PRAGMA wal_checkpoint(TRUNCATE)");
       return erased;
     } finally {
-      sqlite.exec("PRAGMA secure_delete = OFF");
+      db.run("PRAGMA secure_delete = OFF");
     }
   }
 

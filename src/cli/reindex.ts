@@ -4,6 +4,7 @@
  */
 
 import { pause } from "../base/pause.ts";
+import { statement } from "../store/statement.ts";
 import { createPacing } from "../transfer/import.ts";
 import { command } from "./command.ts";
 import { watchProgress } from "./output.ts";
@@ -11,6 +12,8 @@ import { watchProgress } from "./output.ts";
 /** Time between two looks at the server's progress, and without progress until the command ends, ms. */
 const LOOK_MS = 500;
 const STANDSTILL_MS = 60_000;
+
+const countMessages = statement<{ n: number }>("SELECT count(*) AS n FROM messages");
 
 export const reindex = command({
   name: "reindex",
@@ -26,7 +29,7 @@ export const reindex = command({
     io,
   }) {
     const { portion, prune, isDamaged, empty, complete, refill, pending } = mailbox.reindexing;
-    const total = store.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM messages").get()?.n ?? 0;
+    const total = countMessages(store.db).get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });
     const pacing = createPacing({ folder: config.data, runtime, log, isInterrupted });
     if (isDamaged()) {

@@ -8,7 +8,7 @@
 import { eq, gt, inArray, max, sql } from "drizzle-orm";
 import { isoOf } from "../base/time.ts";
 import { events } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { EventData } from "./catalogue.ts";
 import type { EventName } from "./kinds.ts";
@@ -22,7 +22,17 @@ export interface NewEvent<E extends EventName> {
   now: number;
 }
 
-const statements = prepared((db) => ({
+const statements = {
+  atOrAfter: statement<{ seq: number; createdAt: number }, [seq: number]>(
+    "SELECT seq, created_at AS createdAt FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
+  ),
+  since: statement<KeptEvent, [seq: number, limit: number]>(
+    `SELECT seq, workspace_id AS workspaceId, id AS eventId, event, created_at AS createdAt, data
+       FROM events WHERE seq > ? ORDER BY seq LIMIT ?`,
+  ),
+};
+
+const queries = prepared((db) => ({
   insert: db
     .insert(events)
     .values({
@@ -38,13 +48,6 @@ const statements = prepared((db) => ({
     .select({ seq: max(events.seq) })
     .from(events)
     .prepare(),
-  atOrAfter: db.$client.prepare<{ seq: number; createdAt: number }, [seq: number]>(
-    "SELECT seq, created_at AS createdAt FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
-  ),
-  since: db.$client.prepare<KeptEvent, [seq: number, limit: number]>(
-    `SELECT seq, workspace_id AS workspaceId, id AS eventId, event, created_at AS createdAt, data
-       FROM events WHERE seq > ? ORDER BY seq LIMIT ?`,
-  ),
   arrivals: db
     .select({ seq: events.seq, emailId: sql<string>`${events.data} ->> 'emailId'` })
     .from(events)
@@ -60,7 +63,7 @@ const statements = prepared((db) => ({
 
 /** Writes an event in the transaction `tx`. */
 export function emit<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
-  statements(tx).insert.run({ ...event, emailId: event.data.emailId });
+  queries(tx).insert.run({ ...event, emailId: event.data.emailId });
 }
 
 /** Deletes the events of these messages (messages.id), with their deliveries; returns how many events. */
@@ -74,14 +77,14 @@ export function deleteEventsOf(tx: Tx, emailIds: readonly string[]): number {
 }
 
 /** Returns the number of the latest event of any kind; 0 before the first. */
-export const latestEvent = (db: Db): number => statements(db).latest.get()?.seq ?? 0;
+export const latestEvent = (db: Db): number => queries(db).latest.get()?.seq ?? 0;
 
 /** Returns the number of the first event since a time (epoch ms), by bisection: their times grow with their numbers. */
 export function firstEventSince(db: Db, at: number): number {
   let [first, end] = [1, latestEvent(db) + 1];
   while (first < end) {
     const middle = Math.floor((first + end) / 2);
-    const event = statements(db).atOrAfter.get(middle);
+    const event = statements.atOrAfter(db).get(middle);
     if (event && event.createdAt < at) first = event.seq + 1;
     else end = middle;
   }
@@ -99,7 +102,7 @@ export interface KeptEvent {
 }
 
 /** Lists up to `limit` events after the event `seq`, in the order of their commits. */
-export const eventsSince = (db: Db, seq: number, limit: number): KeptEvent[] => statements(db).since.all(seq, limit);
+export const eventsSince = (db: Db, seq: number, limit: number): KeptEvent[] => statements.since(db).all(seq, limit);
 
 /** A message that arrived. `seq`: the number of its event, which grows with every event. */
 export interface Arrival {
@@ -112,7 +115,7 @@ export interface Arrival {
  * sender chooses a message's date; this server numbers the message's event when it commits it.
  */
 export const arrivalsSince = (db: Db, workspaceId: string, seq: number, limit: number): Arrival[] =>
-  statements(db).arrivals.all({ workspaceId, seq, limit });
+  queries(db).arrivals.all({ workspaceId, seq, limit });
 
 /** Builds the body of a delivery (rules: Event envelope). `createdAt`: epoch ms; `data`: JSON text. */
 export function envelope({

@@ -20,7 +20,7 @@ import { and, asc, desc, eq, gt, lte, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { isServed as isServedHere, UNSERVED } from "../store/moving.ts";
 import { events, type Health, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./outbox.ts";
@@ -77,16 +77,82 @@ const earliestOf = (urgent: 0 | 1): string =>
   `SELECT min(due_at) AS at FROM webhook_deliveries WHERE endpoint_seq = ?1 AND urgent = ${urgent} AND due_at IS NOT NULL`;
 
 // Statements that run for every event or delivery are plain SQL: drizzle would double the cost of a row.
-const statements = prepared((db) => ({
+const statements = {
+  eventsAfter: statement<{ seq: number; id: string; workspaceId: string; event: string }, [number, number]>(
+    "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+  ),
+  mailboxOf: statement<{ mailbox: string | null }, [seq: number]>(
+    "SELECT data ->> 'mailbox' AS mailbox FROM events WHERE seq = ?",
+  ),
+  insert: statement<
+    unknown,
+    [
+      id: string,
+      endpointSeq: number,
+      eventSeq: number | null,
+      eventId: string,
+      event: string,
+      sample: string | null,
+      urgent: 0 | 1,
+      now: number,
+    ]
+  >(
+    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, urgent, due_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?8)`,
+  ),
+  event: statement<{ createdAt: number; data: string }, [number | null]>(
+    "SELECT created_at AS createdAt, data FROM events WHERE seq = ?1",
+  ),
+  due: statement<{ seq: number }, [number, number, number]>(`${dueOf(1)} UNION ALL ${dueOf(0)} LIMIT ?3`),
+  lease: statement<unknown, [seq: number, until: number]>(
+    "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE seq = ?1",
+  ),
+  settle: statement<
+    unknown,
+    [
+      seq: number,
+      state: Settled["state"],
+      dueAt: number | null,
+      status: number | null,
+      response: string | null,
+      error: string | null,
+      finishedAt: number | null,
+    ]
+  >(
+    `UPDATE webhook_deliveries SET leased = 0, urgent = 1, attempts = attempts + 1, state = ?2, due_at = ?3, status = ?4,
+       response = ?5, error = ?6, finished_at = ?7
+     WHERE seq = ?1`,
+  ),
+  leased: statement<{ seq: number }>("SELECT seq FROM webhook_deliveries WHERE due_at IS NOT NULL AND leased = 1"),
+  recall: statement<unknown, [now: number, waits: string, longest: number]>(
+    `UPDATE webhook_deliveries SET due_at = CASE WHEN due_at > ?1 + ?3 THEN ?1 ELSE ?1 + wait END
+     FROM (SELECT d.seq AS stray, CASE d.attempts WHEN 0 THEN 0 ELSE coalesce(waits.value, ?3) END AS wait
+           FROM webhook_deliveries d LEFT JOIN json_each(?2) waits ON waits.key = d.attempts - 1
+           WHERE d.due_at IS NOT NULL AND d.due_at > ?1 AND d.leased = 0)
+     WHERE seq = stray AND due_at > ?1 + wait`,
+  ),
+  release: statement<{ endpointSeq: number }, [number, number]>(
+    `UPDATE webhook_deliveries SET leased = 0, due_at = ?2 WHERE seq = ?1 AND leased = 1
+     RETURNING endpoint_seq AS endpointSeq`,
+  ),
+  sweepAgain: statement<unknown, [endpointSeq: number, voidThrough: number]>(
+    "UPDATE webhook_endpoints SET sweeping = 1 WHERE seq = ?1 AND state <> 'removed' AND void_through >= ?2",
+  ),
+  earliest: statement<{ at: number | null }, [number]>(
+    `SELECT min(at) AS at FROM (${earliestOf(0)} UNION ALL ${earliestOf(1)})`,
+  ),
+  setDue: statement<unknown, [seq: number, dueAt: number | null]>(
+    "UPDATE webhook_endpoints SET due_at = ?2 WHERE seq = ?1",
+  ),
+  bringForward: statement<unknown, [seq: number, dueAt: number]>(
+    "UPDATE webhook_endpoints SET due_at = ?2 WHERE seq = ?1 AND coalesce(due_at > ?2, 1)",
+  ),
+};
+
+const queries = prepared((db) => ({
   cursor: db.select({ eventSeq: webhookCursor.eventSeq }).from(webhookCursor).prepare(),
   anyEndpoint: db.select({ seq: webhookEndpoints.seq }).from(webhookEndpoints).limit(1).prepare(),
   newestEvent: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
-  eventsAfter: db.$client.prepare<{ seq: number; id: string; workspaceId: string; event: string }, [number, number]>(
-    "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-  ),
-  mailboxOf: db.$client.prepare<{ mailbox: string | null }, [seq: number]>(
-    "SELECT data ->> 'mailbox' AS mailbox FROM events WHERE seq = ?",
-  ),
   endpointsOf: db
     .select({
       seq: webhookEndpoints.seq,
@@ -102,10 +168,6 @@ const statements = prepared((db) => ({
     .update(webhookCursor)
     .set({ eventSeq: sql`${sql.placeholder("eventSeq")}` })
     .prepare(),
-  insert: db.$client.prepare(
-    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, urgent, due_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?8)`,
-  ),
   endpointsByDue: db
     .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, health: webhookEndpoints.health })
     .from(webhookEndpoints)
@@ -140,53 +202,28 @@ const statements = prepared((db) => ({
     .from(webhookDeliveries)
     .where(eq(webhookDeliveries.seq, sql.placeholder("seq")))
     .prepare(),
-  event: db.$client.prepare<{ createdAt: number; data: string }, [number | null]>(
-    "SELECT created_at AS createdAt, data FROM events WHERE seq = ?1",
-  ),
-  due: db.$client.prepare<{ seq: number }, [number, number, number]>(`${dueOf(1)} UNION ALL ${dueOf(0)} LIMIT ?3`),
-  lease: db.$client.prepare("UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE seq = ?1"),
-  settle: db.$client.prepare(
-    `UPDATE webhook_deliveries SET leased = 0, urgent = 1, attempts = attempts + 1, state = ?2, due_at = ?3, status = ?4,
-       response = ?5, error = ?6, finished_at = ?7
-     WHERE seq = ?1`,
-  ),
-  release: db.$client.prepare<{ endpointSeq: number }, [number, number]>(
-    `UPDATE webhook_deliveries SET leased = 0, due_at = ?2 WHERE seq = ?1 AND leased = 1
-     RETURNING endpoint_seq AS endpointSeq`,
-  ),
-  sweepAgain: db.$client.prepare(
-    "UPDATE webhook_endpoints SET sweeping = 1 WHERE seq = ?1 AND state <> 'removed' AND void_through >= ?2",
-  ),
-  earliest: db.$client.prepare<{ at: number | null }, [number]>(
-    `SELECT min(at) AS at FROM (${earliestOf(0)} UNION ALL ${earliestOf(1)})`,
-  ),
-  setDue: db.$client.prepare("UPDATE webhook_endpoints SET due_at = ?2 WHERE seq = ?1"),
-  bringForward: db.$client.prepare(
-    "UPDATE webhook_endpoints SET due_at = ?2 WHERE seq = ?1 AND coalesce(due_at > ?2, 1)",
-  ),
 }));
 
 /** Tells whether some events have not been fanned out. */
-export const hasUnfannedEvents = (db: Db): boolean => (statements(db).newestEvent.get()?.seq ?? 0) > cursorOf(db);
+export const hasUnfannedEvents = (db: Db): boolean => (queries(db).newestEvent.get()?.seq ?? 0) > cursorOf(db);
 
 /** Tells the same; false where there is no endpoint. Cheap: the deliverer asks after every commit. */
-export const hasNewEvents = (db: Db): boolean =>
-  statements(db).anyEndpoint.get() !== undefined && hasUnfannedEvents(db);
+export const hasNewEvents = (db: Db): boolean => queries(db).anyEndpoint.get() !== undefined && hasUnfannedEvents(db);
 
 /** Returns the `seq` of the last event that was fanned out. */
-export const cursorOf = (db: Db): number => statements(db).cursor.get()?.eventSeq ?? 0;
+export const cursorOf = (db: Db): number => queries(db).cursor.get()?.eventSeq ?? 0;
 
 /** Makes deliveries of the next events, due now, for every endpoint that wants them. */
 export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): void {
   const made: NewDelivery[] = [];
-  const wanting = new Map<string, ReturnType<ReturnType<typeof statements>["endpointsOf"]["all"]>>();
+  const wanting = new Map<string, ReturnType<ReturnType<typeof queries>["endpointsOf"]["all"]>>();
   const after = cursorOf(tx);
   let [last, readers] = [after, 0];
-  for (const { seq, id, workspaceId, event } of statements(tx).eventsAfter.all(after, PORTION)) {
+  for (const { seq, id, workspaceId, event } of statements.eventsAfter(tx).all(after, PORTION)) {
     let endpoints = wanting.get(workspaceId);
     if (!endpoints) {
       if (readers >= MOST_READERS) break;
-      endpoints = statements(tx).endpointsOf.all({ workspaceId });
+      endpoints = queries(tx).endpointsOf.all({ workspaceId });
       readers += 1 + endpoints.length;
       wanting.set(workspaceId, endpoints);
     }
@@ -194,27 +231,26 @@ export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): v
     for (const endpoint of endpoints) {
       const { afterEvent, events, mailboxes } = endpoint;
       if (seq <= afterEvent || !events.includes(event)) continue;
-      if (mailboxes && !mailboxes.includes(statements(tx).mailboxOf.get(seq)?.mailbox ?? "")) continue;
+      if (mailboxes && !mailboxes.includes(statements.mailboxOf(tx).get(seq)?.mailbox ?? "")) continue;
       made.push({ id: newId(runtime, "whd"), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event });
     }
     last = seq;
   }
   putDeliveries(tx, made, runtime.now());
-  if (last > after) statements(tx).advanceCursor.run({ eventSeq: last });
+  if (last > after) queries(tx).advanceCursor.run({ eventSeq: last });
 }
 
 /** Adds deliveries of events, due at `now` (epoch ms). */
 export function putDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
-  const { insert } = statements(tx);
   for (const { id, endpointSeq, eventSeq, eventId, event } of deliveries) {
-    insert.run(id, endpointSeq, eventSeq, eventId, event, null, 0, now);
+    statements.insert(tx).run(id, endpointSeq, eventSeq, eventId, event, null, 0, now);
   }
   for (const seq of new Set(deliveries.map(({ endpointSeq }) => endpointSeq))) bringForward(tx, seq, now);
 }
 
 /** Adds a test, due at `now` (epoch ms). It is attempted once, even for a disabled endpoint. */
 export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: NewTest, now: number): void {
-  statements(tx).insert.run(id, endpointSeq, null, eventId, event, sample, 1, now);
+  statements.insert(tx).run(id, endpointSeq, null, eventId, event, sample, 1, now);
   bringForward(tx, endpointSeq, now);
 }
 
@@ -227,7 +263,7 @@ export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; 
   let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
   // SQLite finds a page by due_at alone: of endpoints due at the same time it reads again those that were there before.
   for (let limit = ENDPOINTS_PAGE; ; limit *= 2) {
-    const rows = statements(db).endpointsByDue.all({ ...last, upTo, limit });
+    const rows = queries(db).endpointsByDue.all({ ...last, upTo, limit });
     for (const { seq, dueAt, health } of rows) {
       last = { seq, dueAt: dueAt ?? 0 };
       yield { ...last, health };
@@ -237,10 +273,10 @@ export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; 
 }
 
 /** Returns the next time after `after` at which an endpoint is due, both epoch ms; null when none is. */
-export const nextDue = (db: Db, after: number): number | null => statements(db).nextDue.get({ after })?.dueAt ?? null;
+export const nextDue = (db: Db, after: number): number | null => queries(db).nextDue.get({ after })?.dueAt ?? null;
 
 /** Reads an endpoint; undefined when its row is gone. */
-export const endpointAt = (db: Db, seq: number): Endpoint | undefined => statements(db).endpoint.get({ seq });
+export const endpointAt = (db: Db, seq: number): Endpoint | undefined => queries(db).endpoint.get({ seq });
 
 /**
  * Leases, until `leasedUntil`, up to `count` deliveries of the endpoint that are due at `now` (both epoch ms). Returns
@@ -250,20 +286,22 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   const endpoint = endpointAt(tx, endpointSeq);
   // The sweep must first fail or delete the waiting deliveries of this endpoint.
   if (!endpoint || endpoint.sweeping || !isServedHere(tx, endpoint.workspaceId)) return [];
-  const { due, lease } = statements(tx);
-  const seqs = due.all(endpointSeq, now, count).map(({ seq }) => seq);
-  for (const seq of seqs) lease.run(seq, leasedUntil);
+  const seqs = statements
+    .due(tx)
+    .all(endpointSeq, now, count)
+    .map(({ seq }) => seq);
+  for (const seq of seqs) statements.lease(tx).run(seq, leasedUntil);
   reschedule(tx, endpointSeq, now);
   return seqs;
 }
 
 /** Reads a claimed delivery when its attempt begins; undefined when it was deleted after its claim. */
 export function load(db: Db, seq: number): Loaded | undefined {
-  const delivery = statements(db).delivery.get({ seq });
+  const delivery = queries(db).delivery.get({ seq });
   const endpoint = delivery && endpointAt(db, delivery.endpointSeq);
   if (!endpoint || endpoint.state === "removed") return undefined;
   if (delivery.sample !== null) return { delivery, endpoint, body: delivery.sample };
-  const event = statements(db).event.get(delivery.eventSeq);
+  const event = statements.event(db).get(delivery.eventSeq);
   return event ? { delivery, endpoint, body: envelope({ ...delivery, ...event }) } : undefined;
 }
 
@@ -279,7 +317,7 @@ export const isVoid = (
 /** Records the outcome of an attempt and ends its lease. Does nothing for a delivery that was deleted meanwhile. */
 export function settle(tx: Tx, { seq, endpointSeq }: Pick<Delivery, "seq" | "endpointSeq">, settled: Settled): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
-  statements(tx).settle.run(seq, state, dueAt, status, response, error, finishedAt);
+  statements.settle(tx).run(seq, state, dueAt, status, response, error, finishedAt);
   if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
 }
 
@@ -289,10 +327,10 @@ export function settle(tx: Tx, { seq, endpointSeq }: Pick<Delivery, "seq" | "end
  */
 export function release(tx: Tx, seqs: readonly number[], now: number): void {
   for (const seq of seqs) {
-    const row = statements(tx).release.get(seq, now);
+    const row = statements.release(tx).get(seq, now);
     if (!row) continue;
     bringForward(tx, row.endpointSeq, now);
-    statements(tx).sweepAgain.run(row.endpointSeq, seq);
+    statements.sweepAgain(tx).run(row.endpointSeq, seq);
   }
 }
 
@@ -301,9 +339,7 @@ export function release(tx: Tx, seqs: readonly number[], now: number): void {
  * rows.
  */
 export function releaseLeases(tx: Tx, now: number): number {
-  const leased = tx.$client
-    .query<{ seq: number }, []>("SELECT seq FROM webhook_deliveries WHERE due_at IS NOT NULL AND leased = 1")
-    .all();
+  const leased = statements.leased(tx).all();
   release(
     tx,
     leased.map(({ seq }) => seq),
@@ -318,15 +354,7 @@ export function releaseLeases(tx: Tx, now: number): number {
  * one that is due later than the longest wait from now becomes due now. Reads all waiting rows.
  */
 export function recallStrays(tx: Tx, waits: readonly number[], now: number): void {
-  tx.$client
-    .query(
-      `UPDATE webhook_deliveries SET due_at = CASE WHEN due_at > ?1 + ?3 THEN ?1 ELSE ?1 + wait END
-       FROM (SELECT d.seq AS stray, CASE d.attempts WHEN 0 THEN 0 ELSE coalesce(w.value, ?3) END AS wait
-             FROM webhook_deliveries d LEFT JOIN json_each(?2) w ON w.key = d.attempts - 1
-             WHERE d.due_at IS NOT NULL AND d.due_at > ?1 AND d.leased = 0)
-       WHERE seq = stray AND due_at > ?1 + wait`,
-    )
-    .run(now, JSON.stringify(waits), Math.max(0, ...waits));
+  statements.recall(tx).run(now, JSON.stringify(waits), Math.max(0, ...waits));
   for (const { seq } of [...endpointsByDue(tx, Number.MAX_SAFE_INTEGER)]) reschedule(tx, seq, now);
 }
 
@@ -334,10 +362,10 @@ export function recallStrays(tx: Tx, waits: readonly number[], now: number): voi
  * Sets when the endpoint is next due: not before `now` (epoch ms), so that its turn comes after those of the others.
  */
 export function reschedule(tx: Tx, endpointSeq: number, now: number): void {
-  const at = statements(tx).earliest.get(endpointSeq)?.at ?? null;
-  statements(tx).setDue.run(endpointSeq, at === null ? null : Math.max(at, now));
+  const at = statements.earliest(tx).get(endpointSeq)?.at ?? null;
+  statements.setDue(tx).run(endpointSeq, at === null ? null : Math.max(at, now));
 }
 
 /** Makes the endpoint due at `dueAt` (epoch ms), unless it is due earlier. */
 export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
-  void statements(tx).bringForward.run(endpointSeq, dueAt);
+  void statements.bringForward(tx).run(endpointSeq, dueAt);

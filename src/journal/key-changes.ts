@@ -11,7 +11,7 @@
 import { and, asc, desc, eq, gte, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { type ChangedField, keyChanges, type Settler } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 /** A field of a conversation that somebody set. */
@@ -33,7 +33,43 @@ interface Conversation {
   mailboxId: string;
 }
 
-const statements = prepared((db) => {
+const statements = {
+  settle: statement<
+    unknown,
+    [by: Settler, seq: number | null, thread: number, field: ChangedField, label: string | null, but: string]
+  >(
+    `UPDATE key_changes SET settled_by = ?, settled_seq = ?
+     WHERE thread_seq = ? AND field = ? AND label_key IS ? AND settled_by IS NULL AND key_id <> ?`,
+  ),
+  settleLabels: statement<unknown, [by: Settler, thread: number, but: string]>(
+    `UPDATE key_changes SET settled_by = ?
+     WHERE thread_seq = ? AND field = 'label' AND settled_by IS NULL AND key_id <> ?`,
+  ),
+  settleLabelIn: statement<unknown, [by: Settler, mailbox: string, label: string, but: string, limit: number]>(
+    `UPDATE key_changes SET settled_by = ?1 WHERE seq IN
+       (SELECT seq FROM key_changes WHERE mailbox_id = ?2 AND label_key = ?3 AND field = 'label' AND settled_by IS NULL
+          AND key_id <> ?4 LIMIT ?5)`,
+  ),
+  reopen: statement<unknown, [seqs: string]>(
+    `UPDATE key_changes SET settled_by = NULL, settled_seq = NULL
+     WHERE settled_seq IN (SELECT value FROM json_each(?))`,
+  ),
+  undo: statement<unknown, [seqs: string]>(
+    `UPDATE key_changes SET settled_by = 'undone', settled_seq = NULL
+     WHERE seq IN (SELECT value FROM json_each(?))`,
+  ),
+  forgetOld: statement<unknown, [before: number, limit: number]>(
+    "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE at < ? ORDER BY at LIMIT ?)",
+  ),
+  forgetMailbox: statement<unknown, [mailbox: string, limit: number]>(
+    "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE mailbox_id = ? LIMIT ?)",
+  ),
+  forgetKey: statement<unknown, [workspace: string, key: string, limit: number]>(
+    "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE workspace_id = ? AND key_id = ? LIMIT ?)",
+  ),
+};
+
+const queries = prepared((db) => {
   const ofKey = and(
     eq(keyChanges.workspaceId, sql.placeholder("workspaceId")),
     eq(keyChanges.keyId, sql.placeholder("keyId")),
@@ -55,33 +91,6 @@ const statements = prepared((db) => {
       })
       .returning({ seq: keyChanges.seq })
       .prepare(),
-    settle: db.$client.prepare<
-      unknown,
-      [by: Settler, seq: number | null, thread: number, field: ChangedField, label: string | null, but: string]
-    >(
-      `UPDATE key_changes SET settled_by = ?, settled_seq = ?
-       WHERE thread_seq = ? AND field = ? AND label_key IS ? AND settled_by IS NULL AND key_id <> ?`,
-    ),
-    settleLabels: db.$client.prepare<unknown, [by: Settler, thread: number, but: string]>(
-      `UPDATE key_changes SET settled_by = ?
-       WHERE thread_seq = ? AND field = 'label' AND settled_by IS NULL AND key_id <> ?`,
-    ),
-    settleLabelIn: db.$client.prepare<
-      unknown,
-      [by: Settler, mailbox: string, label: string, but: string, limit: number]
-    >(
-      `UPDATE key_changes SET settled_by = ?1 WHERE seq IN
-         (SELECT seq FROM key_changes WHERE mailbox_id = ?2 AND label_key = ?3 AND field = 'label' AND settled_by IS NULL
-            AND key_id <> ?4 LIMIT ?5)`,
-    ),
-    reopen: db.$client.prepare<unknown, [seqs: string]>(
-      `UPDATE key_changes SET settled_by = NULL, settled_seq = NULL
-       WHERE settled_seq IN (SELECT value FROM json_each(?))`,
-    ),
-    undo: db.$client.prepare<unknown, [seqs: string]>(
-      `UPDATE key_changes SET settled_by = 'undone', settled_seq = NULL
-       WHERE seq IN (SELECT value FROM json_each(?))`,
-    ),
     latest: db
       .select()
       .from(keyChanges)
@@ -101,15 +110,6 @@ const statements = prepared((db) => {
       )
       .orderBy(asc(keyChanges.seq))
       .prepare(),
-    forgetOld: db.$client.prepare<unknown, [before: number, limit: number]>(
-      "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE at < ? ORDER BY at LIMIT ?)",
-    ),
-    forgetMailbox: db.$client.prepare<unknown, [mailbox: string, limit: number]>(
-      "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE mailbox_id = ? LIMIT ?)",
-    ),
-    forgetKey: db.$client.prepare<unknown, [workspace: string, key: string, limit: number]>(
-      "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE workspace_id = ? AND key_id = ? LIMIT ?)",
-    ),
   };
 });
 
@@ -129,37 +129,36 @@ export function noteTouches(
   touches: readonly Touch[],
   now: number,
 ): void {
-  const { put, settle } = statements(tx);
   const { keyId, workspaceId } = caller;
   for (const { field, labelKey = null, before } of touches) {
     const made =
       keyId !== undefined && before !== undefined
-        ? put.get({ at: now, workspaceId, keyId, mailboxId, threadSeq, threadId, field, labelKey, before })
+        ? queries(tx).put.get({ at: now, workspaceId, keyId, mailboxId, threadSeq, threadId, field, labelKey, before })
         : undefined;
-    settle.run(settlerOf(caller), made?.seq ?? null, threadSeq, field, labelKey, keyId ?? NO_KEY);
+    statements.settle(tx).run(settlerOf(caller), made?.seq ?? null, threadSeq, field, labelKey, keyId ?? NO_KEY);
   }
 }
 
 /** Settles the changes of all labels of a conversation, since the caller said which it is to have. */
 export const confirmLabels = (tx: Tx, caller: Caller, threadSeq: number): void =>
-  void statements(tx).settleLabels.run(settlerOf(caller), threadSeq, caller.keyId ?? NO_KEY);
+  void statements.settleLabels(tx).run(settlerOf(caller), threadSeq, caller.keyId ?? NO_KEY);
 
 /** Settles the changes of a field that nobody set, but `by` changed. */
 export const settle = (tx: Tx, threadSeq: number, field: ChangedField, by: Settler, labelKey?: string): void =>
-  void statements(tx).settle.run(by, null, threadSeq, field, labelKey ?? null, NO_KEY);
+  void statements.settle(tx).run(by, null, threadSeq, field, labelKey ?? null, NO_KEY);
 
 /**
  * Settles changes of a label in a mailbox, since the caller renames or removes it everywhere; at most `limit`. Returns their
  * number.
  */
 export const settleLabelIn = (tx: Tx, caller: Caller, mailboxId: string, labelKey: string, limit: number): number =>
-  statements(tx).settleLabelIn.run(settlerOf(caller), mailboxId, labelKey, caller.keyId ?? NO_KEY, limit).changes;
+  statements.settleLabelIn(tx).run(settlerOf(caller), mailboxId, labelKey, caller.keyId ?? NO_KEY, limit).changes;
 
 /** Marks changes as undone, and opens those of other keys that they had settled. */
 export function markUndone(tx: Tx, seqs: readonly number[]): void {
   const list = JSON.stringify(seqs);
-  statements(tx).reopen.run(list);
-  statements(tx).undo.run(list);
+  statements.reopen(tx).run(list);
+  statements.undo(tx).run(list);
 }
 
 /** A key, even one that is gone, and the time (epoch ms) since which its changes are wanted. */
@@ -177,20 +176,20 @@ export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_S
 
 /** Changes behind a position, newest first. */
 export const changesBehind = (db: Db, wanted: Wanted, { at, seq }: Position, limit: number): KeyChange[] =>
-  statements(db).latest.all({ ...wanted, at, seq, limit });
+  queries(db).latest.all({ ...wanted, at, seq, limit });
 
 /** Changes of one conversation, oldest first. */
 export const changesOf = (db: Db, wanted: Wanted, threadSeq: number): KeyChange[] =>
-  statements(db).ofThread.all({ ...wanted, threadSeq });
+  queries(db).ofThread.all({ ...wanted, threadSeq });
 
 /** Deletes changes from before a time (epoch ms), at most `limit`; returns their number. */
 export const forgetChangesBefore = (tx: Tx, before: number, limit: number): number =>
-  statements(tx).forgetOld.run(before, limit).changes;
+  statements.forgetOld(tx).run(before, limit).changes;
 
 /** The same for changes in a mailbox. */
 export const forgetChangesIn = (tx: Tx, mailboxId: string, limit: number): number =>
-  statements(tx).forgetMailbox.run(mailboxId, limit).changes;
+  statements.forgetMailbox(tx).run(mailboxId, limit).changes;
 
 /** The same for changes of a key. */
 export const forgetChangesOf = (tx: Tx, workspaceId: string, keyId: string, limit: number): number =>
-  statements(tx).forgetKey.run(workspaceId, keyId, limit).changes;
+  statements.forgetKey(tx).run(workspaceId, keyId, limit).changes;

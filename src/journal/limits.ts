@@ -5,7 +5,7 @@
 import type { Caller } from "../access/caller.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { Policy } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
 /** What counts against a limit. */
@@ -23,29 +23,28 @@ const LIMITS: Record<Limit, { column: string; windowMs: number; what: string }> 
   recipientsPerDay: { column: "recipients", windowMs: 24 * HOUR_MS, what: "recipients a day" },
 };
 
-const statements = prepared(({ $client: sqlite }) => {
-  const used = ({ column }: { column: string }) =>
-    sqlite.prepare<Used, [keyId: string, since: number]>(
-      `WITH RECURSIVE family(id) AS (
-         SELECT ?1 UNION SELECT k.id FROM api_keys k JOIN family ON k.made_by = family.id)
-       SELECT coalesce(sum(${column}), 0) AS count, min(at) AS earliest
-       FROM family CROSS JOIN journal_entries ON key_id = family.id WHERE at > ?2 AND ${column} > 0`,
-    );
-  return {
-    changesPerHour: used(LIMITS.changesPerHour),
-    recipientsPerDay: used(LIMITS.recipientsPerDay),
-    line: sqlite.prepare<{ id: string; policy: string }, [keyId: string]>(
-      `WITH RECURSIVE line(id, policy, made_by) AS (
-         SELECT id, policy, made_by FROM api_keys WHERE id = ?1
-         UNION SELECT k.id, k.policy, k.made_by FROM api_keys k JOIN line ON k.id = line.made_by)
-       SELECT id, policy FROM line WHERE policy <> '{}'`,
-    ),
-  };
-});
+const used = ({ column }: { column: string }) =>
+  statement<Used, [keyId: string, since: number]>(
+    `WITH RECURSIVE family(id) AS (
+       SELECT ?1 UNION SELECT k.id FROM api_keys k JOIN family ON k.made_by = family.id)
+     SELECT coalesce(sum(${column}), 0) AS count, min(at) AS earliest
+     FROM family CROSS JOIN journal_entries ON key_id = family.id WHERE at > ?2 AND ${column} > 0`,
+  );
+
+const statements = {
+  changesPerHour: used(LIMITS.changesPerHour),
+  recipientsPerDay: used(LIMITS.recipientsPerDay),
+  line: statement<{ id: string; policy: string }, [keyId: string]>(
+    `WITH RECURSIVE line(id, policy, made_by) AS (
+       SELECT id, policy, made_by FROM api_keys WHERE id = ?1
+       UNION SELECT k.id, k.policy, k.made_by FROM api_keys k JOIN line ON k.id = line.made_by)
+     SELECT id, policy FROM line WHERE policy <> '{}'`,
+  ),
+};
 
 /** What a key, and the keys that it made, used of a limit in its time up to `now` (epoch ms). */
 export const usedBy = (db: Db, keyId: string, limit: Limit, now: number): Used =>
-  statements(db)[limit].get(keyId, now - LIMITS[limit].windowMs) as Used;
+  statements[limit](db).get(keyId, now - LIMITS[limit].windowMs) as Used;
 
 /**
  * Checks that `count` more are within the limits of a caller's key, and of the keys that made it.
@@ -54,7 +53,7 @@ export const usedBy = (db: Db, keyId: string, limit: Limit, now: number): Used =
 export function requireLeft(db: Db, { keyId }: Caller, limit: Limit, count: number, now: number): void {
   // A key without a policy may have been made by one that got a policy since.
   if (keyId === undefined || count === 0) return;
-  for (const { id, policy: json } of statements(db).line.all(keyId)) {
+  for (const { id, policy: json } of statements.line(db).all(keyId)) {
     const most = (JSON.parse(json) as Policy)[limit];
     if (most === undefined) continue;
     const { windowMs, what } = LIMITS[limit];

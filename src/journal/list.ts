@@ -1,7 +1,7 @@
 /** The journal of a key as people see it (rules: Journal). */
 import type { Caller } from "../access/caller.ts";
 import { type Face, JOURNAL_KINDS, type JournalKind } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { NEWEST, type Position, type Wanted } from "./key-changes.ts";
 
@@ -38,30 +38,29 @@ const KIND = `CASE WHEN reads IS NOT NULL THEN 'read' WHEN outcome NOT IN ('ok',
 type Row = Omit<JournalEntry, "ids"> & { ids: string };
 type Look = [workspaceId: string, keyId: string, since: number, at: number, seq: number];
 
-const statements = prepared(({ $client: sqlite }) => {
-  const behind = `FROM journal_entries WHERE workspace_id = ?1 AND key_id = ?2 AND at >= ?3 AND (at, seq) < (?4, ?5)
-    ORDER BY at DESC, seq DESC`;
-  return {
-    page: sqlite.prepare<Row, [...Look, kinds: string, limit: number, outcome: string | null]>(
-      `SELECT * FROM (SELECT seq, at, user_id AS userId, operation, face, client, source, ids, outcome, reads, changes,
-           recipients, sent, ${KIND} AS kind ${behind} LIMIT ${MOST_LOOKED_AT})
-       WHERE kind IN (SELECT value FROM json_each(?6)) AND outcome = coalesce(?8, outcome) LIMIT ?7`,
-    ),
-    endOfLook: sqlite.prepare<Position, Look>(`SELECT at, seq ${behind} LIMIT 1 OFFSET ${MOST_LOOKED_AT - 1}`),
-    counts: sqlite.prepare<{ messages: number; recipients: number }, [keyId: string, since: number]>(
-      `SELECT count(*) AS messages, coalesce(sum(sent), 0) AS recipients FROM journal_entries
-       WHERE key_id = ? AND at >= ? AND sent > 0`,
-    ),
-    sent: sqlite.prepare<Position & { ids: string; recipients: number }, [keyId: string, since: number]>(
-      `SELECT at, seq, ids, sent AS recipients FROM journal_entries
-       WHERE key_id = ? AND at >= ? AND sent > 0 ORDER BY at DESC, seq DESC LIMIT ${MOST_SENT}`,
-    ),
-    workspaceOf: sqlite.prepare<{ workspaceId: string; userId: string | null }, [keyId: string]>(
-      `SELECT workspace_id AS workspaceId, user_id AS userId FROM workspaces
-       CROSS JOIN journal_entries ON workspace_id = workspaces.id AND key_id = ? AND operation NOT IN ('undo', 'approve') LIMIT 1`,
-    ),
-  };
-});
+const behind = `FROM journal_entries WHERE workspace_id = ?1 AND key_id = ?2 AND at >= ?3 AND (at, seq) < (?4, ?5)
+  ORDER BY at DESC, seq DESC`;
+
+const statements = {
+  page: statement<Row, [...Look, kinds: string, limit: number, outcome: string | null]>(
+    `SELECT * FROM (SELECT seq, at, user_id AS userId, operation, face, client, source, ids, outcome, reads, changes,
+         recipients, sent, ${KIND} AS kind ${behind} LIMIT ${MOST_LOOKED_AT})
+     WHERE kind IN (SELECT value FROM json_each(?6)) AND outcome = coalesce(?8, outcome) LIMIT ?7`,
+  ),
+  endOfLook: statement<Position, Look>(`SELECT at, seq ${behind} LIMIT 1 OFFSET ${MOST_LOOKED_AT - 1}`),
+  counts: statement<{ messages: number; recipients: number }, [keyId: string, since: number]>(
+    `SELECT count(*) AS messages, coalesce(sum(sent), 0) AS recipients FROM journal_entries
+     WHERE key_id = ? AND at >= ? AND sent > 0`,
+  ),
+  sent: statement<Position & { ids: string; recipients: number }, [keyId: string, since: number]>(
+    `SELECT at, seq, ids, sent AS recipients FROM journal_entries
+     WHERE key_id = ? AND at >= ? AND sent > 0 ORDER BY at DESC, seq DESC LIMIT ${MOST_SENT}`,
+  ),
+  workspaceOf: statement<{ workspaceId: string; userId: string | null }, [keyId: string]>(
+    `SELECT workspace_id AS workspaceId, user_id AS userId FROM workspaces
+     CROSS JOIN journal_entries ON workspace_id = workspaces.id AND key_id = ? AND operation NOT IN ('undo', 'approve') LIMIT 1`,
+  ),
+};
 
 /** A key whose journal is asked for. */
 export interface JournalSubject {
@@ -92,23 +91,23 @@ export function listJournal(
   { behind = NEWEST, kinds = JOURNAL_KINDS, outcome = null, limit }: JournalPage,
 ): { entries: JournalEntry[]; next?: Position | undefined } {
   const look: Look = [workspaceId, keyId, since, behind.at, behind.seq];
-  const rows = statements(db).page.all(...look, JSON.stringify(kinds), limit, outcome);
+  const rows = statements.page(db).all(...look, JSON.stringify(kinds), limit, outcome);
   const entries = rows.map((row) => ({ ...row, ids: JSON.parse(row.ids) as string[] }));
   const last = entries.at(-1);
   const next =
-    entries.length === limit && last ? { at: last.at, seq: last.seq } : statements(db).endOfLook.get(...look);
+    entries.length === limit && last ? { at: last.at, seq: last.seq } : statements.endOfLook(db).get(...look);
   return { entries, ...(next && { next }) };
 }
 
 /** What a key had sent since a time. */
 export function sentSince(db: Db, { keyId, since }: Wanted): SentByKey {
-  const counts = statements(db).counts.get(keyId, since) as Omit<SentByKey, "latest">;
-  const latest = statements(db).sent.all(keyId, since);
+  const counts = statements.counts(db).get(keyId, since) as Omit<SentByKey, "latest">;
+  const latest = statements.sent(db).all(keyId, since);
   return { ...counts, latest: latest.map(({ ids, ...one }) => ({ ...one, ids: JSON.parse(ids) })) };
 }
 
 /** Workspace and person of a key that is gone, as its entries have them. */
 export const subjectOfEntries = (db: Db, keyId: string): JournalSubject | undefined => {
-  const known = statements(db).workspaceOf.get(keyId);
+  const known = statements.workspaceOf(db).get(keyId);
   return known ? { ...known, keyId } : undefined;
 };

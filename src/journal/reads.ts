@@ -12,7 +12,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { apiKeys, journalEntries } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { MOST_IDS } from "./entries.ts";
 
@@ -41,7 +41,13 @@ interface Gathered {
   ids: Set<string>;
 }
 
-const statements = prepared((db) => {
+const statements = {
+  add: statement<unknown, [reads: number, ids: string, seq: number]>(
+    "UPDATE journal_entries SET reads = ?, ids = ? WHERE seq = ?",
+  ),
+};
+
+const queries = prepared((db) => {
   const value = sql.placeholder;
   return {
     isKnown: db
@@ -81,9 +87,6 @@ const statements = prepared((db) => {
         sent: 0,
       })
       .prepare(),
-    add: db.$client.prepare<unknown, [reads: number, ids: string, seq: number]>(
-      "UPDATE journal_entries SET reads = ?, ids = ? WHERE seq = ?",
-    ),
   };
 });
 
@@ -98,16 +101,16 @@ function addIds(to: Set<string>, ids: Iterable<string>): void {
 
 function write(tx: Tx, { values, reads, ids }: Gathered): void {
   // The person may have been erased meanwhile, and their keys with all that was known of them.
-  if (!statements(tx).isKnown.get({ keyId: values.keyId })) return;
+  if (!queries(tx).isKnown.get({ keyId: values.keyId })) return;
   const from = minuteOf(values.at) * MINUTE_MS;
-  const known = statements(tx).find.get({ ...values, from, until: from + MINUTE_MS });
+  const known = queries(tx).find.get({ ...values, from, until: from + MINUTE_MS });
   if (!known) {
-    statements(tx).put.run({ ...values, reads, ids: [...ids] });
+    queries(tx).put.run({ ...values, reads, ids: [...ids] });
     return;
   }
   const all = new Set(known.ids);
   addIds(all, ids);
-  statements(tx).add.run((known.reads ?? 0) + reads, JSON.stringify([...all]), known.seq);
+  statements.add(tx).run((known.reads ?? 0) + reads, JSON.stringify([...all]), known.seq);
 }
 
 export function createReadJournal({

@@ -4,7 +4,7 @@
  */
 import type { Job } from "../base/scheduler.ts";
 import type { Options } from "../store/settings.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { forgetChangesBefore, forgetChangesOf } from "./key-changes.ts";
 
@@ -17,31 +17,30 @@ const NEARLY = 0.99;
 /** Rows that one transaction deletes. */
 const PORTION = 500;
 
-const statements = prepared(({ $client: sqlite }) => {
-  const remove = (condition: string) =>
-    sqlite.prepare<unknown, [before: number]>(
-      `DELETE FROM journal_entries WHERE seq IN
-         (SELECT seq FROM journal_entries WHERE at < ? AND ${condition} ORDER BY at LIMIT ${PORTION})`,
-    );
-  const excess = (table: string) =>
-    sqlite.prepare<unknown, [most: number]>(
-      `DELETE FROM ${table} WHERE seq IN (SELECT seq FROM ${table}
-         WHERE seq <= (SELECT max(seq) FROM ${table}) - ? ORDER BY seq LIMIT ${PORTION})`,
-    );
-  return {
-    reads: remove("reads IS NOT NULL"),
-    others: remove("reads IS NULL"),
-    excessEntries: excess("journal_entries"),
-    excessChanges: excess("key_changes"),
-    oldest: sqlite.prepare<{ at: number; span: number }, []>(
-      `SELECT at, (SELECT max(seq) FROM key_changes) - seq + 1 AS span FROM key_changes ORDER BY seq LIMIT 1`,
-    ),
-    ofKey: sqlite.prepare<unknown, [workspace: string, key: string]>(
-      `DELETE FROM journal_entries WHERE seq IN
-         (SELECT seq FROM journal_entries WHERE workspace_id = ? AND key_id = ? LIMIT ${PORTION})`,
-    ),
-  };
-});
+const remove = (condition: string) =>
+  statement<unknown, [before: number]>(
+    `DELETE FROM journal_entries WHERE seq IN
+       (SELECT seq FROM journal_entries WHERE at < ? AND ${condition} ORDER BY at LIMIT ${PORTION})`,
+  );
+const excess = (table: string) =>
+  statement<unknown, [most: number]>(
+    `DELETE FROM ${table} WHERE seq IN (SELECT seq FROM ${table}
+       WHERE seq <= (SELECT max(seq) FROM ${table}) - ? ORDER BY seq LIMIT ${PORTION})`,
+  );
+
+const statements = {
+  reads: remove("reads IS NOT NULL"),
+  others: remove("reads IS NULL"),
+  excessEntries: excess("journal_entries"),
+  excessChanges: excess("key_changes"),
+  oldest: statement<{ at: number; span: number }, []>(
+    `SELECT at, (SELECT max(seq) FROM key_changes) - seq + 1 AS span FROM key_changes ORDER BY seq LIMIT 1`,
+  ),
+  ofKey: statement<unknown, [workspace: string, key: string]>(
+    `DELETE FROM journal_entries WHERE seq IN
+       (SELECT seq FROM journal_entries WHERE workspace_id = ? AND key_id = ? LIMIT ${PORTION})`,
+  ),
+};
 
 /** `most`: rows of either table. */
 export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Options, "get">, most = MOST): Job {
@@ -52,11 +51,11 @@ export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Optio
       const before = (days: number): number => now - days * DAY_MS;
       const kept = before(options.get("retention.journalDays"));
       const keptReads = before(options.get("retention.journalReadDays"));
-      while ((await store.enqueue((tx) => statements(tx).reads.run(keptReads).changes)) > 0);
-      while ((await store.enqueue((tx) => statements(tx).others.run(kept).changes)) > 0);
+      while ((await store.enqueue((tx) => statements.reads(tx).run(keptReads).changes)) > 0);
+      while ((await store.enqueue((tx) => statements.others(tx).run(kept).changes)) > 0);
       while ((await store.enqueue((tx) => forgetChangesBefore(tx, kept, PORTION))) > 0);
-      while ((await store.enqueue((tx) => statements(tx).excessEntries.run(most).changes)) > 0);
-      while ((await store.enqueue((tx) => statements(tx).excessChanges.run(most).changes)) > 0);
+      while ((await store.enqueue((tx) => statements.excessEntries(tx).run(most).changes)) > 0);
+      while ((await store.enqueue((tx) => statements.excessChanges(tx).run(most).changes)) > 0);
       return now + LOOK_MS;
     },
   };
@@ -65,11 +64,11 @@ export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Optio
 /** Since when all changes of keys are kept, epoch ms. `now`: epoch ms. */
 export function changesKeptSince(db: Db, options: Pick<Options, "get">, now: number, most = MOST): number {
   const byAge = now - options.get("retention.journalDays") * DAY_MS;
-  const oldest = statements(db).oldest.get();
+  const oldest = statements.oldest(db).get();
   // Others were deleted for their number only if what is left reaches to that limit.
   return oldest && oldest.span >= most * NEARLY ? Math.max(byAge, oldest.at) : byAge;
 }
 
 /** Deletes a portion of all that the journal has of a key. False if nothing was left. */
 export const forgetKey = (tx: Tx, workspaceId: string, keyId: string): boolean =>
-  statements(tx).ofKey.run(workspaceId, keyId).changes > 0 || forgetChangesOf(tx, workspaceId, keyId, PORTION) > 0;
+  statements.ofKey(tx).run(workspaceId, keyId).changes > 0 || forgetChangesOf(tx, workspaceId, keyId, PORTION) > 0;

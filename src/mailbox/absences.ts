@@ -11,7 +11,7 @@ import { type EmailAddress, envelopeAddress, isAddressLiteral, splitAddress } fr
 import { mayBeAnswered } from "../message/automatic.ts";
 import type { Core } from "../store/core.ts";
 import { type AuthVerdicts, absenceReplies, absences } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { isOwnAddress, ownAddresses } from "./addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
@@ -30,7 +30,19 @@ const MOST_TOLD = 10_000;
 const PORTION = 1_000;
 const HOUR_MS = 3_600_000;
 
-const statements = prepared((db) => ({
+const statements = {
+  // A row is written only where none is younger.
+  tell: statement<unknown, [mailboxId: string, recipient: string, now: number, before: number]>(
+    `INSERT INTO absence_replies (mailbox_id, recipient, replied_at) VALUES (?, ?, ?)
+     ON CONFLICT DO UPDATE SET replied_at = excluded.replied_at WHERE replied_at <= ?`,
+  ),
+  forget: statement<unknown, [before: number, limit: number]>(
+    `DELETE FROM absence_replies WHERE (mailbox_id, recipient) IN
+       (SELECT mailbox_id, recipient FROM absence_replies WHERE replied_at <= ? LIMIT ?)`,
+  ),
+};
+
+const queries = prepared((db) => ({
   find: db
     .select({
       startsAt: absences.startsAt,
@@ -73,18 +85,9 @@ const statements = prepared((db) => ({
     .from(absenceReplies)
     .where(eq(absenceReplies.mailboxId, sql.placeholder("mailboxId")))
     .prepare(),
-  // A row is written only where none is younger.
-  tell: db.$client.prepare<unknown, [mailboxId: string, recipient: string, now: number, before: number]>(
-    `INSERT INTO absence_replies (mailbox_id, recipient, replied_at) VALUES (?, ?, ?)
-     ON CONFLICT DO UPDATE SET replied_at = excluded.replied_at WHERE replied_at <= ?`,
-  ),
-  forget: db.$client.prepare<unknown, [before: number, limit: number]>(
-    `DELETE FROM absence_replies WHERE (mailbox_id, recipient) IN
-       (SELECT mailbox_id, recipient FROM absence_replies WHERE replied_at <= ? LIMIT ?)`,
-  ),
 }));
 
-export const absenceOf = (db: Db, mailboxId: string): Absence | undefined => statements(db).find.get({ mailboxId });
+export const absenceOf = (db: Db, mailboxId: string): Absence | undefined => queries(db).find.get({ mailboxId });
 
 /**
  * Sets or ends the absence of a mailbox. Of a new one, everybody is told anew. `now`: epoch ms. @throws AppError bad_request
@@ -92,9 +95,9 @@ export const absenceOf = (db: Db, mailboxId: string): Absence | undefined => sta
 export function putAbsence(tx: Tx, mailboxId: string, given: Absence | undefined, now: number): void {
   const absence = given && readAbsence(given, now);
   if (Bun.deepEquals(absence, absenceOf(tx, mailboxId))) return;
-  statements(tx).forgetTold.run({ mailboxId });
-  if (absence) statements(tx).put.run({ mailboxId, ...absence });
-  else statements(tx).remove.run({ mailboxId });
+  queries(tx).forgetTold.run({ mailboxId });
+  if (absence) queries(tx).put.run({ mailboxId, ...absence });
+  else queries(tx).remove.run({ mailboxId });
 }
 
 function readAbsence({ startsAt, endsAt, subject, text }: Absence, now: number): Absence {
@@ -132,8 +135,8 @@ export function absenceReplyTo(tx: Tx, { mailboxId, message, reversePath, auth, 
   if (![...message.to, ...message.cc].some(isOwn)) return undefined;
   if (!mayBeAnswered(message.headers, [recipient, sender])) return undefined;
   if (auth && !isTrue(auth, recipient, sender)) return undefined;
-  if ((statements(tx).told.get({ mailboxId })?.n ?? 0) >= MOST_TOLD) return undefined;
-  const told = statements(tx).tell.run(mailboxId, sender, now, now - ONCE_IN_MS);
+  if ((queries(tx).told.get({ mailboxId })?.n ?? 0) >= MOST_TOLD) return undefined;
+  const told = statements.tell(tx).run(mailboxId, sender, now, now - ONCE_IN_MS);
   return told.changes > 0 ? recipient : undefined;
 }
 
@@ -152,7 +155,7 @@ export function forgetTold({ store }: Core): Job {
   return {
     name: "forget-absence-replies",
     async runDue(now) {
-      const forget = (tx: Tx): number => statements(tx).forget.run(now - ONCE_IN_MS, PORTION).changes;
+      const forget = (tx: Tx): number => statements.forget(tx).run(now - ONCE_IN_MS, PORTION).changes;
       while ((await store.enqueue(forget)) >= PORTION);
       return now + HOUR_MS;
     },

@@ -14,7 +14,7 @@ import { and, asc, eq, gt, isNotNull, isNull, or, sql } from "drizzle-orm";
 import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
 import { UNSERVED } from "../store/moving.ts";
 import { addresses, domains, mailboxes, users } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
 export interface MailboxRoute {
@@ -50,7 +50,16 @@ const named = eq(domains.name, sql.placeholder("name"));
 const verifiedFirst = sql`${domains.verifiedAt} IS NULL`;
 const takesMail = or(isNotNull(domains.verifiedAt), eq(domains.acceptsUnverified, true));
 
-const statements = prepared((db) => ({
+const statements = {
+  reaches: statement<unknown, [mailboxId: string, domainId: string, now: number]>(
+    `SELECT 1 FROM mailboxes WHERE id = ?1 AND (expires_at IS NULL OR expires_at > ?3) AND workspace_id NOT IN ${UNSERVED} AND ?2 = (
+       SELECT id FROM domains
+       WHERE name = (SELECT name FROM domains WHERE id = ?2) AND (verified_at IS NOT NULL OR accepts_unverified = 1)
+       ORDER BY verified_at IS NULL LIMIT 1)`,
+  ),
+};
+
+const queries = prepared((db) => ({
   /**
    * The workspace that receives mail from other servers: the one that verified the domain, else the one that took it
    * before verification existed.
@@ -78,12 +87,6 @@ const statements = prepared((db) => ({
     .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
     .where(and(eq(addresses.address, sql.placeholder("address")), eq(addresses.domainId, sql.placeholder("domainId"))))
     .prepare(),
-  reaches: db.$client.prepare<unknown, [mailboxId: string, domainId: string, now: number]>(
-    `SELECT 1 FROM mailboxes WHERE id = ?1 AND (expires_at IS NULL OR expires_at > ?3) AND workspace_id NOT IN ${UNSERVED} AND ?2 = (
-       SELECT id FROM domains
-       WHERE name = (SELECT name FROM domains WHERE id = ?2) AND (verified_at IS NOT NULL OR accepts_unverified = 1)
-       ORDER BY verified_at IS NULL LIMIT 1)`,
-  ),
   /** The mailbox at the owner's sign-in address, else the owner's first one; none that has expired. */
   ownersMailbox: db
     .select({ mailboxId: mailboxes.id, expiresAt: mailboxes.expiresAt })
@@ -140,9 +143,9 @@ export const hasExpired = ({ expiresAt }: { expiresAt: number | null }, now: num
 export function routeOf(db: Db, address: string, now: number): Route {
   const whole = /^postmaster$/i.test(address) ? `postmaster@${oldestDomain(db)}` : address;
   return routeVia(db, whole, now, (name) => {
-    const holder = statements(db).holder.get({ name });
+    const holder = queries(db).holder.get({ name });
     if (holder) return holder.moves ? { kind: "moving" } : holder;
-    return statements(db).anyClaim.get({ name }) && { kind: "unverified", domain: name };
+    return queries(db).anyClaim.get({ name }) && { kind: "unverified", domain: name };
   });
 }
 
@@ -151,7 +154,7 @@ export function routeOf(db: Db, address: string, now: number): Route {
  * and its workspace is still the one to which mail from other servers to the domain goes.
  */
 export const stillReaches = (db: Db, { mailboxId, domainId }: MailboxRoute, now: number): boolean =>
-  statements(db).reaches.get(mailboxId, domainId, now) !== null;
+  statements.reaches(db).get(mailboxId, domainId, now) !== null;
 
 /**
  * Routes mail of a workspace at `now` (epoch ms): to the workspace that verified the domain, else to the sender's own
@@ -169,7 +172,7 @@ export function routeFor(db: Db, workspaceId: string, address: string, now: numb
  * over.
  */
 export function routeWithin(db: Db, workspaceId: string, address: string): Route {
-  return routeVia(db, address, BEFORE_ANY_EXPIRY, (name) => statements(db).claim.get({ name, workspaceId }));
+  return routeVia(db, address, BEFORE_ANY_EXPIRY, (name) => queries(db).claim.get({ name, workspaceId }));
 }
 
 /**
@@ -178,19 +181,19 @@ export function routeWithin(db: Db, workspaceId: string, address: string): Route
  */
 export function localDomain(db: Db, workspaceId: string, domain: string): Claim | undefined {
   const name = domain.toLowerCase();
-  const claim = statements(db).verified.get({ name }) ?? statements(db).claim.get({ name, workspaceId });
+  const claim = queries(db).verified.get({ name }) ?? queries(db).claim.get({ name, workspaceId });
   return claim?.moves && claim.workspaceId !== workspaceId ? undefined : claim;
 }
 
 /** True if the domain (A-labels) was verified by another workspace. */
 export function isVerifiedElsewhere(db: Db, workspaceId: string, domain: string): boolean {
-  const verified = statements(db).verified.get({ name: domain });
+  const verified = queries(db).verified.get({ name: domain });
   return verified !== undefined && verified.workspaceId !== workspaceId;
 }
 
 /** True if the domain (A-labels) was verified by the workspace. */
 export const isVerifiedFor = (db: Db, workspaceId: string, domain: string): boolean =>
-  statements(db).verified.get({ name: domain })?.workspaceId === workspaceId;
+  queries(db).verified.get({ name: domain })?.workspaceId === workspaceId;
 
 function routeVia(db: Db, address: string, now: number, claimOf: (name: string) => Claim | Route | undefined): Route {
   const normalized = normalizeAddress(address);
@@ -209,25 +212,25 @@ function routeVia(db: Db, address: string, now: number, claimOf: (name: string) 
       return { kind: "mailbox", mailboxId: found.mailboxId, workspaceId, domainId, receivedOn, exempt };
     return exempt ? undefined : { kind: "unknown" };
   };
-  const at = (name: string) => statements(db).address.get({ address: `${name}@${domain}`, domainId });
+  const at = (name: string) => queries(db).address.get({ address: `${name}@${domain}`, domainId });
 
   const base = `${untagged}@${domain}`;
   const exact = at(local);
   const holder = exact ?? (untagged === local ? undefined : at(untagged));
   return (
     to(exact ? normalized : base, holder) ??
-    (exempt ? to(base, statements(db).ownersMailbox.get({ workspaceId, now })) : undefined) ??
+    (exempt ? to(base, queries(db).ownersMailbox.get({ workspaceId, now })) : undefined) ??
     (holder ? undefined : to(base, at("*"))) ?? { kind: "unknown" }
   );
 }
 
 /** The domain used when an address names none; "" if there is no domain yet. */
-const oldestDomain = (db: Db): string => statements(db).firstDomain.get()?.name ?? "";
+const oldestDomain = (db: Db): string => queries(db).firstDomain.get()?.name ?? "";
 
 /** The addresses of a mailbox; a catch-all as `*@domain`. */
 export const ownAddresses = (db: Db, mailboxId: string): Set<string> =>
   new Set(
-    statements(db)
+    queries(db)
       .own.all({ mailboxId })
       .map(({ address }) => address),
   );

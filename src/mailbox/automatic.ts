@@ -9,7 +9,7 @@ import { isAutomaticReply, isOfProgram } from "../message/automatic.ts";
 import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import { automaticMail } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { type Answerable, absenceReplyTo } from "./absences.ts";
 import { isOwnAddress, ownAddresses } from "./addresses.ts";
@@ -26,7 +26,23 @@ const PORTION = 20;
 /** What waits in a workspace that moves, the other server writes. */
 const isServed = sql`${automaticMail.mailboxId} NOT IN ${sql.raw(UNSERVED_MAILBOXES)}`;
 
-const statements = prepared((db) => ({
+const statements = {
+  postpone: statement<unknown, [dueAt: number, seq: number]>("UPDATE automatic_mail SET due_at = ? WHERE seq = ?"),
+  forwarded: statement<object, [messageId: string]>(
+    "SELECT 1 FROM outbound_messages WHERE message_id = ? AND automatic = 'forward'",
+  ),
+  forwardedBy: statement<object, [messageIds: string, mailboxId: string]>(
+    `SELECT 1 FROM outbound_messages WHERE message_id IN (SELECT value FROM json_each(?)) AND mailbox_id = ?
+     AND automatic = 'forward'`,
+  ),
+  forget: statement<unknown, [mailboxId: string]>("DELETE FROM automatic_mail WHERE mailbox_id = ?"),
+  forgetForwards: statement<unknown, [mailboxId: string]>(
+    "DELETE FROM automatic_mail WHERE mailbox_id = ? AND kind = 'forward'",
+  ),
+  settle: statement<unknown, [seq: number]>("DELETE FROM automatic_mail WHERE seq = ?"),
+};
+
+const queries = prepared((db) => ({
   waiting: db
     .select({ n: count() })
     .from(automaticMail)
@@ -58,21 +74,6 @@ const statements = prepared((db) => ({
     .orderBy(asc(automaticMail.dueAt))
     .limit(1)
     .prepare(),
-  postpone: db.$client.prepare<unknown, [dueAt: number, seq: number]>(
-    "UPDATE automatic_mail SET due_at = ? WHERE seq = ?",
-  ),
-  forwarded: db.$client.prepare<object, [messageId: string]>(
-    "SELECT 1 FROM outbound_messages WHERE message_id = ? AND automatic = 'forward'",
-  ),
-  forwardedBy: db.$client.prepare<object, [messageIds: string, mailboxId: string]>(
-    `SELECT 1 FROM outbound_messages WHERE message_id IN (SELECT value FROM json_each(?)) AND mailbox_id = ?
-     AND automatic = 'forward'`,
-  ),
-  forget: db.$client.prepare<unknown, [mailboxId: string]>("DELETE FROM automatic_mail WHERE mailbox_id = ?"),
-  forgetForwards: db.$client.prepare<unknown, [mailboxId: string]>(
-    "DELETE FROM automatic_mail WHERE mailbox_id = ? AND kind = 'forward'",
-  ),
-  settle: db.$client.prepare<unknown, [seq: number]>("DELETE FROM automatic_mail WHERE seq = ?"),
 }));
 
 /** A message that was filed outside spam, and what its mailbox's rules say. */
@@ -116,11 +117,10 @@ function forwardsOf(
   if (!ruled || ruled.forwards.length === 0) return none;
   const { headers, messageId = "", inReplyTo = "", references, report } = message;
   if (reversePath === "" || report !== undefined || isAutomaticReply(headers)) return none;
-  const { forwarded, forwardedBy } = statements(tx);
   // A person's answer to what was forwarded names it as well.
   const named = isOfProgram(headers) ? [messageId, inReplyTo, ...references] : [messageId];
-  if (forwardedBy.get(JSON.stringify(named), mailboxId) !== null) return none;
-  const passed = forwarded.get(messageId) === null ? [] : message.deliveredTo;
+  if (statements.forwardedBy(tx).get(JSON.stringify(named), mailboxId) !== null) return none;
+  const passed = statements.forwarded(tx).get(messageId) === null ? [] : message.deliveredTo;
   const own = ownAddresses(tx, mailboxId);
   if (passed.length >= MOST_PASSED || passed.some((address) => isOwnAddress(own, address))) return none;
   return { recipients: ruled.forwards.filter((address) => !passed.includes(normalizeAddress(address) ?? "")), passed };
@@ -132,23 +132,23 @@ function askForMail(
   request: Pick<AutomaticMail, "mailboxId" | "messageSeq" | "kind" | "recipient" | "passed">,
   now: number,
 ): void {
-  const { waiting, ask } = statements(tx);
-  if ((waiting.get({ mailboxId: request.mailboxId })?.n ?? 0) < MOST_WAITING) ask.run({ ...request, now });
+  if ((queries(tx).waiting.get({ mailboxId: request.mailboxId })?.n ?? 0) < MOST_WAITING)
+    queries(tx).ask.run({ ...request, now });
 }
 
 /** What is due by `now` (epoch ms), earliest first: some of it. */
-export const dueMail = (db: Db, now: number): AutomaticMail[] => statements(db).due.all({ now });
+export const dueMail = (db: Db, now: number): AutomaticMail[] => queries(db).due.all({ now });
 
 /** When the next is due, epoch ms. */
-export const nextMailDue = (db: Db): number | null => statements(db).next.get()?.at ?? null;
+export const nextMailDue = (db: Db): number | null => queries(db).next.get()?.at ?? null;
 
-export const postponeMail = (tx: Tx, seq: number, dueAt: number): void => void statements(tx).postpone.run(dueAt, seq);
+export const postponeMail = (tx: Tx, seq: number, dueAt: number): void => void statements.postpone(tx).run(dueAt, seq);
 
 /** Ends a request. False if it had ended before. */
-export const settleMail = (tx: Tx, seq: number): boolean => statements(tx).settle.run(seq).changes > 0;
+export const settleMail = (tx: Tx, seq: number): boolean => statements.settle(tx).run(seq).changes > 0;
 
 /** Ends all requests of a mailbox that is removed: nothing more is sent from it. */
-export const forgetMailOf = (tx: Tx, mailboxId: string): void => void statements(tx).forget.run(mailboxId);
+export const forgetMailOf = (tx: Tx, mailboxId: string): void => void statements.forget(tx).run(mailboxId);
 
 /** Ends the requests of a mailbox to forward mail. */
-export const forgetForwardsOf = (tx: Tx, mailboxId: string): void => void statements(tx).forgetForwards.run(mailboxId);
+export const forgetForwardsOf = (tx: Tx, mailboxId: string): void => void statements.forgetForwards(tx).run(mailboxId);

@@ -8,7 +8,7 @@ import { noteDeed } from "../journal/entries.ts";
 import { noteTouches } from "../journal/key-changes.ts";
 import type { Reader } from "../store/core.ts";
 import { type Folder, messageBodies, messages, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { folderState } from "./change.ts";
 import type { MailCore } from "./core.ts";
@@ -23,7 +23,7 @@ import type { FilingKind } from "./threading.ts";
 import { fileKept, type KeptMessage } from "./transfer.ts";
 import { IMAP_FLAGS, imapFolder, setImapFlags } from "./uids.ts";
 
-type Source = NonNullable<ReturnType<ReturnType<typeof statements>["source"]["get"]>>;
+type Source = NonNullable<ReturnType<ReturnType<typeof queries>["source"]["get"]>>;
 
 /** What a message is, whatever was read of its composed file. */
 const identityOf = ({ message: row, headers }: Source, prepared: PreparedMessage) => ({
@@ -44,18 +44,11 @@ export type Placed = Omit<KeptMessage, "isAlone" | "conversation"> & { imapFlags
 /** A message (messages.seq), and where it is. */
 type Place = Pick<typeof messages.$inferSelect, "seq" | "folder">;
 
-const statements = prepared((db) => ({
-  source: db
-    .select({ message: messages, thread: threads, headers: messageBodies.headers, text: messageBodies.text })
-    .from(messages)
-    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
-    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
-    .where(and(eq(messages.seq, sql.placeholder("seq")), eq(messages.folder, sql.placeholder("folder"))))
-    .prepare(),
-  sent: db.$client.prepare<{ seq: number }, [mailboxId: string, messageId: string]>(
+const statements = {
+  sent: statement<{ seq: number }, [mailboxId: string, messageId: string]>(
     "SELECT seq FROM messages WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' ORDER BY seq LIMIT 1",
   ),
-  appended: db.$client.prepare<
+  appended: statement<
     { seq: number; threadSeq: number },
     [mailboxId: string, messageId: string, sentBy: string, since: number, byKey: 0 | 1]
   >(
@@ -63,30 +56,40 @@ const statements = prepared((db) => ({
      WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' AND folder = 'sent' AND sent_by = ? AND filed_at > ? AND by_key >= ?
        AND NOT EXISTS (SELECT 1 FROM outbound_messages WHERE outbound_messages.id = messages.id)`,
   ),
-  thread: db
-    .select()
-    .from(threads)
-    .where(eq(threads.seq, sql.placeholder("seq")))
-    .prepare(),
   // The mailbox that it goes to first.
-  served: db.$client.prepare<Place, [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string]>(
+  served: statement<Place, [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string]>(
     `SELECT seq, folder FROM json_each(?1) AS reached CROSS JOIN messages INDEXED BY messages_by_message_id
        ON mailbox_id = reached.value AND message_id = ?2
      WHERE EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)
      ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
   ),
-  servedById: db.$client.prepare<Place, [mailboxIds: string, id: string, digest: Uint8Array]>(
+  servedById: statement<Place, [mailboxIds: string, id: string, digest: Uint8Array]>(
     `SELECT seq, folder FROM messages WHERE id = ?2 AND mailbox_id IN (SELECT value FROM json_each(?1))
        AND EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)`,
   ),
-  place: db.$client.prepare<{ threadSeq: number; folder: Folder }, [seq: number]>(
+  place: statement<{ threadSeq: number; folder: Folder }, [seq: number]>(
     "SELECT thread_seq AS threadSeq, folder FROM messages WHERE seq = ?",
   ),
   // The trigger of 0048_uids.sql gives what is written anew another UID.
-  renumberDraft: db.$client.prepare<unknown, [seq: number]>(
+  renumberDraft: statement<unknown, [seq: number]>(
     "UPDATE messages SET filed_at = filed_at WHERE seq = ? AND kind = 'draft'",
   ),
-  flags: db.$client.prepare<{ flags: number }, [seq: number]>("SELECT flags FROM imap_messages WHERE message_seq = ?"),
+  flags: statement<{ flags: number }, [seq: number]>("SELECT flags FROM imap_messages WHERE message_seq = ?"),
+};
+
+const queries = prepared((db) => ({
+  source: db
+    .select({ message: messages, thread: threads, headers: messageBodies.headers, text: messageBodies.text })
+    .from(messages)
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(and(eq(messages.seq, sql.placeholder("seq")), eq(messages.folder, sql.placeholder("folder"))))
+    .prepare(),
+  thread: db
+    .select()
+    .from(threads)
+    .where(eq(threads.seq, sql.placeholder("seq")))
+    .prepare(),
 }));
 
 /** A message that was filed, and what takeBack needs. */
@@ -108,12 +111,12 @@ function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ..
   const byKey = placed.byKey === true || caller.keyId !== undefined;
   const filed = fileKept(core, tx, { ...placed, labels, isAlone: true, byKey });
   if (filed.duplicate) {
-    const { folder: before, threadSeq = 0 } = statements(tx).place.get(filed.seq) ?? {};
+    const { folder: before, threadSeq = 0 } = statements.place(tx).get(filed.seq) ?? {};
     const had = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
     if (under === undefined) changeMessages(tx, caller, [filed.seq], { folder }, now);
     else fileUnder(tx, caller, [filed.seq], { label: under, leaves: false }, now);
     // An app that saves a draft anew deletes the UID that it had.
-    if (before === folder) statements(tx).renumberDraft.run(filed.seq);
+    if (before === folder) statements.renumberDraft(tx).run(filed.seq);
     const isNew = under !== undefined && !had.some((label) => labelKey(label) === labelKey(under));
     return { ...filed, before, labelled: isNew ? [under] : [] };
   }
@@ -141,9 +144,9 @@ export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, i
   const among = JSON.stringify(readable);
   const served =
     messageId === undefined
-      ? id !== undefined && statements(tx).servedById.get(among, id, digest)
-      : statements(tx).served.get(among, messageId, digest, placed.mailboxId);
-  const found = served && statements(tx).source.get(served);
+      ? id !== undefined && statements.servedById(tx).get(among, id, digest)
+      : statements.served(tx).get(among, messageId, digest, placed.mailboxId);
+  const found = served && queries(tx).source.get(served);
   if (!found) return fileInto(core, tx, caller, placed);
   requireMovable(tx, caller, [found.message.seq], placed.folder, "read");
   return fileInto(core, tx, caller, { ...placed, ...identityOf(found, placed.message) });
@@ -151,8 +154,8 @@ export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, i
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
 export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: FiledInto, now: number): void {
-  const threadSeq = statements(tx).place.get(seq)?.threadSeq;
-  const thread = threadSeq === undefined ? undefined : statements(tx).thread.get({ seq: threadSeq });
+  const threadSeq = statements.place(tx).get(seq)?.threadSeq;
+  const thread = threadSeq === undefined ? undefined : queries(tx).thread.get({ seq: threadSeq });
   if (!thread) return;
   requireNotHeld(tx, thread);
   if (labelled.length > 0) {
@@ -175,7 +178,7 @@ export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: File
 /** What was sent from a mailbox with that Message-ID (messages.seq), or waits for approval (nothing); undefined for neither. */
 export function sentAs(tx: Tx, mailboxId: string, messageId: string | undefined): { seq?: number } | undefined {
   if (messageId === undefined) return undefined;
-  const sent = statements(tx).sent.get(mailboxId, messageId);
+  const sent = statements.sent(tx).get(mailboxId, messageId);
   if (sent) return sent;
   return heldCopies(tx, mailboxId, messageId, 0).length > 0 ? {} : undefined;
 }
@@ -197,16 +200,17 @@ const APPENDED_MS = 3_600_000;
 /** Removes the copy of a message that an app has appended just before it sends it. */
 export function dropAppended(tx: Tx, { mailboxId, messageId, sentBy, byKey, now }: Sending): void {
   if (messageId === undefined) return;
-  const { appended } = statements(tx);
-  for (const { seq, threadSeq } of appended.all(mailboxId, messageId, sentBy, now - APPENDED_MS, byKey ? 1 : 0)) {
-    const thread = statements(tx).thread.get({ seq: threadSeq });
+  for (const { seq, threadSeq } of statements
+    .appended(tx)
+    .all(mailboxId, messageId, sentBy, now - APPENDED_MS, byKey ? 1 : 0)) {
+    const thread = queries(tx).thread.get({ seq: threadSeq });
     if (thread) deleteMessages(tx, thread, [seq]);
   }
 }
 
 /** The file of a message (messages.seq) of a folder, for carryMessage alone: it tells its Bcc. Undefined if it is gone. */
 export async function fileToCarry(reader: Reader, seq: number, folder: Folder): Promise<Uint8Array | undefined> {
-  const found = statements(reader.db).source.get({ seq, folder });
+  const found = queries(reader.db).source.get({ seq, folder });
   return found && composeStored(reader, { ...found.message, text: found.text }, found.message.bcc);
 }
 
@@ -232,7 +236,7 @@ export function carryMessage(
   caller: Caller,
   { seq, from, message, to, moves }: Carrying,
 ): FiledInto | undefined {
-  const found = statements(tx).source.get({ seq, folder: from });
+  const found = queries(tx).source.get({ seq, folder: from });
   if (!found) return undefined;
   const { message: row, thread } = found;
   requireMovable(tx, caller, [seq], to.folder, moves ? "manage" : "read");
@@ -246,7 +250,7 @@ export function carryMessage(
     receivedOn: to.address,
     receivedAt: row.filedAt,
     // \Deleted is said of the message where it was.
-    imapFlags: (statements(tx).flags.get(seq)?.flags ?? 0) & ~IMAP_FLAGS.deleted,
+    imapFlags: (statements.flags(tx).get(seq)?.flags ?? 0) & ~IMAP_FLAGS.deleted,
     under: to.label,
   });
   if (moves) {

@@ -20,7 +20,7 @@ import type { Job } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { CHANGE_KINDS, type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedMailbox } from "./mailboxes.ts";
 import type { ThreadRow } from "./threading.ts";
@@ -61,7 +61,42 @@ const KEPT_MS = KEPT_DAYS * DAY_MS;
 const PORTION = 1_000;
 const LOOK_MS = 3_600_000;
 
-const statements = prepared((db) => ({
+const statements = {
+  // The rows without a time are the last ones.
+  stamp: statement<unknown, [now: number]>(
+    `UPDATE thread_changes SET at = ?1 WHERE at IS NULL AND seq > coalesce(
+       (SELECT seq FROM thread_changes WHERE at IS NOT NULL ORDER BY seq DESC LIMIT 1), 0)`,
+  ),
+  forget: statement<unknown, [through: number, before: number]>(
+    `DELETE FROM thread_changes WHERE at < ?2 AND seq IN
+       (SELECT seq FROM thread_changes WHERE seq <= ?1 ORDER BY seq LIMIT ${PORTION})`,
+  ),
+  endOfLook: statement<{ seq: number }, [after: number]>(
+    `SELECT seq FROM thread_changes WHERE seq > ? ORDER BY seq LIMIT 1 OFFSET ${MOST_LOOKED_AT - 1}`,
+  ),
+  theirs: statement<
+    { seq: number; threadId: string; mailboxId: string; kind: ChangeKind; at: number | null; through: number | null },
+    [after: number, through: number, mailboxIds: string, userId: string]
+  >(
+    `SELECT seq, thread_id AS threadId, mailbox_id AS mailboxId, kind, at, through FROM thread_changes
+     WHERE seq > ?1 AND seq <= ?2 AND iif(user_id IS NULL, mailbox_id IN (SELECT value FROM json_each(?3)), user_id = ?4)
+     ORDER BY seq LIMIT ${LARGEST_PAGE + 1}`,
+  ),
+  /** Conversations that were there at a change of reach; for one that left reach, also those that were deleted. */
+  there: statement<
+    { seq: number; threadId: string; mailboxId: string },
+    [after: number, through: number, mailboxIds: string, kind: ChangeKind]
+  >(
+    `SELECT seq, id AS threadId, mailbox_id AS mailboxId FROM threads
+     WHERE seq > ?1 AND seq <= ?2 AND mailbox_id IN (SELECT value FROM json_each(?3))
+     UNION ALL
+     SELECT thread_seq, thread_id, mailbox_id FROM thread_changes
+     WHERE thread_seq > ?1 AND thread_seq <= ?2 AND kind = 'gone' AND mailbox_id IN (SELECT value FROM json_each(?3)) AND ?4 = 'gone'
+     ORDER BY 1 LIMIT ${LARGEST_PAGE + 1}`,
+  ),
+};
+
+const queries = prepared((db) => ({
   latest: db
     .select({ seq: max(threadChanges.seq) })
     .from(threadChanges)
@@ -73,38 +108,6 @@ const statements = prepared((db) => ({
     .orderBy(threadChanges.seq)
     .limit(sql.placeholder("limit"))
     .prepare(),
-  // The rows without a time are the last ones.
-  stamp: db.$client.prepare<unknown, [now: number]>(
-    `UPDATE thread_changes SET at = ?1 WHERE at IS NULL AND seq > coalesce(
-       (SELECT seq FROM thread_changes WHERE at IS NOT NULL ORDER BY seq DESC LIMIT 1), 0)`,
-  ),
-  forget: db.$client.prepare<unknown, [through: number, before: number]>(
-    `DELETE FROM thread_changes WHERE at < ?2 AND seq IN
-       (SELECT seq FROM thread_changes WHERE seq <= ?1 ORDER BY seq LIMIT ${PORTION})`,
-  ),
-  endOfLook: db.$client.prepare<{ seq: number }, [after: number]>(
-    `SELECT seq FROM thread_changes WHERE seq > ? ORDER BY seq LIMIT 1 OFFSET ${MOST_LOOKED_AT - 1}`,
-  ),
-  theirs: db.$client.prepare<
-    { seq: number; threadId: string; mailboxId: string; kind: ChangeKind; at: number | null; through: number | null },
-    [after: number, through: number, mailboxIds: string, userId: string]
-  >(
-    `SELECT seq, thread_id AS threadId, mailbox_id AS mailboxId, kind, at, through FROM thread_changes
-     WHERE seq > ?1 AND seq <= ?2 AND iif(user_id IS NULL, mailbox_id IN (SELECT value FROM json_each(?3)), user_id = ?4)
-     ORDER BY seq LIMIT ${LARGEST_PAGE + 1}`,
-  ),
-  /** Conversations that were there at a change of reach; for one that left reach, also those that were deleted. */
-  there: db.$client.prepare<
-    { seq: number; threadId: string; mailboxId: string },
-    [after: number, through: number, mailboxIds: string, kind: ChangeKind]
-  >(
-    `SELECT seq, id AS threadId, mailbox_id AS mailboxId FROM threads
-     WHERE seq > ?1 AND seq <= ?2 AND mailbox_id IN (SELECT value FROM json_each(?3))
-     UNION ALL
-     SELECT thread_seq, thread_id, mailbox_id FROM thread_changes
-     WHERE thread_seq > ?1 AND thread_seq <= ?2 AND kind = 'gone' AND mailbox_id IN (SELECT value FROM json_each(?3)) AND ?4 = 'gone'
-     ORDER BY 1 LIMIT ${LARGEST_PAGE + 1}`,
-  ),
   mailboxesOf: db
     .select({ id: mailboxes.id, address: mailboxes.address })
     .from(mailboxes)
@@ -118,7 +121,7 @@ const statements = prepared((db) => ({
 }));
 
 /** The number of the latest change; 0 before the first. */
-export const latestChange = (db: Db): number => statements(db).latest.get()?.seq ?? 0;
+export const latestChange = (db: Db): number => queries(db).latest.get()?.seq ?? 0;
 
 /**
  * The changes in all mailboxes after the change `seq`, oldest first, at most `limit`; undefined if the feed no longer
@@ -127,7 +130,7 @@ export const latestChange = (db: Db): number => statements(db).latest.get()?.seq
 export function changesSince(db: Db, seq: number, limit: number): ChangeRow[] | undefined {
   const behind = latestChange(db) - seq;
   if (behind === 0) return [];
-  return behind > MOST_BEHIND ? undefined : statements(db).since.all({ seq, limit });
+  return behind > MOST_BEHIND ? undefined : queries(db).since.all({ seq, limit });
 }
 
 /** Adds a change of messages that leaves their conversation's row as it is. */
@@ -136,7 +139,7 @@ export const noteChange = (tx: Tx, { seq, id, mailboxId }: Pick<ThreadRow, "seq"
 
 /** Adds the times of changes, at the end of every transaction of this process. */
 export const stampChanges = ({ store, now }: Core): void =>
-  store.inEveryCommit((tx) => void statements(tx).stamp.run(now()));
+  store.inEveryCommit((tx) => void statements.stamp(tx).run(now()));
 
 /** Removes old changes. */
 export const forgetChanges = ({ store }: Core): Job => ({
@@ -144,7 +147,7 @@ export const forgetChanges = ({ store }: Core): Job => ({
   deletes: true,
   async runDue(now) {
     const through = latestChange(store.db) - MOST_BEHIND;
-    while ((await store.enqueue((tx) => statements(tx).forget.run(through, now - KEPT_MS).changes)) > 0);
+    while ((await store.enqueue((tx) => statements.forget(tx).run(through, now - KEPT_MS).changes)) > 0);
     return now + LOOK_MS;
   },
 });
@@ -189,9 +192,9 @@ function concerned(
 ): string[] {
   const all =
     mailboxId === null
-      ? statements(db).mailboxesOf.all({ workspaceId })
+      ? queries(db).mailboxesOf.all({ workspaceId })
       : // One that is gone has no address any more.
-        [statements(db).mailbox.get({ mailboxId }) ?? { id: mailboxId, address: "" }];
+        [queries(db).mailbox.get({ mailboxId }) ?? { id: mailboxId, address: "" }];
   return all
     .filter((mailbox) => leavesMailbox(policy, mailbox) && reached.has(mailbox.id) === (kind === "upserted"))
     .map(({ id }) => id);
@@ -216,9 +219,9 @@ export function readChanges(
   const reached = new Set(reachOf(db, caller).keys());
   const isWanted = (id: string): boolean => mailboxId === undefined || id === mailboxId;
   const changes: ChangesView["changes"] = [];
-  const end = statements(db).endOfLook.get(position.seq)?.seq ?? latest;
+  const end = statements.endOfLook(db).get(position.seq)?.seq ?? latest;
   const wanted = JSON.stringify([...reached].filter(isWanted));
-  const rows = statements(db).theirs.all(position.seq, end, wanted, caller.userId);
+  const rows = statements.theirs(db).all(position.seq, end, wanted, caller.userId);
   const answer = (next: FeedPosition, more: boolean): ChangesView => ({ changes, next: encode(next), more });
 
   for (const { seq, threadId, kind, at: stamped, through, ...row } of rows) {
@@ -230,7 +233,7 @@ export function readChanges(
       const ids = concerned(db, caller, { kind, mailboxId: row.mailboxId }, reached).filter(isWanted);
       if (ids.length > 0) {
         const last = Math.min(through, position.within + MOST_LOOKED_AT);
-        const there = statements(db).there.all(position.within, last, JSON.stringify(ids), kind);
+        const there = statements.there(db).all(position.within, last, JSON.stringify(ids), kind);
         const page = there.slice(0, LARGEST_PAGE - changes.length);
         changes.push(...page.map(({ seq: _, ...thread }) => ({ ...thread, kind, at: time })));
         const within = page.length < there.length ? (page.at(-1)?.seq ?? position.within) : last;

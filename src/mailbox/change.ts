@@ -13,7 +13,7 @@ import type { Job } from "../base/scheduler.ts";
 import { confirmLabels, noteTouches, settle, type Touch } from "../journal/key-changes.ts";
 import type { Core } from "../store/core.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { requireNotHeld } from "./holds.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./junk/senders.ts";
@@ -64,7 +64,18 @@ export interface AppliedChange {
   taught: readonly Taught[];
 }
 
-const statements = prepared((db) => ({
+const statements = {
+  putInto: statement<unknown, [folder: Folder, snoozedUntil: number | null, seq: number]>(
+    "UPDATE threads SET folder = ?, snoozed_until = ? WHERE seq = ?",
+  ),
+  /** A draft in trash is not sent, even after it is brought back. */
+  unscheduleDrafts: statement<unknown, [threadSeq: number]>(
+    `UPDATE drafts SET due_at = NULL, due_by = NULL, due_key = NULL
+     WHERE due_at IS NOT NULL AND message_seq IN (SELECT seq FROM messages WHERE thread_seq = ? AND kind = 'draft')`,
+  ),
+};
+
+const queries = prepared((db) => ({
   byId: db
     .select()
     .from(threads)
@@ -82,19 +93,11 @@ const statements = prepared((db) => ({
     )
     .orderBy(desc(messages.date), desc(messages.seq))
     .prepare(),
-  putInto: db.$client.prepare<unknown, [folder: Folder, snoozedUntil: number | null, seq: number]>(
-    "UPDATE threads SET folder = ?, snoozed_until = ? WHERE seq = ?",
-  ),
-  /** A draft in trash is not sent, even after it is brought back. */
-  unscheduleDrafts: db.$client.prepare<unknown, [threadSeq: number]>(
-    `UPDATE drafts SET due_at = NULL, due_by = NULL, due_key = NULL
-     WHERE due_at IS NOT NULL AND message_seq IN (SELECT seq FROM messages WHERE thread_seq = ? AND kind = 'draft')`,
-  ),
 }));
 
 /** @throws AppError not_found, also for a conversation out of reach */
 export function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
-  const thread = statements(db).byId.get({ id });
+  const thread = queries(db).byId.get({ id });
   const reach = thread && reachTo(db, caller, thread.mailboxId);
   if (!thread || !reach) throw notFound("thread");
   return { thread, reach };
@@ -244,7 +247,7 @@ export function forgetTaught(
 }
 
 function stateOf(tx: Tx, id: string, names: readonly (keyof State)[]): State {
-  const thread = statements(tx).byId.get({ id });
+  const thread = queries(tx).byId.get({ id });
   if (!thread) throw new Error(`the conversation ${id} is gone within its own change`);
   const labels = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
   return pick({ ...thread, labels, apart: names.includes("apart") ? apartOf(tx, thread) : [] }, names);
@@ -261,7 +264,7 @@ function putInto(
   snoozedUntil: number | null,
   apart?: readonly Apart[],
 ): void {
-  statements(tx).putInto.run(folder, snoozedUntil, seq);
+  statements.putInto(tx).run(folder, snoozedUntil, seq);
   moveMessages(tx, seq, folder, apart);
 }
 
@@ -277,7 +280,7 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): Lessons {
 }
 
 export const unscheduleDrafts = (tx: Tx, threadSeq: number): void =>
-  void statements(tx).unscheduleDrafts.run(threadSeq);
+  void statements.unscheduleDrafts(tx).run(threadSeq);
 
 /** What a move taught the mailbox. */
 type Lessons = Pick<AppliedChange, "relearned" | "taught">;
@@ -311,7 +314,7 @@ export function learnFromMove(
 /** The authors of received mail in a conversation, latest first, without this server's own notices. */
 function inboundSenders(tx: Tx, thread: ThreadRow, among?: readonly number[]): Sender[] {
   const senders = new Map<string, Sender>();
-  for (const { seq, from, auth } of statements(tx).senders.all({ threadSeq: thread.seq })) {
+  for (const { seq, from, auth } of queries(tx).senders.all({ threadSeq: thread.seq })) {
     if (among && !among.includes(seq)) continue;
     const sender = senderOf(from, auth);
     const key = `${sender.address} ${sender.spoofed}`;
@@ -340,7 +343,7 @@ function requireSnoozable({ folder }: Pick<ThreadRow, "folder">): void {
  * conflict
  */
 export function snooze(tx: Tx, threadId: string, until: number): void {
-  const thread = statements(tx).byId.get({ id: threadId });
+  const thread = queries(tx).byId.get({ id: threadId });
   if (!thread) throw notFound("thread");
   requireSnoozable(thread);
   snoozeUntil(tx, thread, until);

@@ -12,7 +12,7 @@ import { CODED_HEAD_BYTES, isBinary } from "../message/codes-file.ts";
 import { sizeOfParts, unpackText } from "../message/reading.ts";
 import type { SeenText, VisibleHtml } from "../message/visible.ts";
 import type { Reader } from "../store/core.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { MailCore } from "./core.ts";
 import type { MaskRows } from "./highlights.ts";
 import { readSeen, readVisibleHtml } from "./reading.ts";
@@ -24,16 +24,15 @@ const LONGEST_BEGINNING = 2_000;
 /** Bytes of packed text that are unpacked for it. */
 const LARGEST_PACKED = 20_000;
 
-const statements = prepared(({ $client: sqlite }) => {
-  const beginnings = (where: "threads.id" | "messages.id") =>
-    sqlite.prepare<{ subject: string; text: string; seen: Uint8Array | null }, [id: string]>(
-      `SELECT messages.subject, substr(text, 1, ${LONGEST_BEGINNING}) AS text,
-         iif(octet_length(seen_text) <= ${LARGEST_PACKED}, seen_text, NULL) AS seen
-       FROM threads JOIN messages ON thread_seq = threads.seq JOIN message_bodies ON message_seq = messages.seq
-       WHERE ${where} = ? ORDER BY messages.date DESC LIMIT ${MOST_MESSAGES}`,
-    );
-  return { ofThread: beginnings("threads.id"), ofMessage: beginnings("messages.id") };
-});
+const beginnings = (where: "threads.id" | "messages.id") =>
+  statement<{ subject: string; text: string; seen: Uint8Array | null }, [id: string]>(
+    `SELECT messages.subject, substr(text, 1, ${LONGEST_BEGINNING}) AS text,
+       iif(octet_length(seen_text) <= ${LARGEST_PACKED}, seen_text, NULL) AS seen
+     FROM threads JOIN messages ON thread_seq = threads.seq JOIN message_bodies ON message_seq = messages.seq
+     WHERE ${where} = ? ORDER BY messages.date DESC LIMIT ${MOST_MESSAGES}`,
+  );
+
+const statements = { ofThread: beginnings("threads.id"), ofMessage: beginnings("messages.id") };
 
 /** Characters that are checked in this thread. */
 const FEW = 16_000;
@@ -136,8 +135,8 @@ async function maskOne(core: MailCore, caller: Caller, part: CodedPart, message:
 
 /** What these messages begin with. */
 const beginningsOf = ({ db }: Reader, name: "ofThread" | "ofMessage", id: string): CodedPart[] =>
-  statements(db)
-    [name].all(id)
+  statements[name](db)
+    .all(id)
     .flatMap(({ subject, text, seen }) => {
       const shown = seen === null ? "" : unpackText(seen).slice(0, LONGEST_BEGINNING);
       return [subject, text, shown].map((content) => ({ content }));

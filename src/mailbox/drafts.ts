@@ -24,7 +24,7 @@ import {
   threads,
   type Unfinished,
 } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
 import type { MailCore } from "./core.ts";
@@ -306,11 +306,9 @@ export const transmittedSizes = (files: readonly Pick<StoredFile, "size">[]): nu
 /** An upper bound on the time in which sending can be undone. */
 const LONGEST_UNDO_MS = 60_000;
 
-const recallStatement = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<unknown, [now: number, longest: number]>(
-    `UPDATE drafts SET due_at = ?1 WHERE due_at > ?1 AND EXISTS
-       (SELECT 1 FROM messages WHERE seq = message_seq AND filed_at > ?1 AND due_at - filed_at <= ?2)`,
-  ),
+const recallStatement = statement<unknown, [now: number, longest: number]>(
+  `UPDATE drafts SET due_at = ?1 WHERE due_at > ?1 AND EXISTS
+     (SELECT 1 FROM messages WHERE seq = message_seq AND filed_at > ?1 AND due_at - filed_at <= ?2)`,
 );
 
 const scopeOf = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });

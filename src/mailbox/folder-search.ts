@@ -9,7 +9,7 @@ import { threadOf } from "../search/document-number.ts";
 import { LONGEST_SURE } from "../search/fold.ts";
 import type { Reader } from "../store/core.ts";
 import { FOLDERS, MESSAGES_PER_THREAD } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { threadsLabelledIn } from "./labels.ts";
 import { IMAP_FLAGS, type ImapFolder } from "./uids.ts";
@@ -27,48 +27,46 @@ interface Seqs {
 const OF_THREADS = `FROM json_each(?) AS given CROSS JOIN messages
   ON seq BETWEEN given.value * ${MESSAGES_PER_THREAD} AND given.value * ${MESSAGES_PER_THREAD} + ${MESSAGES_PER_THREAD - 1}`;
 
-const statements = prepared(({ $client: client }) => ({
-  unreadThreads: client.prepare<Seqs, [mailboxId: string]>(
+const statements = {
+  unreadThreads: statement<Seqs, [mailboxId: string]>(
     "SELECT json_group_array(seq) AS seqs FROM threads INDEXED BY threads_unread WHERE mailbox_id = ? AND unread = 1",
   ),
-  unread: client.prepare<Seqs, [threads: string]>(`SELECT json_group_array(seq) AS seqs ${OF_THREADS} WHERE read = 0`),
-  starredThreads: client.prepare<Seqs, [mailboxId: string]>(
+  unread: statement<Seqs, [threads: string]>(`SELECT json_group_array(seq) AS seqs ${OF_THREADS} WHERE read = 0`),
+  starredThreads: statement<Seqs, [mailboxId: string]>(
     "SELECT json_group_array(seq) AS seqs FROM threads INDEXED BY threads_starred WHERE mailbox_id = ? AND starred = 1",
   ),
-  flagged: client.prepare<Seqs, [threads: string]>(
-    `SELECT json_group_array(seq) AS seqs ${OF_THREADS} WHERE flagged = 1`,
-  ),
-  marked: client.prepare<Seqs, [folderId: number, bit: number]>(
+  flagged: statement<Seqs, [threads: string]>(`SELECT json_group_array(seq) AS seqs ${OF_THREADS} WHERE flagged = 1`),
+  marked: statement<Seqs, [folderId: number, bit: number]>(
     "SELECT json_group_array(message_seq) AS seqs FROM imap_messages WHERE folder_id = ? AND flags & ?",
   ),
-  markedUnderLabel: client.prepare<Seqs, [id: number, bit: number]>(
+  markedUnderLabel: statement<Seqs, [id: number, bit: number]>(
     `SELECT json_group_array(message_seq) AS seqs FROM imap_labelled CROSS JOIN imap_messages USING (message_seq)
      WHERE label_id = -?1 AND (flags & ~${IMAP_FLAGS.deleted} | iif(deleted, ${IMAP_FLAGS.deleted}, 0)) & ?2`,
   ),
-  message: client.prepare<{ seq: number }, [id: string]>("SELECT seq FROM messages WHERE id = ?"),
-  thread: client.prepare<{ seq: number }, [id: string]>("SELECT seq FROM threads WHERE id = ?"),
+  message: statement<{ seq: number }, [id: string]>("SELECT seq FROM messages WHERE id = ?"),
+  thread: statement<{ seq: number }, [id: string]>("SELECT seq FROM threads WHERE id = ?"),
   // A byte of a message is three of its text at most: a letter of a character set of one byte, in UTF-8.
-  long: client.prepare<Seqs, [mailboxId: string, folders: string, bytes: number]>(
+  long: statement<Seqs, [mailboxId: string, folders: string, bytes: number]>(
     `SELECT json_group_array(seq) AS seqs FROM json_each(?2) AS given
        CROSS JOIN messages INDEXED BY messages_by_folder ON mailbox_id = ?1 AND folder = given.value
        CROSS JOIN message_bodies ON message_seq = seq
      WHERE size > ?3 / 3 AND (octet_length(text) > ?3 OR octet_length(seen_text) > ?3 / ${PACKED_TO})`,
   ),
-  dates: client.prepare<DatesRow, [seqs: string]>(
+  dates: statement<DatesRow, [seqs: string]>(
     `SELECT seq, kind = 'draft' AS isDraft, filed_at AS filedAt, date FROM json_each(?) AS given CROSS JOIN messages ON seq = given.value`,
   ),
-  envelopes: client.prepare<EnvelopeRow, [seqs: string, userId: string]>(
+  envelopes: statement<EnvelopeRow, [seqs: string, userId: string]>(
     `SELECT seq, subject, "from", "to", cc, iif(kind <> 'received' AND sent_by = ?2, bcc, '[]') AS bcc
      FROM json_each(?1) AS given CROSS JOIN messages ON seq = given.value`,
   ),
-  headers: client.prepare<HeadersRow, [seqs: string]>(
+  headers: statement<HeadersRow, [seqs: string]>(
     "SELECT message_seq AS seq, headers FROM json_each(?) AS given CROSS JOIN message_bodies ON message_seq = given.value",
   ),
-  bodies: client.prepare<BodyRow & { seen: Uint8Array | null }, [seqs: string]>(
+  bodies: statement<BodyRow & { seen: Uint8Array | null }, [seqs: string]>(
     `SELECT message_seq AS seq, text, seen_text AS seen
      FROM json_each(?) AS given CROSS JOIN message_bodies ON message_seq = given.value`,
   ),
-}));
+};
 
 export interface DatesRow {
   seq: number;
@@ -104,7 +102,7 @@ async function ofThreads(db: Db, threads: readonly number[], select: "unread" | 
   const found = new Set<number>();
   for (let next = 0; next < threads.length; next += PORTION) {
     const portion = JSON.stringify(threads.slice(next, next + PORTION));
-    for (const seq of numbersIn(statements(db)[select].get(portion))) found.add(seq);
+    for (const seq of numbersIn(statements[select](db).get(portion))) found.add(seq);
     await letOthersRun();
   }
   return found;
@@ -112,15 +110,15 @@ async function ofThreads(db: Db, threads: readonly number[], select: "unread" | 
 
 /** Unread messages in any folder of a mailbox. */
 export const findUnread = ({ db }: Reader, mailboxId: string): Promise<Set<number>> =>
-  ofThreads(db, numbersIn(statements(db).unreadThreads.get(mailboxId)), "unread");
+  ofThreads(db, numbersIn(statements.unreadThreads(db).get(mailboxId)), "unread");
 
 /** Flagged messages in any folder of a mailbox. */
 export const findFlagged = ({ db }: Reader, mailboxId: string): Promise<Set<number>> =>
-  ofThreads(db, numbersIn(statements(db).starredThreads.get(mailboxId)), "flagged");
+  ofThreads(db, numbersIn(statements.starredThreads(db).get(mailboxId)), "flagged");
 
 /** Messages of a folder with a bit of IMAP_FLAGS. */
 export const findMarked = ({ db }: Reader, { id, label }: ImapFolder, bit: number): Set<number> =>
-  new Set(numbersIn((label === undefined ? statements(db).marked : statements(db).markedUnderLabel).get(id, bit)));
+  new Set(numbersIn((label === undefined ? statements.marked(db) : statements.markedUnderLabel(db)).get(id, bit)));
 
 /** Resolves with a test for messages whose conversation has a label in the mailbox. */
 export async function findLabelled(
@@ -134,22 +132,22 @@ export async function findLabelled(
 }
 
 /** The message with an id, in any mailbox. */
-export const findMessage = ({ db }: Reader, id: string): number | undefined => statements(db).message.get(id)?.seq;
+export const findMessage = ({ db }: Reader, id: string): number | undefined => statements.message(db).get(id)?.seq;
 
 /** A test for messages of the conversation with an id, in any mailbox. */
 export function isInThread({ db }: Reader, id: string): (seq: number) => boolean {
-  const thread = statements(db).thread.get(id)?.seq;
+  const thread = statements.thread(db).get(id)?.seq;
   return (seq) => threadOf(seq) === thread;
 }
 
 /** Messages of a folder whose texts are longer than the index surely knows them; for a label's mailbox also others. */
 export function findLong({ db }: Reader, { mailboxId, folder }: ImapFolder): Set<number> {
   const folders = JSON.stringify(folder === undefined ? FOLDERS : [folder]);
-  return new Set(numbersIn(statements(db).long.get(mailboxId, folders, LONGEST_SURE)));
+  return new Set(numbersIn(statements.long(db).get(mailboxId, folders, LONGEST_SURE)));
 }
 
 export const readDates = ({ db }: Reader, seqs: readonly number[]): DatesRow[] =>
-  statements(db).dates.all(JSON.stringify(seqs));
+  statements.dates(db).all(JSON.stringify(seqs));
 
 // The following return the first of the messages, in their order: so many characters together, or one.
 
@@ -161,16 +159,16 @@ export const readEnvelopes = (
   characters: number,
 ): EnvelopeRow[] =>
   firstOf(
-    statements(db).envelopes.iterate(JSON.stringify(seqs), userId),
+    statements.envelopes(db).iterate(JSON.stringify(seqs), userId),
     characters,
     ({ subject, from, to, cc, bcc }) => subject.length + from.length + to.length + cc.length + bcc.length,
   );
 
 export const readHeaders = ({ db }: Reader, seqs: readonly number[], characters: number): HeadersRow[] =>
-  firstOf(statements(db).headers.iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length);
+  firstOf(statements.headers(db).iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length);
 
 export const readBodies = ({ db }: Reader, seqs: readonly number[], characters: number): BodyRow[] =>
-  firstOf(wholeTexts(statements(db).bodies.iterate(JSON.stringify(seqs))), characters, ({ text }) => text.length);
+  firstOf(wholeTexts(statements.bodies(db).iterate(JSON.stringify(seqs))), characters, ({ text }) => text.length);
 
 /** With the visible text of the HTML below, where that differs. */
 function* wholeTexts(rows: Iterable<BodyRow & { seen: Uint8Array | null }>): Generator<BodyRow> {

@@ -11,7 +11,7 @@ import { threadOf } from "../search/document-number.ts";
 import { createHits } from "../search/fts5/hits.ts";
 import { createHighlighter, type SearchedMessage } from "../search/highlight.ts";
 import type { Query } from "../search/query.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { HighlightView } from "./views.ts";
 
@@ -34,8 +34,8 @@ export type MaskRows = (rows: readonly Row[]) => Promise<Row[]>;
 
 // Lists of numbers are JSON arrays. Results come as one string, because a row costs more than its content; texts come
 // as rows, because quoting them costs more.
-const statements = prepared(({ $client: sqlite }) => ({
-  messages: sqlite.prepare<{ rows: string }, [seqs: string]>(
+const statements = {
+  messages: statement<{ rows: string }, [seqs: string]>(
     `SELECT json_group_array(json_object(
        'seq', seq, 'emailId', messages.id, 'date', date, 'size', size, 'hasAttachments', has_attachments,
        'subject', subject,
@@ -44,15 +44,15 @@ const statements = prepared(({ $client: sqlite }) => ({
      ) AS rows
      FROM messages WHERE seq IN (SELECT value FROM json_each(?))`,
   ),
-  texts: sqlite.prepare<{ seq: number; text: string; seen: Uint8Array | null }, [seqs: string]>(
+  texts: statement<{ seq: number; text: string; seen: Uint8Array | null }, [seqs: string]>(
     "SELECT message_seq AS seq, text, seen_text AS seen FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
-  sizes: sqlite.prepare<{ sizes: string }, [seqs: string]>(
+  sizes: statement<{ sizes: string }, [seqs: string]>(
     `SELECT json_group_object(message_seq, octet_length(text) + coalesce(4 * octet_length(seen_text), 0)) AS sizes
      FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))`,
   ),
-  onlyMessage: sqlite.prepare<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
-}));
+  onlyMessage: statement<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
+};
 
 /** A conversation that matched. */
 interface Found {
@@ -115,7 +115,7 @@ function matchesOf(
   const found = hits(db)(query, words)(several, MOST_MESSAGES);
   for (const { seq, messageCount } of threads) {
     // The only message must be the match.
-    const only = messageCount === 1 ? statements(db).onlyMessage.get(seq) : null;
+    const only = messageCount === 1 ? statements.onlyMessage(db).get(seq) : null;
     if (only) found.set(seq, [only.seq]);
   }
   return found;
@@ -127,7 +127,7 @@ export function* turnsOf(
   seqs: readonly number[],
   mostBytes = MOST_BYTES,
 ): Generator<{ messages: number[]; bodies: number[] }> {
-  const sizes: Record<string, number> = JSON.parse(statements(db).sizes.get(JSON.stringify(seqs))?.sizes ?? "{}");
+  const sizes: Record<string, number> = JSON.parse(statements.sizes(db).get(JSON.stringify(seqs))?.sizes ?? "{}");
   let bytesLeft = mostBytes;
   let turn = { messages: [] as number[], bodies: [] as number[], bytes: 0 };
   for (const seq of seqs) {
@@ -147,10 +147,10 @@ export function* turnsOf(
 
 /** In the order of `seqs`; a message deleted meanwhile is left out. */
 export function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
-  const { messages, texts } = statements(db);
-  const { rows = "[]" } = messages.get(JSON.stringify(seqs)) ?? {};
+  const { rows = "[]" } = statements.messages(db).get(JSON.stringify(seqs)) ?? {};
   const textsOf = new Map(
-    texts
+    statements
+      .texts(db)
       .all(JSON.stringify(bodies))
       .map(({ seq, text, seen }) => [seq, { text, ...(seen && { seen: unpackText(seen) }) }]),
   );

@@ -15,7 +15,7 @@ import { noteDeed } from "../journal/entries.ts";
 import { threadOf } from "../search/document-number.ts";
 import type { Core } from "../store/core.ts";
 import { type Folder, imapFolders, imapLabels, users } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { labelKey, moveLabelFolder, replaceLabel, threadsLabelledIn } from "./labels.ts";
 
@@ -54,39 +54,34 @@ const THERE = `SELECT label_key AS key, label FROM mailbox_labels WHERE mailbox_
   UNION ALL SELECT label_key, label FROM imap_labels AS made WHERE mailbox_id = ?1 AND made = 1 AND label_key IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM mailbox_labels WHERE mailbox_id = ?1 AND label_key = made.label_key)`;
 
-const statements = prepared((db) => ({
-  wants: db
-    .select({ wants: users.labelFolders })
-    .from(users)
-    .where(eq(users.id, sql.placeholder("userId")))
-    .prepare(),
-  there: db.$client.prepare<{ label: string }, [mailboxId: string, limit: number]>(
+const statements = {
+  there: statement<{ label: string }, [mailboxId: string, limit: number]>(
     `SELECT label FROM (${THERE}) ORDER BY key LIMIT ?2`,
   ),
-  isThere: db.$client.prepare<{ label: string }, [mailboxId: string, key: string]>(
+  isThere: statement<{ label: string }, [mailboxId: string, key: string]>(
     `SELECT label FROM (${THERE}) WHERE key = ?2`,
   ),
-  isUsed: db.$client.prepare<{ threads: number }, [mailboxId: string, key: string]>(
+  isUsed: statement<{ threads: number }, [mailboxId: string, key: string]>(
     "SELECT threads FROM mailbox_labels WHERE mailbox_id = ? AND label_key = ?",
   ),
-  byKey: db.$client.prepare<LabelRow, [mailboxId: string, key: string]>(
+  byKey: statement<LabelRow, [mailboxId: string, key: string]>(
     `${SELECT_LABEL} WHERE imap_labels.mailbox_id = ? AND imap_labels.label_key = ?`,
   ),
-  byId: db.$client.prepare<LabelRow, [id: number]>(
+  byId: statement<LabelRow, [id: number]>(
     `${SELECT_LABEL} WHERE imap_labels.id = -? AND imap_labels.label_key IS NOT NULL`,
   ),
-  beginToFollow: db.$client.prepare<unknown, [mailboxId: string]>(
+  beginToFollow: statement<unknown, [mailboxId: string]>(
     `UPDATE imap_folders SET labelled_through = modseq WHERE mailbox_id = ?1
        AND NOT EXISTS (SELECT 1 FROM imap_labels WHERE mailbox_id = ?1 AND label_key IS NOT NULL)`,
   ),
 
-  mailOf: db.$client.prepare<{ seq: number; filedAt: number }, [threadSeqs: string, after: number]>(
+  mailOf: statement<{ seq: number; filedAt: number }, [threadSeqs: string, after: number]>(
     `SELECT message_seq AS seq, filed_at AS filedAt FROM json_each(?1) AS given
        CROSS JOIN imap_messages ON message_seq BETWEEN max(given.value * 65536, ?2 + 1) AND given.value * 65536 + 65535
        CROSS JOIN messages ON messages.seq = message_seq LIMIT ${PORTION}`,
   ),
   // What has left meanwhile, or is there already, is left out.
-  add: db.$client.prepare<unknown, [labelId: number, seqs: string]>(
+  add: statement<unknown, [labelId: number, seqs: string]>(
     `INSERT INTO imap_labelled (label_id, uid, message_seq, modseq, folder_id, folder_uid)
      SELECT imap_labels.id, imap_labels.uid_next + given.key, message_seq, imap_labels.modseq, folder_id, imap_messages.uid
      FROM json_each(?2) AS given CROSS JOIN imap_messages ON message_seq = given.value
@@ -95,9 +90,102 @@ const statements = prepared((db) => ({
        SELECT 1 FROM thread_labels WHERE thread_seq = message_seq / 65536 AND thread_labels.label_key = imap_labels.label_key)
      ON CONFLICT (message_seq, label_id) DO NOTHING`,
   ),
-  advance: db.$client.prepare<unknown, [given: number, labelId: number]>(
+  advance: statement<unknown, [given: number, labelId: number]>(
     "UPDATE imap_labels SET uid_next = uid_next + ? WHERE id = ?",
   ),
+  nthChanged: statement<{ modseq: number }, [folderId: number, after: number]>(
+    `SELECT modseq FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ? AND modseq > ?
+     ORDER BY modseq LIMIT 1 OFFSET ${MOST_FOUND}`,
+  ),
+  nthVanished: statement<{ modseq: number }, [folderId: number, after: number]>(
+    `SELECT modseq FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY modseq LIMIT 1 OFFSET ${MOST_FOUND}`,
+  ),
+  changed: statement<{ seq: number }, [folderId: number, after: number, through: number]>(
+    `SELECT message_seq AS seq FROM imap_messages INDEXED BY imap_messages_by_uid
+     WHERE folder_id = ? AND modseq > ? AND modseq <= ?`,
+  ),
+  vanished: statement<{ seq: number }, [folderId: number, after: number, through: number]>(
+    `SELECT message_seq AS seq FROM imap_vanished CROSS JOIN imap_labelled
+       ON imap_labelled.folder_id = imap_vanished.folder_id AND folder_uid = imap_vanished.uid
+     WHERE imap_vanished.folder_id = ? AND imap_vanished.modseq > ? AND imap_vanished.modseq <= ?`,
+  ),
+  displaced: statement<{ seq: number }, [folderId: number]>(
+    `SELECT message_seq AS seq FROM imap_labelled WHERE folder_id = ? AND NOT EXISTS (
+       SELECT 1 FROM imap_messages WHERE imap_messages.message_seq = imap_labelled.message_seq
+         AND imap_messages.folder_id = imap_labelled.folder_id AND imap_messages.uid = folder_uid)`,
+  ),
+  follow: statement<unknown, [through: number, folderId: number]>(
+    "UPDATE imap_folders SET labelled_through = max(labelled_through, ?) WHERE id = ?",
+  ),
+  weights: statement<{ seq: number; weight: number }, [seqs: string]>(
+    `SELECT value AS seq, 1 + (SELECT count(*) FROM imap_labelled WHERE message_seq = value)
+       + (SELECT count(*) FROM thread_labels WHERE thread_seq = value / 65536) AS weight FROM json_each(?)`,
+  ),
+  had: statement<Membership & { uid: number; wasDraft: number }, [seqs: string]>(
+    `SELECT label_id AS labelId, message_seq AS seq, imap_labelled.uid, folder_id AS folderId, folder_uid AS folderUid,
+       imap_folders.folder = 'drafts' AS wasDraft
+     FROM json_each(?1) AS given CROSS JOIN imap_labelled ON message_seq = given.value
+       CROSS JOIN imap_labels ON imap_labels.id = label_id CROSS JOIN imap_folders ON imap_folders.id = folder_id
+     WHERE label_key IS NOT NULL`,
+  ),
+  wanted: statement<Membership, [seqs: string]>(
+    `SELECT imap_labels.id AS labelId, message_seq AS seq, folder_id AS folderId, imap_messages.uid AS folderUid
+     FROM json_each(?1) AS given CROSS JOIN imap_messages ON message_seq = given.value
+       CROSS JOIN imap_folders ON imap_folders.id = folder_id CROSS JOIN thread_labels ON thread_labels.thread_seq = message_seq / 65536
+       CROSS JOIN imap_labels ON imap_labels.mailbox_id = imap_folders.mailbox_id
+         AND imap_labels.label_key = thread_labels.label_key
+       CROSS JOIN messages ON messages.seq = message_seq
+     WHERE imap_folders.folder NOT IN ('trash', 'spam') ORDER BY filed_at, message_seq`,
+  ),
+  bump: statement<unknown, [labelId: number]>("UPDATE imap_labels SET modseq = modseq + 1 WHERE id = ?"),
+  bury: statement<unknown, [labelId: number, uids: string]>(
+    `INSERT INTO imap_label_vanished (label_id, modseq, uid)
+     SELECT imap_labels.id, modseq, value FROM json_each(?2) CROSS JOIN imap_labels WHERE imap_labels.id = ?1`,
+  ),
+  remove: statement<unknown, [labelId: number, uids: string]>(
+    "DELETE FROM imap_labelled WHERE label_id = ? AND uid IN (SELECT value FROM json_each(?))",
+  ),
+  touch: statement<unknown, [labelId: number, uids: string]>(
+    `UPDATE imap_labelled SET modseq = (SELECT modseq FROM imap_labels WHERE id = ?1),
+       (folder_id, folder_uid) = (SELECT folder_id, uid FROM imap_messages WHERE message_seq = imap_labelled.message_seq)
+     WHERE label_id = ?1 AND uid IN (SELECT value FROM json_each(?2))`,
+  ),
+  setDeleted: statement<unknown, [labelId: number, deleted: number, seqs: string]>(
+    `UPDATE imap_labelled SET deleted = ?2, modseq = (SELECT modseq FROM imap_labels WHERE id = ?1)
+     WHERE label_id = ?1 AND deleted <> ?2 AND message_seq IN (SELECT value FROM json_each(?3))`,
+  ),
+
+  following: statement<{ id: number; mailboxId: string; key: string }, []>(
+    "SELECT id, mailbox_id AS mailboxId, label_key AS key FROM imap_labels WHERE label_key IS NOT NULL",
+  ),
+  someOfGone: statement<unknown, [limit: number]>(
+    `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
+       ON label_id = id WHERE label_key IS NULL LIMIT ?)`,
+  ),
+  someOf: statement<unknown, [mailboxId: string, limit: number]>(
+    `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
+       ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
+  ),
+  someVanishedOf: statement<unknown, [mailboxId: string, limit: number]>(
+    `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
+       FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
+  ),
+  lastForgotten: statement<{ modseq: number }, [labelId: number, kept: number]>(
+    "SELECT modseq FROM imap_label_vanished WHERE label_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
+  ),
+  someForgotten: statement<unknown, [limit: number]>(
+    `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
+       FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id
+         AND gone.modseq <= iif(label_key IS NULL, imap_labels.modseq, imap_labels.vanished_through) LIMIT ?)`,
+  ),
+};
+
+const queries = prepared((db) => ({
+  wants: db
+    .select({ wants: users.labelFolders })
+    .from(users)
+    .where(eq(users.id, sql.placeholder("userId")))
+    .prepare(),
 
   stale: db
     .select()
@@ -109,91 +197,6 @@ const statements = prepared((db) => ({
       ),
     )
     .prepare(),
-  nthChanged: db.$client.prepare<{ modseq: number }, [folderId: number, after: number]>(
-    `SELECT modseq FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ? AND modseq > ?
-     ORDER BY modseq LIMIT 1 OFFSET ${MOST_FOUND}`,
-  ),
-  nthVanished: db.$client.prepare<{ modseq: number }, [folderId: number, after: number]>(
-    `SELECT modseq FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY modseq LIMIT 1 OFFSET ${MOST_FOUND}`,
-  ),
-  changed: db.$client.prepare<{ seq: number }, [folderId: number, after: number, through: number]>(
-    `SELECT message_seq AS seq FROM imap_messages INDEXED BY imap_messages_by_uid
-     WHERE folder_id = ? AND modseq > ? AND modseq <= ?`,
-  ),
-  vanished: db.$client.prepare<{ seq: number }, [folderId: number, after: number, through: number]>(
-    `SELECT message_seq AS seq FROM imap_vanished CROSS JOIN imap_labelled
-       ON imap_labelled.folder_id = imap_vanished.folder_id AND folder_uid = imap_vanished.uid
-     WHERE imap_vanished.folder_id = ? AND imap_vanished.modseq > ? AND imap_vanished.modseq <= ?`,
-  ),
-  displaced: db.$client.prepare<{ seq: number }, [folderId: number]>(
-    `SELECT message_seq AS seq FROM imap_labelled WHERE folder_id = ? AND NOT EXISTS (
-       SELECT 1 FROM imap_messages WHERE imap_messages.message_seq = imap_labelled.message_seq
-         AND imap_messages.folder_id = imap_labelled.folder_id AND imap_messages.uid = folder_uid)`,
-  ),
-  follow: db.$client.prepare<unknown, [through: number, folderId: number]>(
-    "UPDATE imap_folders SET labelled_through = max(labelled_through, ?) WHERE id = ?",
-  ),
-  weights: db.$client.prepare<{ seq: number; weight: number }, [seqs: string]>(
-    `SELECT value AS seq, 1 + (SELECT count(*) FROM imap_labelled WHERE message_seq = value)
-       + (SELECT count(*) FROM thread_labels WHERE thread_seq = value / 65536) AS weight FROM json_each(?)`,
-  ),
-  had: db.$client.prepare<Membership & { uid: number; wasDraft: number }, [seqs: string]>(
-    `SELECT label_id AS labelId, message_seq AS seq, imap_labelled.uid, folder_id AS folderId, folder_uid AS folderUid,
-       imap_folders.folder = 'drafts' AS wasDraft
-     FROM json_each(?1) AS given CROSS JOIN imap_labelled ON message_seq = given.value
-       CROSS JOIN imap_labels ON imap_labels.id = label_id CROSS JOIN imap_folders ON imap_folders.id = folder_id
-     WHERE label_key IS NOT NULL`,
-  ),
-  wanted: db.$client.prepare<Membership, [seqs: string]>(
-    `SELECT imap_labels.id AS labelId, message_seq AS seq, folder_id AS folderId, imap_messages.uid AS folderUid
-     FROM json_each(?1) AS given CROSS JOIN imap_messages ON message_seq = given.value
-       CROSS JOIN imap_folders ON imap_folders.id = folder_id CROSS JOIN thread_labels ON thread_labels.thread_seq = message_seq / 65536
-       CROSS JOIN imap_labels ON imap_labels.mailbox_id = imap_folders.mailbox_id
-         AND imap_labels.label_key = thread_labels.label_key
-       CROSS JOIN messages ON messages.seq = message_seq
-     WHERE imap_folders.folder NOT IN ('trash', 'spam') ORDER BY filed_at, message_seq`,
-  ),
-  bump: db.$client.prepare<unknown, [labelId: number]>("UPDATE imap_labels SET modseq = modseq + 1 WHERE id = ?"),
-  bury: db.$client.prepare<unknown, [labelId: number, uids: string]>(
-    `INSERT INTO imap_label_vanished (label_id, modseq, uid)
-     SELECT imap_labels.id, modseq, value FROM json_each(?2) CROSS JOIN imap_labels WHERE imap_labels.id = ?1`,
-  ),
-  remove: db.$client.prepare<unknown, [labelId: number, uids: string]>(
-    "DELETE FROM imap_labelled WHERE label_id = ? AND uid IN (SELECT value FROM json_each(?))",
-  ),
-  touch: db.$client.prepare<unknown, [labelId: number, uids: string]>(
-    `UPDATE imap_labelled SET modseq = (SELECT modseq FROM imap_labels WHERE id = ?1),
-       (folder_id, folder_uid) = (SELECT folder_id, uid FROM imap_messages WHERE message_seq = imap_labelled.message_seq)
-     WHERE label_id = ?1 AND uid IN (SELECT value FROM json_each(?2))`,
-  ),
-  setDeleted: db.$client.prepare<unknown, [labelId: number, deleted: number, seqs: string]>(
-    `UPDATE imap_labelled SET deleted = ?2, modseq = (SELECT modseq FROM imap_labels WHERE id = ?1)
-     WHERE label_id = ?1 AND deleted <> ?2 AND message_seq IN (SELECT value FROM json_each(?3))`,
-  ),
-
-  following: db.$client.prepare<{ id: number; mailboxId: string; key: string }, []>(
-    "SELECT id, mailbox_id AS mailboxId, label_key AS key FROM imap_labels WHERE label_key IS NOT NULL",
-  ),
-  someOfGone: db.$client.prepare<unknown, [limit: number]>(
-    `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
-       ON label_id = id WHERE label_key IS NULL LIMIT ?)`,
-  ),
-  someOf: db.$client.prepare<unknown, [mailboxId: string, limit: number]>(
-    `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
-       ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
-  ),
-  someVanishedOf: db.$client.prepare<unknown, [mailboxId: string, limit: number]>(
-    `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
-       FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
-  ),
-  lastForgotten: db.$client.prepare<{ modseq: number }, [labelId: number, kept: number]>(
-    "SELECT modseq FROM imap_label_vanished WHERE label_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
-  ),
-  someForgotten: db.$client.prepare<unknown, [limit: number]>(
-    `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
-       FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id
-         AND gone.modseq <= iif(label_key IS NULL, imap_labels.modseq, imap_labels.vanished_through) LIMIT ?)`,
-  ),
 }));
 
 /** A message in the mailbox of a label, and where it is otherwise. `labelId`: imap_labels.id. */
@@ -205,21 +208,21 @@ interface Membership {
 }
 
 /** Whether a person's mail apps see labels as mailboxes. */
-export const wantsLabelFolders = (db: Db, userId: string): boolean =>
-  statements(db).wants.get({ userId })?.wants ?? false;
+export const wantsLabelFolders = (db: Db, userId: string): boolean => queries(db).wants.get({ userId })?.wants ?? false;
 
 /** The labels that have mailboxes, or would if somebody looked, by name. */
 export const labelFolderNames = (db: Db, mailboxId: string, limit: number): string[] =>
-  statements(db)
-    .there.all(mailboxId, limit)
+  statements
+    .there(db)
+    .all(mailboxId, limit)
     .map(({ label }) => label);
 
 /** A label that has a mailbox, as it is written there; undefined if there is none. */
 export const labelFolderNamed = (db: Db, mailboxId: string, label: string): string | undefined =>
-  statements(db).isThere.get(mailboxId, labelKey(label))?.label;
+  statements.isThere(db).get(mailboxId, labelKey(label))?.label;
 
 /** The mailbox of a label once it was opened, by the id that LabelFolder has. */
-export const labelFolder = (db: Db, id: number): LabelFolder | undefined => statements(db).byId.get(id) ?? undefined;
+export const labelFolder = (db: Db, id: number): LabelFolder | undefined => statements.byId(db).get(id) ?? undefined;
 
 function requireManaged(tx: Tx, caller: Caller, mailboxId: string): void {
   const reach = reachTo(tx, caller, mailboxId);
@@ -250,7 +253,7 @@ export async function renameLabelFolder(
   caller: Caller,
   { mailboxId, label, to }: { mailboxId: string; label: string; to: string | undefined },
 ): Promise<void> {
-  if (statements(core.db).isUsed.get(mailboxId, labelKey(label))) {
+  if (statements.isUsed(core.db).get(mailboxId, labelKey(label))) {
     await replaceLabel(core, caller, { label, replacement: to, mailboxId });
     return;
   }
@@ -262,7 +265,7 @@ export async function renameLabelFolder(
 }
 
 function open(tx: Tx, mailboxId: string, label: string): void {
-  statements(tx).beginToFollow.run(mailboxId);
+  statements.beginToFollow(tx).run(mailboxId);
   tx.insert(imapLabels)
     .values({
       mailboxId,
@@ -279,9 +282,9 @@ function open(tx: Tx, mailboxId: string, label: string): void {
 }
 
 function add(tx: Tx, labelId: number, seqs: readonly number[]): void {
-  statements(tx).bump.run(labelId);
-  statements(tx).add.run(labelId, JSON.stringify(seqs));
-  statements(tx).advance.run(seqs.length, labelId);
+  statements.bump(tx).run(labelId);
+  statements.add(tx).run(labelId, JSON.stringify(seqs));
+  statements.advance(tx).run(seqs.length, labelId);
 }
 
 /** A portion of what has changed in the folders of a mailbox. */
@@ -294,14 +297,18 @@ interface Changes {
 }
 
 function changesIn(db: Db, mailboxId: string): Changes {
-  const { stale, nthChanged, nthVanished, changed, vanished, displaced } = statements(db);
   const seqs = new Set<number>();
   const changes: Changes = { seqs: [], through: new Map(), isMore: false };
-  for (const { id, modseq, labelledThrough, vanishedThrough } of stale.all({ mailboxId })) {
-    const portions = [nthChanged, nthVanished].map((nth) => nth.get(id, labelledThrough)?.modseq ?? modseq);
+  for (const { id, modseq, labelledThrough, vanishedThrough } of queries(db).stale.all({ mailboxId })) {
+    const portions = [statements.nthChanged(db), statements.nthVanished(db)].map(
+      (nth) => nth.get(id, labelledThrough)?.modseq ?? modseq,
+    );
     const through = Math.min(...portions);
-    for (const { seq } of changed.all(id, labelledThrough, through)) seqs.add(seq);
-    const left = labelledThrough < vanishedThrough ? displaced.all(id) : vanished.all(id, labelledThrough, through);
+    for (const { seq } of statements.changed(db).all(id, labelledThrough, through)) seqs.add(seq);
+    const left =
+      labelledThrough < vanishedThrough
+        ? statements.displaced(db).all(id)
+        : statements.vanished(db).all(id, labelledThrough, through);
     for (const { seq } of left) seqs.add(seq);
     changes.through.set(id, through);
     changes.isMore ||= through < modseq;
@@ -315,7 +322,7 @@ async function lightPortions(db: Db, seqs: readonly number[]): Promise<number[][
   const portions: number[][] = [[]];
   let left = MOST_COMPARED;
   for (let next = 0; next < seqs.length; next += PORTION) {
-    for (const { seq, weight } of statements(db).weights.all(JSON.stringify(seqs.slice(next, next + PORTION)))) {
+    for (const { seq, weight } of statements.weights(db).all(JSON.stringify(seqs.slice(next, next + PORTION)))) {
       portions.at(-1)?.push(seq);
       left -= weight;
       if (left > 0) continue;
@@ -329,7 +336,7 @@ async function lightPortions(db: Db, seqs: readonly number[]): Promise<number[][
 
 /** All changes through those have been compared. */
 function follow(tx: Tx, { through }: Changes): void {
-  for (const [id, modseq] of through) statements(tx).follow.run(modseq, id);
+  for (const [id, modseq] of through) statements.follow(tx).run(modseq, id);
 }
 
 /**
@@ -337,11 +344,15 @@ function follow(tx: Tx, { through }: Changes): void {
  * `first` comes first, in that order.
  */
 function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): void {
-  const { had, wanted, bump, bury, remove, touch } = statements(tx);
   const given = JSON.stringify(seqs);
   const keyOf = ({ labelId, seq }: Membership): string => `${labelId} ${seq}`;
-  const present = had.all(given);
-  const now = new Map(wanted.all(given).map((one) => [keyOf(one), one]));
+  const present = statements.had(tx).all(given);
+  const now = new Map(
+    statements
+      .wanted(tx)
+      .all(given)
+      .map((one) => [keyOf(one), one]),
+  );
   const labels = new Map<number, { gone: number[]; kept: number[]; added: number[] }>();
   const changesOf = ({ labelId }: Membership) => {
     const changes = labels.get(labelId) ?? { gone: [], kept: [], added: [] };
@@ -358,10 +369,10 @@ function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): voi
   for (const [key, one] of now) if (!kept.has(key)) changesOf(one).added.push(one.seq);
   for (const [labelId, changes] of labels) {
     const gone = JSON.stringify(changes.gone);
-    bump.run(labelId);
-    bury.run(labelId, gone);
-    remove.run(labelId, gone);
-    touch.run(labelId, JSON.stringify(changes.kept));
+    statements.bump(tx).run(labelId);
+    statements.bury(tx).run(labelId, gone);
+    statements.remove(tx).run(labelId, gone);
+    statements.touch(tx).run(labelId, JSON.stringify(changes.kept));
     const added = new Set(changes.added);
     const firstAdded = first.filter((seq) => added.delete(seq));
     if (changes.added.length > 0) add(tx, labelId, [...firstAdded, ...added]);
@@ -380,13 +391,13 @@ export function settleLabels(tx: Tx, mailboxId: string, first: readonly number[]
 
 /** Sets \Deleted of messages (messages.seq) in the mailbox of a label, or takes it away; returns how many changed. */
 export function setLabelDeleted(tx: Tx, id: number, seqs: readonly number[], deleted: boolean): number {
-  statements(tx).bump.run(-id);
-  return statements(tx).setDeleted.run(-id, Number(deleted), JSON.stringify(seqs)).changes;
+  statements.bump(tx).run(-id);
+  return statements.setDeleted(tx).run(-id, Number(deleted), JSON.stringify(seqs)).changes;
 }
 
 /** Removes a portion of what is kept for the labels of a mailbox; returns how much. */
 export const forgetLabelled = (tx: Tx, mailboxId: string, limit: number): number =>
-  statements(tx).someOf.run(mailboxId, limit).changes || statements(tx).someVanishedOf.run(mailboxId, limit).changes;
+  statements.someOf(tx).run(mailboxId, limit).changes || statements.someVanishedOf(tx).run(mailboxId, limit).changes;
 
 export function createLabelFolders(
   { db, store: { enqueue } }: Core,
@@ -402,7 +413,7 @@ export function createLabelFolders(
     const found: { seq: number; filedAt: number }[] = [];
     for await (let threads of threadsLabelledIn(db, mailboxId, label)) {
       for (let after: number | undefined = 0; after !== undefined; ) {
-        const page = statements(db).mailOf.all(JSON.stringify(threads), after);
+        const page = statements.mailOf(db).all(JSON.stringify(threads), after);
         for (const one of page) found.push(one);
         after = page.length < PORTION ? undefined : page.at(-1)?.seq;
         const thread = threadOf(after ?? 0);
@@ -446,7 +457,7 @@ export function createLabelFolders(
   /** While there is no room to note what has changed, as on a full disk, it is seen later. */
   async function settled(mailboxId: string): Promise<void> {
     try {
-      while (statements(db).stale.get({ mailboxId })) {
+      while (queries(db).stale.get({ mailboxId })) {
         const work = settling.get(mailboxId) ?? settleSome(mailboxId).finally(() => settling.delete(mailboxId));
         settling.set(mailboxId, work);
         await work;
@@ -461,7 +472,7 @@ export function createLabelFolders(
     async opened(mailboxId: string, label: string, folders: readonly Folder[]): Promise<LabelFolder> {
       for (const folder of folders) await folderOpened(mailboxId, folder);
       for (;;) {
-        const found = statements(db).byKey.get(mailboxId, labelKey(label));
+        const found = statements.byKey(db).get(mailboxId, labelKey(label));
         if (!found) await enqueue((tx) => open(tx, mailboxId, label));
         else if (!found.filled) await filled(found);
         else {
@@ -473,15 +484,15 @@ export function createLabelFolders(
     settled,
     /** Ends mailboxes of labels that are no longer there, and forgets what vanished long ago. `kept`: UIDs of each. */
     async forget(kept: number): Promise<void> {
-      for (const { id, mailboxId, key } of statements(db).following.all()) {
+      for (const { id, mailboxId, key } of statements.following(db).all()) {
         await enqueue((tx) => {
-          if (!statements(tx).isThere.get(mailboxId, key)) return moveLabelFolder(tx, mailboxId, key, undefined);
-          const last = statements(tx).lastForgotten.get(id, kept);
+          if (!statements.isThere(tx).get(mailboxId, key)) return moveLabelFolder(tx, mailboxId, key, undefined);
+          const last = statements.lastForgotten(tx).get(id, kept);
           if (last) tx.update(imapLabels).set({ vanishedThrough: last.modseq }).where(eq(imapLabels.id, id)).run();
         });
       }
-      while (await enqueue((tx) => statements(tx).someOfGone.run(PORTION).changes > 0));
-      while (await enqueue((tx) => statements(tx).someForgotten.run(PORTION).changes > 0));
+      while (await enqueue((tx) => statements.someOfGone(tx).run(PORTION).changes > 0));
+      while (await enqueue((tx) => statements.someForgotten(tx).run(PORTION).changes > 0));
       await enqueue((tx) => void tx.delete(imapLabels).where(isNull(imapLabels.labelKey)).run());
     },
   };

@@ -13,7 +13,7 @@ import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { imapLabels, type LabelColour, labelColours, mailboxLabels, threadLabels, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedMailbox } from "./mailboxes.ts";
 
@@ -26,7 +26,38 @@ export const MOST_LABELS = 100;
  */
 export const labelKey = (label: string): string => label.trim().normalize("NFC").toUpperCase().toLowerCase();
 
-const statements = prepared((db) => ({
+/** Conversations looked at in one transaction, all of them in mailboxes of anybody. */
+const PORTION = 200;
+/** The same of those that are only looked at: some ms. */
+const LOOKED_AT = 1_000;
+
+const statements = {
+  placed: statement<PlacedLabel & { key: string }, [threadSeq: number]>(
+    "SELECT label_key AS key, label, position FROM thread_labels WHERE thread_seq = ?",
+  ),
+  remove: statement<unknown, [threadSeq: number, key: string]>(
+    "DELETE FROM thread_labels WHERE thread_seq = ? AND label_key = ?",
+  ),
+  add: statement<unknown, [threadSeq: number, key: string, label: string, position: number]>(
+    "INSERT INTO thread_labels (thread_seq, label_key, label, position) VALUES (?, ?, ?, ?)",
+  ),
+  // A bare column beside max() has the value of the row with the maximum: the spelling that most conversations have.
+  across: statement<LabelInReach, [mailboxIds: string, after: string, limit: number]>(
+    `SELECT label_key AS key, label, sum(threads) AS threads, max(threads) FROM mailbox_labels
+     WHERE mailbox_id IN (SELECT value FROM json_each(?1)) AND label_key > ?2
+     GROUP BY label_key ORDER BY label_key LIMIT ?3`,
+  ),
+  labelledHere: statement<{ seq: number; here: number }, [mailboxId: string, key: string, after: number]>(
+    `SELECT thread_seq AS seq, mailbox_id = ?1 AS here FROM thread_labels CROSS JOIN threads ON threads.seq = thread_seq
+     WHERE label_key = ?2 AND thread_seq > ?3 ORDER BY thread_seq LIMIT ${LOOKED_AT}`,
+  ),
+  spell: statement<unknown, [label: string, key: string, mailboxIds: string]>(
+    `UPDATE mailbox_labels SET label = ?1
+     WHERE label_key = ?2 AND mailbox_id IN (SELECT value FROM json_each(?3)) AND label <> ?1`,
+  ),
+};
+
+const queries = prepared((db) => ({
   ofThreads: db
     .select({ threadSeq: threadLabels.threadSeq, label: threadLabels.label })
     .from(threadLabels)
@@ -39,15 +70,6 @@ const statements = prepared((db) => ({
     .where(eq(threadLabels.labelKey, sql.placeholder("key")))
     .orderBy(asc(threadLabels.threadSeq))
     .prepare(),
-  placed: db.$client.prepare<PlacedLabel & { key: string }, [threadSeq: number]>(
-    "SELECT label_key AS key, label, position FROM thread_labels WHERE thread_seq = ?",
-  ),
-  remove: db.$client.prepare<unknown, [threadSeq: number, key: string]>(
-    "DELETE FROM thread_labels WHERE thread_seq = ? AND label_key = ?",
-  ),
-  add: db.$client.prepare<unknown, [threadSeq: number, key: string, label: string, position: number]>(
-    "INSERT INTO thread_labels (thread_seq, label_key, label, position) VALUES (?, ?, ?, ?)",
-  ),
   inUse: db
     .select({ label: mailboxLabels.label, threads: mailboxLabels.threads, colour: labelColours.colour })
     .from(mailboxLabels)
@@ -59,12 +81,6 @@ const statements = prepared((db) => ({
     .orderBy(asc(mailboxLabels.labelKey))
     .limit(sql.placeholder("limit"))
     .prepare(),
-  // A bare column beside max() has the value of the row with the maximum: the spelling that most conversations have.
-  across: db.$client.prepare<LabelInReach, [mailboxIds: string, after: string, limit: number]>(
-    `SELECT label_key AS key, label, sum(threads) AS threads, max(threads) FROM mailbox_labels
-     WHERE mailbox_id IN (SELECT value FROM json_each(?1)) AND label_key > ?2
-     GROUP BY label_key ORDER BY label_key LIMIT ?3`,
-  ),
   mailboxesWith: db
     .select({ id: mailboxLabels.mailboxId })
     .from(mailboxLabels)
@@ -88,20 +104,7 @@ const statements = prepared((db) => ({
     .orderBy(asc(threadLabels.threadSeq))
     .limit(PORTION)
     .prepare(),
-  labelledHere: db.$client.prepare<{ seq: number; here: number }, [mailboxId: string, key: string, after: number]>(
-    `SELECT thread_seq AS seq, mailbox_id = ?1 AS here FROM thread_labels CROSS JOIN threads ON threads.seq = thread_seq
-     WHERE label_key = ?2 AND thread_seq > ?3 ORDER BY thread_seq LIMIT ${LOOKED_AT}`,
-  ),
-  spell: db.$client.prepare<unknown, [label: string, key: string, mailboxIds: string]>(
-    `UPDATE mailbox_labels SET label = ?1
-     WHERE label_key = ?2 AND mailbox_id IN (SELECT value FROM json_each(?3)) AND label <> ?1`,
-  ),
 }));
-
-/** Conversations looked at in one transaction, all of them in mailboxes of anybody. */
-const PORTION = 200;
-/** The same of those that are only looked at: some ms. */
-const LOOKED_AT = 1_000;
 
 /** A label, and the number of conversations in the mailbox that have it. */
 export interface LabelInUse {
@@ -116,7 +119,7 @@ export interface LabelInReach extends LabelInUse {
 
 /** The labels of each given conversation that has any. */
 export function labelsOf(db: Db, threadSeqs: readonly number[]): Map<number, string[]> {
-  const rows = statements(db).ofThreads.all({ seqs: JSON.stringify(threadSeqs) });
+  const rows = queries(db).ofThreads.all({ seqs: JSON.stringify(threadSeqs) });
   const byThread = Map.groupBy(rows, ({ threadSeq }) => threadSeq);
   return new Map([...byThread].map(([seq, labelled]) => [seq, labelled.map(({ label }) => label)]));
 }
@@ -195,8 +198,12 @@ export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): 
  * of the conversation. Positions ascend, with gaps.
  */
 export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]): void {
-  const { placed, remove, add } = statements(tx);
-  const present = new Map(placed.all(threadSeq).map((row) => [row.key, row]));
+  const present = new Map(
+    statements
+      .placed(tx)
+      .all(threadSeq)
+      .map((row) => [row.key, row]),
+  );
   const missing: [key: string, label: string, position: number][] = [];
   let last = -1;
   for (const label of labels) {
@@ -207,8 +214,8 @@ export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]
     if (stays) present.delete(key);
     else missing.push([key, label, last]);
   }
-  for (const key of present.keys()) remove.run(threadSeq, key);
-  for (const one of missing) add.run(threadSeq, ...one);
+  for (const key of present.keys()) statements.remove(tx).run(threadSeq, key);
+  for (const one of missing) statements.add(tx).run(threadSeq, ...one);
 }
 
 /**
@@ -221,7 +228,7 @@ export const listLabels = (
   mailbox: string,
   limit: number,
 ): (LabelInUse & { colour: LabelColour | null })[] =>
-  statements(db).inUse.all({ mailboxId: reachedMailbox(db, caller, mailbox), limit });
+  queries(db).inUse.all({ mailboxId: reachedMailbox(db, caller, mailbox), limit });
 
 /** Gives a label a colour in a mailbox (id or address); null takes it away. @throws AppError not_found, forbidden */
 export function setLabelColour(
@@ -276,13 +283,13 @@ export interface LabelPage {
 
 /** The labels of all mailboxes in reach, by name. */
 export const labelsInReach = ({ db }: Reader, caller: Caller, { after = "", limit }: LabelPage): LabelInReach[] =>
-  statements(db).across.all(JSON.stringify([...reachOf(db, caller).keys()]), after, limit);
+  statements.across(db).all(JSON.stringify([...reachOf(db, caller).keys()]), after, limit);
 
 /** The mailboxes with a label that the caller may relabel, all or one. @throws AppError not_found, forbidden */
 function manageable(db: Db, caller: Caller, key: string, only?: string): Set<string> {
   const reached = reachOf(db, caller);
   const ids = [...reached.keys()].filter((id) => only === undefined || id === only);
-  const having = statements(db)
+  const having = queries(db)
     .mailboxesWith.all({ mailboxIds: JSON.stringify(ids), key })
     .flatMap(({ id }) => reached.get(id) ?? []);
   const [first] = having;
@@ -318,7 +325,7 @@ export async function replaceLabel(
       // Checked for each portion: the key may be paused, or the caller's share of a mailbox end, meanwhile.
       const present = presentCaller(tx, caller);
       managed = after === 0 ? manageable(tx, present, key, mailboxId) : managedBy(tx, present, mailboxId);
-      const rows = statements(tx).labelledAfter.all({ key, after });
+      const rows = queries(tx).labelledAfter.all({ key, after });
       const labelled = rows.filter(({ mailboxId }) => managed.has(mailboxId));
       const theirs = labelled.map(({ seq }) => seq);
       if (labelled.length > 0) {
@@ -334,7 +341,7 @@ export async function replaceLabel(
       }
       const isLast = rows.length < PORTION;
       if (isLast && replaced !== undefined)
-        statements(tx).spell.run(replaced, labelKey(replaced), JSON.stringify([...managed]));
+        statements.spell(tx).run(replaced, labelKey(replaced), JSON.stringify([...managed]));
       if (isLast) moveColours(tx, managed, key, replaced === undefined ? undefined : labelKey(replaced));
       if (isLast) for (const id of managed) moveLabelFolder(tx, id, key, replaced);
       return { changed: theirs.length, next: isLast ? undefined : rows.at(-1)?.seq };
@@ -363,7 +370,7 @@ const managedBy = (db: Db, caller: Caller, only?: string): Set<string> =>
 
 /** The conversations with a label in all mailboxes, ascending. The caller checks access. */
 export function threadsLabelled(db: Db, label: string): number[] {
-  return statements(db)
+  return queries(db)
     .threadsWith.all({ key: labelKey(label) })
     .map(({ seq }) => seq);
 }
@@ -371,9 +378,9 @@ export function threadsLabelled(db: Db, label: string): number[] {
 /** The conversations with a label in one mailbox, ascending, in portions between which others run. The caller checks access. */
 export async function* threadsLabelledIn(db: Db, mailboxId: string, label: string): AsyncGenerator<number[]> {
   const key = labelKey(label);
-  if (statements(db).mailboxesWith.all({ mailboxIds: JSON.stringify([mailboxId]), key }).length === 0) return;
+  if (queries(db).mailboxesWith.all({ mailboxIds: JSON.stringify([mailboxId]), key }).length === 0) return;
   for (let after: number | undefined = 0; after !== undefined; ) {
-    const page = statements(db).labelledHere.all(mailboxId, key, after);
+    const page = statements.labelledHere(db).all(mailboxId, key, after);
     yield page.filter(({ here }) => here).map(({ seq }) => seq);
     after = page.length < LOOKED_AT ? undefined : page.at(-1)?.seq;
     await letOthersRun();

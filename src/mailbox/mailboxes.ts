@@ -8,7 +8,7 @@ import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts"
 import { normalizeAddress } from "../message/address.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { MailboxRoute } from "./addresses.ts";
 import type { MailboxView } from "./views.ts";
@@ -17,11 +17,18 @@ import type { MailboxView } from "./views.ts";
 const isLost = sql`exists (select 1 from ${domains} own join ${domains} held on held.name = own.name
   where own.id = ${addresses.domainId} and held.id <> own.id and held.verified_at is not null)`;
 
-const statements = prepared((db) => ({
-  workspace: db.$client.prepare<{ workspace: string }, [id: string]>(
+const statements = {
+  workspace: statement<{ workspace: string }, [id: string]>(
     `SELECT workspace_id AS workspace FROM users WHERE id = ?1
      UNION ALL SELECT workspace_id FROM mailboxes WHERE id = ?1`,
   ),
+  // `unread = 1` is literal, because SQLite uses the partial index of unread conversations only then.
+  unread: statement<{ unread: number }, [string]>(
+    "SELECT count(*) AS unread FROM threads WHERE mailbox_id = ? AND folder = 'inbox' AND unread = 1 AND snoozed_until IS NULL",
+  ),
+};
+
+const queries = prepared((db) => ({
   aliases: db
     .select({ mailboxId: addresses.mailboxId, address: addresses.address })
     .from(addresses)
@@ -47,10 +54,6 @@ const statements = prepared((db) => ({
       ),
     )
     .prepare(),
-  // `unread = 1` is literal, because SQLite uses the partial index of unread conversations only then.
-  unread: db.$client.prepare<{ unread: number }, [string]>(
-    "SELECT count(*) AS unread FROM threads WHERE mailbox_id = ? AND folder = 'inbox' AND unread = 1 AND snoozed_until IS NULL",
-  ),
   usage: db
     .select({
       bytes: mailboxUsage.bytes,
@@ -75,7 +78,7 @@ const statements = prepared((db) => ({
 export function listMailboxes({ db }: Reader, caller: Caller): MailboxView[] {
   const reached = reachOf(db, caller);
   const aliasesOf = Map.groupBy(
-    statements(db).aliases.all({ mailboxIds: JSON.stringify([...reached.keys()]) }),
+    queries(db).aliases.all({ mailboxIds: JSON.stringify([...reached.keys()]) }),
     ({ mailboxId }) => mailboxId,
   );
   return [...reached.values()].map(({ mailbox, source, access }) => ({
@@ -85,17 +88,17 @@ export function listMailboxes({ db }: Reader, caller: Caller): MailboxView[] {
     aliases: (aliasesOf.get(mailbox.id) ?? []).map(({ address }) => address),
     source,
     access: { ...access },
-    unread: statements(db).unread.get(mailbox.id)?.unread ?? 0,
+    unread: statements.unread(db).get(mailbox.id)?.unread ?? 0,
   }));
 }
 
 /** The workspace of a person or mailbox, by its id. */
 export const workspaceOf = (db: Db, owner: string): string | undefined =>
-  statements(db).workspace.get(owner)?.workspace;
+  statements.workspace(db).get(owner)?.workspace;
 
 /** The workspace's mailbox that has the normalised address as its own or an alias, even if the domain is lost. */
 export const mailboxAt = (db: Db, workspaceId: string, address: string) =>
-  statements(db).mailboxOfAddress.get({ address, workspaceId });
+  queries(db).mailboxOfAddress.get({ address, workspaceId });
 
 /**
  * The id of the mailbox that `mailbox` (id, address or alias address) names in the caller's workspace, or the given
@@ -136,7 +139,7 @@ export interface Usage {
 
 /** The mailbox's own quota, else the setting storage.mailboxBytes; less where its workspace may have no more. */
 export function usageOf({ db, options }: Core, mailboxId: string): Usage {
-  const { bytes, quota, most, ofAll } = statements(db).usage.get({ mailboxId }) ?? {};
+  const { bytes, quota, most, ofAll } = queries(db).usage.get({ mailboxId }) ?? {};
   const used = bytes ?? 0;
   const own = quota ?? options.get("storage.mailboxBytes");
   if (most == null) return { bytes: used, quotaBytes: own };
@@ -178,5 +181,5 @@ function logFull(
 
 /** `bytes` is negative for removed mail. */
 export function addUsage(tx: Tx, mailboxId: string, bytes: number): void {
-  statements(tx).addUsage.run({ mailboxId, bytes });
+  queries(tx).addUsage.run({ mailboxId, bytes });
 }

@@ -10,7 +10,7 @@ import { threadOf } from "../search/document-number.ts";
 import { foldDocument } from "../search/fold.ts";
 import { createMatcher } from "../search/matching.ts";
 import type { MessageCondition } from "../search/query.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { type MaskRows, readMessages, turnsOf } from "./highlights.ts";
 
@@ -23,11 +23,11 @@ const MOST_OF_EACH = 20;
 const MOST_MESSAGES = 1_000;
 const MOST_BYTES = 16 * 1024 * 1024;
 
-const statements = prepared(({ $client: sqlite }) => ({
-  latest: sqlite.prepare<{ seq: number }, [threadSeq: number]>(
+const statements = {
+  latest: statement<{ seq: number }, [threadSeq: number]>(
     `SELECT seq FROM messages WHERE thread_seq = ? ORDER BY seq DESC LIMIT ${MOST_OF_EACH}`,
   ),
-}));
+};
 
 /** `matches`: the messages that match, by threads.seq. `isAll`: there are no others. */
 export interface MaskedMatches {
@@ -48,7 +48,7 @@ export async function matchMasked(
   const seqs: number[] = [];
   for (const thread of threads.slice(0, MOST_READ)) {
     if (seqs.length >= MOST_MESSAGES) break;
-    for (const { seq } of statements(db).latest.all(thread)) seqs.push(seq);
+    for (const { seq } of statements.latest(db).all(thread)) seqs.push(seq);
   }
   let isAll = threads.length <= MOST_READ && seqs.length < MOST_MESSAGES;
   for (const { messages, bodies } of turnsOf(db, seqs, MOST_BYTES)) {

@@ -11,7 +11,7 @@ import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, type Touch } from "../journal/key-changes.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { folderTouch, learnFromMove, trainingTouch, unscheduleDrafts } from "./change.ts";
 import { noteChange } from "./change-feed.ts";
@@ -28,7 +28,16 @@ export interface MessageChange {
   flagged?: boolean;
 }
 
-const statements = prepared((db) => ({
+const statements = {
+  settleThread: statement<unknown, [threadSeq: number]>(
+    `UPDATE threads SET
+       unread = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND read = 0),
+       starred = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND flagged = 1)
+     WHERE seq = ?`,
+  ),
+};
+
+const queries = prepared((db) => ({
   thread: db
     .select()
     .from(threads)
@@ -39,21 +48,15 @@ const statements = prepared((db) => ({
     .from(messages)
     .where(inArray(messages.seq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
     .prepare(),
-  settleThread: db.$client.prepare<unknown, [threadSeq: number]>(
-    `UPDATE threads SET
-       unread = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND read = 0),
-       starred = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND flagged = 1)
-     WHERE seq = ?`,
-  ),
 }));
 
-type Found = ReturnType<ReturnType<typeof statements>["among"]["all"]>[number];
+type Found = ReturnType<ReturnType<typeof queries>["among"]["all"]>[number];
 
 /** The given messages that exist, by conversation. @throws AppError not_found for a mailbox out of reach */
 function reached(tx: Db, caller: Caller, seqs: readonly number[], needed: "read" | "manage") {
-  const found = Map.groupBy(statements(tx).among.all({ seqs: JSON.stringify(seqs) }), ({ threadSeq }) => threadSeq);
+  const found = Map.groupBy(queries(tx).among.all({ seqs: JSON.stringify(seqs) }), ({ threadSeq }) => threadSeq);
   return [...found].map(([seq, given]) => {
-    const thread = statements(tx).thread.get({ seq });
+    const thread = queries(tx).thread.get({ seq });
     const reach = thread && reachTo(tx, caller, thread.mailboxId);
     if (!thread || !reach) throw notFound("message");
     requireAccess(reach, needed);
@@ -147,8 +150,8 @@ function changeWithin(
       .where(and(inArray(messages.seq, seqs), sql`(${sql.join(differs, sql` or `)})`))
       .run();
   }
-  statements(tx).settleThread.run(thread.seq);
-  const present = statements(tx).thread.get({ seq: thread.seq }) ?? thread;
+  statements.settleThread(tx).run(thread.seq);
+  const present = queries(tx).thread.get({ seq: thread.seq }) ?? thread;
   const after = { ...present, apart: apartOf(tx, present), readState: readStateOf(tx, thread.seq) };
   if (folder !== undefined) touches.push(folderTouch(before, after));
   if (flagged !== undefined) {

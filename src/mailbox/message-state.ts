@@ -6,7 +6,7 @@
  */
 
 import type { Folder } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
 /** folderOfMessage in SQL; the parameters are the results of its three kinds. */
@@ -16,45 +16,45 @@ type Implied = [sent: Folder, draft: Folder, received: Folder];
 const LEADING =
   "(SELECT seq FROM messages WHERE thread_seq = ?1 ORDER BY kind = 'received' DESC, date DESC, seq DESC LIMIT 1)";
 
-const statements = prepared(({ $client: sqlite }) => ({
-  move: sqlite.prepare<unknown, [...Implied, threadSeq: number]>(
+const statements = {
+  move: statement<unknown, [...Implied, threadSeq: number]>(
     `UPDATE messages SET folder = ${IMPLIED} WHERE thread_seq = ?4 AND folder <> ${IMPLIED}`,
   ),
-  apart: sqlite.prepare<{ seq: number; folder: Folder }, [...Implied, threadSeq: number]>(
+  apart: statement<{ seq: number; folder: Folder }, [...Implied, threadSeq: number]>(
     `SELECT seq, folder FROM messages WHERE thread_seq = ?4 AND folder <> ${IMPLIED} ORDER BY seq`,
   ),
-  setFolder: sqlite.prepare<unknown, [folder: Folder, threadSeq: number, seq: number]>(
+  setFolder: statement<unknown, [folder: Folder, threadSeq: number, seq: number]>(
     "UPDATE messages SET folder = ? WHERE thread_seq = ? AND seq = ?",
   ),
-  places: sqlite.prepare<{ kind: StoredKind; folder: Folder }, [threadSeq: number]>(
+  places: statement<{ kind: StoredKind; folder: Folder }, [threadSeq: number]>(
     "SELECT DISTINCT kind, folder FROM messages WHERE thread_seq = ?",
   ),
-  star: sqlite.prepare<unknown, [starred: 0 | 1, threadSeq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),
-  flagLeading: sqlite.prepare<unknown, [threadSeq: number]>(
+  star: statement<unknown, [starred: 0 | 1, threadSeq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),
+  flagLeading: statement<unknown, [threadSeq: number]>(
     `UPDATE messages SET flagged = 1 WHERE seq = ${LEADING}
        AND NOT EXISTS (SELECT 1 FROM messages WHERE thread_seq = ?1 AND flagged = 1)`,
   ),
-  unflag: sqlite.prepare<unknown, [threadSeq: number]>(
+  unflag: statement<unknown, [threadSeq: number]>(
     "UPDATE messages SET flagged = 0 WHERE thread_seq = ? AND flagged = 1",
   ),
-  readMessages: sqlite.prepare<unknown, [threadSeq: number]>(
+  readMessages: statement<unknown, [threadSeq: number]>(
     "UPDATE messages SET read = 1 WHERE thread_seq = ? AND read = 0",
   ),
-  unreadLeading: sqlite.prepare<unknown, [threadSeq: number]>(`UPDATE messages SET read = 0 WHERE seq = ${LEADING}`),
-  setThread: sqlite.prepare<unknown, [unread: 0 | 1, threadSeq: number]>("UPDATE threads SET unread = ? WHERE seq = ?"),
-  unreadSeqs: sqlite.prepare<{ seq: number }, [threadSeq: number]>(
+  unreadLeading: statement<unknown, [threadSeq: number]>(`UPDATE messages SET read = 0 WHERE seq = ${LEADING}`),
+  setThread: statement<unknown, [unread: 0 | 1, threadSeq: number]>("UPDATE threads SET unread = ? WHERE seq = ?"),
+  unreadSeqs: statement<{ seq: number }, [threadSeq: number]>(
     "SELECT seq FROM messages WHERE thread_seq = ? AND read = 0",
   ),
-  newest: sqlite.prepare<{ seq: number }, [threadSeq: number]>(
+  newest: statement<{ seq: number }, [threadSeq: number]>(
     "SELECT coalesce(max(seq), 0) AS seq FROM messages WHERE thread_seq = ?",
   ),
-  putBackMessages: sqlite.prepare<unknown, [unreadSeqs: string, threadSeq: number, newestSeq: number]>(
+  putBackMessages: statement<unknown, [unreadSeqs: string, threadSeq: number, newestSeq: number]>(
     `UPDATE messages SET read = seq NOT IN (SELECT value FROM json_each(?)) WHERE thread_seq = ? AND seq <= ?`,
   ),
-  putBackThread: sqlite.prepare<unknown, [threadSeq: number]>(
+  putBackThread: statement<unknown, [threadSeq: number]>(
     `UPDATE threads SET unread = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND read = 0) WHERE seq = ?`,
   ),
-}));
+};
 
 type StoredKind = "received" | "sent" | "draft";
 
@@ -75,21 +75,22 @@ const impliedBy = (folder: Folder): Implied => [
 
 /** Moves the messages of a conversation to `folder` with it, except those that `apart` names with their folders. */
 export function moveMessages(tx: Tx, threadSeq: number, folder: Folder, apart: readonly Apart[] = []): void {
-  statements(tx).move.run(...impliedBy(folder), threadSeq);
-  for (const [seq, own] of apart) statements(tx).setFolder.run(own, threadSeq, seq);
+  statements.move(tx).run(...impliedBy(folder), threadSeq);
+  for (const [seq, own] of apart) statements.setFolder(tx).run(own, threadSeq, seq);
 }
 
 /** A message (messages.seq) in another folder than its conversation's implies. */
 export type Apart = readonly [seq: number, folder: Folder];
 
 export const apartOf = (tx: Tx, { seq, folder }: { seq: number; folder: Folder }): Apart[] =>
-  statements(tx)
-    .apart.all(...impliedBy(folder), seq)
+  statements
+    .apart(tx)
+    .all(...impliedBy(folder), seq)
     .map((one) => [one.seq, one.folder]);
 
 /** The folder of a conversation of which single messages were moved. */
 export function derivedFolder(tx: Tx, threadSeq: number): Folder {
-  const places = statements(tx).places.all(threadSeq);
+  const places = statements.places(tx).all(threadSeq);
   const [first] = places;
   const present = places.filter(({ folder }) => folder !== "trash" && folder !== "spam");
   // Of discarded mail, what was thrown away on purpose decides.
@@ -101,21 +102,21 @@ export function derivedFolder(tx: Tx, threadSeq: number): Folder {
 
 /** Stars a conversation, and flags the message that stands for it unless another is flagged; or unflags all. */
 export function star(tx: Tx, threadSeq: number, starred: boolean): void {
-  statements(tx).star.run(starred ? 1 : 0, threadSeq);
-  if (starred) statements(tx).flagLeading.run(threadSeq);
-  else statements(tx).unflag.run(threadSeq);
+  statements.star(tx).run(starred ? 1 : 0, threadSeq);
+  if (starred) statements.flagLeading(tx).run(threadSeq);
+  else statements.unflag(tx).run(threadSeq);
 }
 
 /** Marks every message of the conversation read. */
 export function markRead(tx: Tx, threadSeq: number): void {
-  statements(tx).readMessages.run(threadSeq);
-  statements(tx).setThread.run(0, threadSeq);
+  statements.readMessages(tx).run(threadSeq);
+  statements.setThread(tx).run(0, threadSeq);
 }
 
 /** Marks the newest received message unread, or the newest one if none was received. */
 export function markUnread(tx: Tx, threadSeq: number): void {
-  statements(tx).unreadLeading.run(threadSeq);
-  statements(tx).setThread.run(1, threadSeq);
+  statements.unreadLeading(tx).run(threadSeq);
+  statements.setThread(tx).run(1, threadSeq);
 }
 
 /** The unread messages of a conversation at one time. */
@@ -126,15 +127,15 @@ export interface ReadState {
 }
 
 export function readStateOf(tx: Tx, threadSeq: number): ReadState {
-  const unread = statements(tx).unreadSeqs.all(threadSeq);
+  const unread = statements.unreadSeqs(tx).all(threadSeq);
   return {
     unreadSeqs: unread.map(({ seq }) => seq),
-    newestSeq: statements(tx).newest.get(threadSeq)?.seq ?? 0,
+    newestSeq: statements.newest(tx).get(threadSeq)?.seq ?? 0,
   };
 }
 
 /** Restores the read state of the messages of that time; later ones stay as they are. */
 export function putBackReadState(tx: Tx, threadSeq: number, { unreadSeqs, newestSeq }: ReadState): void {
-  statements(tx).putBackMessages.run(JSON.stringify(unreadSeqs), threadSeq, newestSeq);
-  statements(tx).putBackThread.run(threadSeq);
+  statements.putBackMessages(tx).run(JSON.stringify(unreadSeqs), threadSeq, newestSeq);
+  statements.putBackThread(tx).run(threadSeq);
 }

@@ -14,7 +14,7 @@ import { splitAddress } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";
 import type { Content } from "../message/imap.ts";
 import { attachments, imapOctets, messageBodies, messages } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import { asUnavailable, type Store, type Tx } from "../store/store.ts";
 import {
   COMPOSER,
@@ -48,7 +48,7 @@ const MOST_KEPT = 4;
 /** Bytes of large messages that the sessions of a person read at once, from files; one alone may have more. */
 const MOST_READ = 128 * 1024 * 1024;
 
-type Source = ReturnType<ReturnType<typeof statements>["source"]["all"]>[number];
+type Source = ReturnType<ReturnType<typeof queries>["source"]["all"]>[number];
 
 /** The fields of this server on what arrived at an address; "" for other mail. */
 function traceOf({ id, auth, filedAt, receivedOn }: Source): string {
@@ -65,7 +65,25 @@ export const idIn = (octets: Uint8Array): string | undefined =>
   /^Received: by \S+ with ESMTP id (\S+)\r\n/.exec(Buffer.from(octets.subarray(0, 1_000)).toString("latin1"))?.[1];
 
 const among = sql`(select value from json_each(${sql.placeholder("seqs")}))`;
-const statements = prepared((db) => ({
+const statements = {
+  // `octets <> 1`: the index has no others.
+  waiting: statement<{ seq: number }, []>(
+    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 ORDER BY folder_id, uid LIMIT ${PORTION}`,
+  ),
+  waitingIn: statement<{ seq: number }, [folderId: number, before: number]>(
+    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 AND folder_id = ? AND uid < ?
+     ORDER BY uid LIMIT ${PORTION}`,
+  ),
+  unready: statement<{ octets: number; count: number }, []>(
+    "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
+  ),
+  all: statement<{ count: number }, []>("SELECT count(*) AS count FROM imap_messages"),
+  setState: statement<unknown, [state: number, seq: number]>(
+    "UPDATE imap_messages SET octets = ? WHERE message_seq = ?",
+  ),
+};
+
+const queries = prepared((db) => ({
   source: db
     .select({
       id: messages.id,
@@ -109,21 +127,6 @@ const statements = prepared((db) => ({
       ),
     )
     .prepare(),
-  // `octets <> 1`: the index has no others.
-  waiting: db.$client.prepare<{ seq: number }, []>(
-    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 ORDER BY folder_id, uid LIMIT ${PORTION}`,
-  ),
-  waitingIn: db.$client.prepare<{ seq: number }, [folderId: number, before: number]>(
-    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 AND folder_id = ? AND uid < ?
-     ORDER BY uid LIMIT ${PORTION}`,
-  ),
-  unready: db.$client.prepare<{ octets: number; count: number }, []>(
-    "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
-  ),
-  all: db.$client.prepare<{ count: number }, []>("SELECT count(*) AS count FROM imap_messages"),
-  setState: db.$client.prepare<unknown, [state: number, seq: number]>(
-    "UPDATE imap_messages SET octets = ? WHERE message_seq = ?",
-  ),
 }));
 
 /** A row of imap_octets but for its message. */
@@ -150,11 +153,11 @@ export function createOctets(core: MailCore) {
   let first: { folderId: number; before: number } | undefined;
   let turn: Promise<unknown> = Promise.resolve();
 
-  const sourcesOf = (seqs: readonly number[]): Source[] => statements(db).source.all({ seqs: JSON.stringify(seqs) });
+  const sourcesOf = (seqs: readonly number[]): Source[] => queries(db).source.all({ seqs: JSON.stringify(seqs) });
   const isAuthor = ({ bcc, sentBy }: Source, userId: string): boolean => bcc.length > 0 && sentBy === userId;
-  const frozenOf = (seq: number, author: boolean) => statements(db).frozen.get({ seq, author });
+  const frozenOf = (seq: number, author: boolean) => queries(db).frozen.get({ seq, author });
 
-  const textOf = ({ seq }: Source): string => statements(db).text.get({ seq })?.text ?? "";
+  const textOf = ({ seq }: Source): string => queries(db).text.get({ seq })?.text ?? "";
 
   function partsOf(source: Source, author: boolean, composer: number, text = textOf(source)): OctetsParts {
     return {
@@ -166,7 +169,7 @@ export function createOctets(core: MailCore) {
 
   /** Looks for mail to freeze, soon. */
   function look(): void {
-    if (!statements(db).waiting.get()) return;
+    if (!statements.waiting(db).get()) return;
     const now = runtime.now();
     since ??= now;
     cancelTimer?.();
@@ -201,8 +204,8 @@ export function createOctets(core: MailCore) {
    * 503 if some of it cannot be composed now; the rest is frozen
    */
   async function freezeSome(folder: typeof first): Promise<boolean> {
-    const waiting = (folder && statements(db).waitingIn.all(folder.folderId, folder.before)) ?? [];
-    const seqs = (waiting.length > 0 ? waiting : statements(db).waiting.all()).map(({ seq }) => seq);
+    const waiting = (folder && statements.waitingIn(db).all(folder.folderId, folder.before)) ?? [];
+    const seqs = (waiting.length > 0 ? waiting : statements.waiting(db).all()).map(({ seq }) => seq);
     if (seqs.length === 0) return false;
     let bytes = 0;
     const sources = sourcesOf(seqs).filter((source, i) => {
@@ -214,7 +217,7 @@ export function createOctets(core: MailCore) {
       for (const { value } of all.filter((one) => one.status === "fulfilled")) {
         const { source, rows } = value;
         if (rows) freeze(tx, source, rows, true);
-        else statements(tx).setState.run(LOST, source.seq);
+        else statements.setState(tx).run(LOST, source.seq);
       }
     });
     const failed = all.find((one) => one.status === "rejected");
@@ -271,7 +274,7 @@ export function createOctets(core: MailCore) {
     } else if (!frozen.digest.equals(composed.digest)) {
       const { composer } = frozen;
       log.error("the octets of a message are no longer what a mail app was told", { emailId: source.id, composer });
-      await store.enqueue((tx) => void statements(tx).setState.run(CHANGED, source.seq));
+      await store.enqueue((tx) => void statements.setState(tx).run(CHANGED, source.seq));
     }
     return composed.content;
   }
@@ -302,7 +305,7 @@ export function createOctets(core: MailCore) {
     /** What is kept of those of these messages (messages.seq) that are frozen, as that person sees them, by number. */
     known: (seqs: readonly number[], userId: string) =>
       new Map(
-        statements(db)
+        queries(db)
           .known.all({ seqs: JSON.stringify(seqs), userId })
           .map(({ seq, ...row }) => [seq, row]),
       ),
@@ -333,7 +336,7 @@ export function createOctets(core: MailCore) {
     async ready(folderId: number, before: number, ms: number): Promise<boolean> {
       const begun = runtime.elapsed();
       for (;;) {
-        if (!statements(db).waitingIn.get(folderId, before)) return true;
+        if (!statements.waitingIn(db).get(folderId, before)) return true;
         first = { folderId, before };
         if (runtime.elapsed() - begun >= ms) {
           wake(JOB);
@@ -346,12 +349,13 @@ export function createOctets(core: MailCore) {
     /** The gauge of what is frozen. */
     samples(): [labels: { octets: string }, count: number][] {
       const others = new Map(
-        statements(db)
-          .unready.all()
+        statements
+          .unready(db)
+          .all()
           .map(({ octets, count }) => [octets, count]),
       );
       const [waiting = 0, lost = 0, changed = 0] = [0, LOST, CHANGED].map((state) => others.get(state));
-      const ready = (statements(db).all.get()?.count ?? 0) - waiting - lost - changed;
+      const ready = (statements.all(db).get()?.count ?? 0) - waiting - lost - changed;
       return Object.entries({ ready, waiting, lost, changed }).map(([octets, count]) => [{ octets }, count]);
     },
     job: {
@@ -360,7 +364,7 @@ export function createOctets(core: MailCore) {
       async runDue(time) {
         if (!(await inTurn(first))) return null;
         const now = runtime.now();
-        if (first && statements(db).waitingIn.get(first.folderId, first.before)) return now;
+        if (first && statements.waitingIn(db).get(first.folderId, first.before)) return now;
         first = undefined;
         return now + Math.min(now - time, MOST_REST_MS);
       },
@@ -381,7 +385,7 @@ const rowOf = ({ digest, structure, size }: Described, author: boolean): Frozen 
 
 /** Does nothing for a message that was deleted or written anew meanwhile. `isAll`: there are no further rows. */
 function freeze(tx: Tx, { seq, filedAt }: Source, rows: readonly Frozen[], isAll: boolean): void {
-  const [present] = statements(tx).source.all({ seqs: JSON.stringify([seq]) });
+  const [present] = queries(tx).source.all({ seqs: JSON.stringify([seq]) });
   if (present?.filedAt !== filedAt) return;
   for (const row of rows) {
     tx.insert(imapOctets)
@@ -389,5 +393,5 @@ function freeze(tx: Tx, { seq, filedAt }: Source, rows: readonly Frozen[], isAll
       .onConflictDoNothing()
       .run();
   }
-  if (isAll) statements(tx).setState.run(1, seq);
+  if (isAll) statements.setState(tx).run(1, seq);
 }

@@ -286,7 +286,7 @@ export async function moveBlobs(
   if (!release) throw new AppError("conflict", "another move is under way");
   try {
     const move = to === "s3" ? moveToS3 : moveToFiles;
-    return await move({ ...rest, runtime, remote, isNamed: namedAmong(db), names: () => blobNames(db.$client) });
+    return await move({ ...rest, runtime, remote, isNamed: namedAmong(db), names: () => blobNames(db) });
   } finally {
     release();
   }

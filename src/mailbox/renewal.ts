@@ -7,7 +7,7 @@
  */
 import type { Job } from "../base/scheduler.ts";
 import { SEEN_VERSION } from "../message/visible.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { MailCore } from "./core.ts";
 import { renewSeen } from "./reading.ts";
 
@@ -15,35 +15,35 @@ import { renewSeen } from "./reading.ts";
 const PORTION = 50;
 const PAUSES = 3;
 
-const statements = prepared(({ $client: client }) => ({
-  read: client.prepare<{ version: number; belowSeq: number }, []>(
+const statements = {
+  read: statement<{ version: number; belowSeq: number }, []>(
     "SELECT version, below_seq AS belowSeq FROM seen_renewal WHERE id = 1",
   ),
-  begin: client.prepare<unknown, [version: number]>(
+  begin: statement<unknown, [version: number]>(
     `INSERT OR REPLACE INTO seen_renewal (id, version, below_seq)
      SELECT 1, ?, coalesce(max(message_seq) + 1, 0) FROM message_bodies`,
   ),
-  next: client.prepare<{ seq: number; isOld: number }, [version: number, belowSeq: number]>(
+  next: statement<{ seq: number; isOld: number }, [version: number, belowSeq: number]>(
     `SELECT message_seq AS seq, html IS NOT NULL AND seen_version < ? AS isOld
      FROM message_bodies WHERE message_seq < ? ORDER BY message_seq DESC LIMIT ${PORTION}`,
   ),
-  advance: client.prepare<unknown, [belowSeq: number]>("UPDATE seen_renewal SET below_seq = ? WHERE id = 1"),
-}));
+  advance: statement<unknown, [belowSeq: number]>("UPDATE seen_renewal SET below_seq = ? WHERE id = 1"),
+};
 
 export function renewAllSeen(core: MailCore): Job {
   const { db, store, now: clock } = core;
   return {
     name: "seen-renewal",
     async runDue(now) {
-      if (statements(db).read.get()?.version !== SEEN_VERSION) {
-        await store.enqueue((tx) => void statements(tx).begin.run(SEEN_VERSION));
+      if (statements.read(db).get()?.version !== SEEN_VERSION) {
+        await store.enqueue((tx) => void statements.begin(tx).run(SEEN_VERSION));
       }
-      const { belowSeq = 0 } = statements(db).read.get() ?? {};
+      const { belowSeq = 0 } = statements.read(db).get() ?? {};
       if (belowSeq === 0) return null;
-      const rows = statements(db).next.all(SEEN_VERSION, belowSeq);
+      const rows = statements.next(db).all(SEEN_VERSION, belowSeq);
       for (const { seq, isOld } of rows) if (isOld === 1) await renewSeen(core, seq);
       const left = rows.length < PORTION ? 0 : (rows.at(-1)?.seq ?? 0);
-      await store.enqueue((tx) => void statements(tx).advance.run(left));
+      await store.enqueue((tx) => void statements.advance(tx).run(left));
       return left === 0 ? null : clock() + PAUSES * Math.max(1, clock() - now);
     },
   };

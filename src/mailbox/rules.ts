@@ -14,7 +14,7 @@ import { createMatcher } from "../search/matching.ts";
 import { parseQuery, type ThreadCondition } from "../search/query.ts";
 import { type Folder, mailboxRules, RULE_ACTIONS, type Rule, type RuleAction } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { isVerifiedFor } from "./addresses.ts";
 import { addLabels, labelKey, labelsOf, requireLabels } from "./labels.ts";
@@ -33,31 +33,34 @@ const LONGEST_QUERY = 500;
 const LONGEST_LABEL = 60;
 const LONGEST_ADDRESS = 320;
 
-const statements = prepared((db) => ({
+const statements = {
+  put: statement<unknown, [mailboxId: string, json: string]>(
+    "INSERT INTO mailbox_rules (mailbox_id, rules) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET rules = ?2",
+  ),
+  star: statement<unknown, [threadSeq: number]>("UPDATE threads SET starred = 1 WHERE seq = ?"),
+};
+
+const queries = prepared((db) => ({
   rules: db
     .select({ text: sql<string>`${mailboxRules.rules}` })
     .from(mailboxRules)
     .where(eq(mailboxRules.mailboxId, sql.placeholder("mailboxId")))
     .prepare(),
-  put: db.$client.prepare<unknown, [mailboxId: string, json: string]>(
-    "INSERT INTO mailbox_rules (mailbox_id, rules) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET rules = ?2",
-  ),
   remove: db
     .delete(mailboxRules)
     .where(eq(mailboxRules.mailboxId, sql.placeholder("mailboxId")))
     .prepare(),
-  star: db.$client.prepare<unknown, [threadSeq: number]>("UPDATE threads SET starred = 1 WHERE seq = ?"),
 }));
 
 /** In their order. */
 export function rulesOf(db: Db, mailboxId: string): Rule[] {
-  return JSON.parse(statements(db).rules.get({ mailboxId })?.text ?? "[]");
+  return JSON.parse(queries(db).rules.get({ mailboxId })?.text ?? "[]");
 }
 
 /** Replaces the rules of a mailbox. `rules`: from readRules. */
 export function putRules(tx: Tx, mailboxId: string, rules: readonly Rule[]): void {
-  if (rules.length === 0) statements(tx).remove.run({ mailboxId });
-  else statements(tx).put.run(mailboxId, JSON.stringify(rules));
+  if (rules.length === 0) queries(tx).remove.run({ mailboxId });
+  else statements.put(tx).run(mailboxId, JSON.stringify(rules));
 }
 
 const fields = {
@@ -229,7 +232,7 @@ const DAY_MS = 86_400_000;
 const compiled = prepared(() => new Map<string, Compiled>());
 
 function compiledRules(db: Db, mailboxId: string, now: number): Compiled | undefined {
-  const { text } = statements(db).rules.get({ mailboxId }) ?? {};
+  const { text } = queries(db).rules.get({ mailboxId }) ?? {};
   if (text === undefined) return undefined;
   const kept = compiled(db);
   const day = Math.floor(now / DAY_MS);
@@ -330,6 +333,6 @@ export function markByRules(
   if (labels.length > 0) addLabels(tx, threadSeq, labels);
   for (const label of labels) settle(tx, threadSeq, "label", "mail", labelKey(label));
   if (!starred) return;
-  statements(tx).star.run(threadSeq);
+  statements.star(tx).run(threadSeq);
   settle(tx, threadSeq, "starred", "mail");
 }

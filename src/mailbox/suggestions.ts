@@ -28,7 +28,7 @@ import {
   wordsOf,
 } from "../search/query.ts";
 import type { Reader } from "../store/core.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { labelKey } from "./labels.ts";
 import { reachedMailbox } from "./mailboxes.ts";
@@ -53,20 +53,16 @@ const MOST_LABELS = 1_000;
 /** Occurrences beyond which a word counts no further. */
 const OFTEN = 100;
 
-const wordsOfThreads = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ subject: string; people: string }, [string]>(
-    `SELECT subject, (
+const wordsOfThreads = statement<{ subject: string; people: string }, [string]>(
+  `SELECT subject, (
        SELECT group_concat(coalesce(value ->> 'name', '') || ' ' || (value ->> 'email'), ' ')
        FROM (SELECT value FROM json_each(participants) LIMIT ${MOST_PEOPLE})) AS people
      FROM threads WHERE seq IN (SELECT value FROM json_each(?))`,
-  ),
 );
 
-const labels = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ label: string }, [string]>(
-    `SELECT DISTINCT label FROM mailbox_labels
+const labels = statement<{ label: string }, [string]>(
+  `SELECT DISTINCT label FROM mailbox_labels
      WHERE mailbox_id IN (SELECT value FROM json_each(?)) LIMIT ${MOST_LABELS}`,
-  ),
 );
 
 const WORD = /[\p{L}\p{M}]{3,40}/gu;
@@ -207,12 +203,10 @@ const LATEST_OF_MAILBOX = 400;
 const MOST_LOOKED_AT = 4_000;
 
 /** In the order of the conversations, which SQLite keeps in a cross join. */
-const peopleOfThreads = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<EmailAddress & { name: string | null }, [string]>(
-    `SELECT person.value ->> 'email' AS email, person.value ->> 'name' AS name
+const peopleOfThreads = statement<EmailAddress & { name: string | null }, [string]>(
+  `SELECT person.value ->> 'email' AS email, person.value ->> 'name' AS name
      FROM json_each(?) AS latest CROSS JOIN threads ON seq = latest.value CROSS JOIN json_each(participants) AS person
      LIMIT ${MOST_LOOKED_AT}`,
-  ),
 );
 
 /** Removes case and accents for comparison. */

@@ -13,7 +13,7 @@ import { letOthersRun } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { Core } from "../store/core.ts";
 import { FOLDERS, type Folder, imapFolders } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "./label-folders.ts";
 import { labelsOf } from "./labels.ts";
@@ -64,20 +64,12 @@ export type ImapFolder = Pick<
 const LABELLED: readonly Folder[] = ["inbox", "archive", "sent", "drafts"];
 const isLabel = (id: number): boolean => id < 0;
 
-const statements = prepared((db) => ({
-  folder: db
-    .select()
-    .from(imapFolders)
-    .where(
-      and(eq(imapFolders.mailboxId, sql.placeholder("mailboxId")), eq(imapFolders.folder, sql.placeholder("folder"))),
-    )
-    .prepare(),
-  unfilled: db.select().from(imapFolders).where(isNotNull(imapFolders.fillNext)).prepare(),
-  count: db.$client.prepare<{ count: number }, [mailboxId: string, folder: Folder]>(
+const statements = {
+  count: statement<{ count: number }, [mailboxId: string, folder: Folder]>(
     "SELECT count(*) AS count FROM messages INDEXED BY messages_by_folder WHERE mailbox_id = ? AND folder = ?",
   ),
   // `+?`: see store/statement.ts.
-  lacking: db.$client.prepare<
+  lacking: statement<
     { seq: number; date: number; filedAt: number; lacks: number },
     [mailboxId: string, folder: Folder, date: number, seq: number]
   >(
@@ -86,116 +78,114 @@ const statements = prepared((db) => ({
      WHERE mailbox_id = ? AND folder = ? AND (date, seq) > (+?, +?) ORDER BY date, seq LIMIT ${PORTION}`,
   ),
   // CROSS JOIN: SQLite would read the whole folder for each portion, since it takes a list for long.
-  fill: db.$client.prepare<unknown, [folderId: number, first: number, seqs: string, mailboxId: string, folder: Folder]>(
+  fill: statement<unknown, [folderId: number, first: number, seqs: string, mailboxId: string, folder: Folder]>(
     `INSERT INTO imap_messages (message_seq, folder_id, uid, modseq)
      SELECT messages.seq, ?1, ?2 + given.key, ${FIRST_MODSEQ}
      FROM json_each(?3) AS given CROSS JOIN messages ON messages.seq = given.value
      WHERE mailbox_id = ?4 AND folder = ?5
      ON CONFLICT (message_seq) DO NOTHING`,
   ),
-  bump: db.$client.prepare<unknown, [folderId: number]>("UPDATE imap_folders SET modseq = modseq + 1 WHERE id = ?"),
-  setFlags: db.$client.prepare<unknown, [keep: number, add: number, folderId: number, seqs: string]>(
+  bump: statement<unknown, [folderId: number]>("UPDATE imap_folders SET modseq = modseq + 1 WHERE id = ?"),
+  setFlags: statement<unknown, [keep: number, add: number, folderId: number, seqs: string]>(
     `UPDATE imap_messages SET flags = flags & ?1 | ?2, modseq = (SELECT modseq FROM imap_folders WHERE id = ?3)
      WHERE folder_id = ?3 AND message_seq IN (SELECT value FROM json_each(?4)) AND flags <> (flags & ?1 | ?2)`,
   ),
-  buryAll: db.$client.prepare<unknown, [folderId: number, seqs: string]>(
+  buryAll: statement<unknown, [folderId: number, seqs: string]>(
     `INSERT INTO imap_vanished (folder_id, modseq, uid)
      SELECT folder_id, imap_folders.modseq, uid FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
      WHERE folder_id = ?1 AND message_seq IN (SELECT value FROM json_each(?2))`,
   ),
   // No UID that is given is one that a message has.
-  renumberAll: db.$client.prepare<unknown, [folderId: number, deleted: number, seqs: string]>(
+  renumberAll: statement<unknown, [folderId: number, deleted: number, seqs: string]>(
     `UPDATE imap_messages SET flags = flags & ~?2, modseq = imap_folders.modseq, uid = imap_folders.uid_next + given.place
      FROM imap_folders, (SELECT message_seq AS seq, row_number() OVER (ORDER BY uid) - 1 AS place FROM imap_messages
        WHERE folder_id = ?1 AND message_seq IN (SELECT value FROM json_each(?3))) AS given
      WHERE imap_folders.id = ?1 AND message_seq = given.seq`,
   ),
-  advance: db.$client.prepare<unknown, [given: number, folderId: number]>(
+  advance: statement<unknown, [given: number, folderId: number]>(
     "UPDATE imap_folders SET uid_next = uid_next + ? WHERE id = ?",
   ),
-  all: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [folderId: number]>(
+  all: statement<{ uid: number; seq: number; modseq: number }, [folderId: number]>(
     "SELECT uid, message_seq AS seq, modseq FROM imap_messages WHERE folder_id = ? ORDER BY uid",
   ),
-  allLabelled: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [id: number]>(
+  allLabelled: statement<{ uid: number; seq: number; modseq: number }, [id: number]>(
     "SELECT uid, message_seq AS seq, modseq FROM imap_labelled WHERE label_id = -? ORDER BY uid",
   ),
-  labelledSince: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [id: number, modseq: number]>(
+  labelledSince: statement<{ uid: number; seq: number; modseq: number }, [id: number, modseq: number]>(
     "SELECT uid, message_seq AS seq, modseq FROM imap_labelled WHERE label_id = -? AND modseq > ? ORDER BY uid",
   ),
-  since: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [folderId: number, modseq: number]>(
+  since: statement<{ uid: number; seq: number; modseq: number }, [folderId: number, modseq: number]>(
     `SELECT uid, message_seq AS seq, modseq FROM imap_messages INDEXED BY imap_messages_by_uid
      WHERE folder_id = ? AND modseq > ? ORDER BY uid`,
   ),
-  vanished: db.$client.prepare<{ uid: number }, [folderId: number, modseq: number]>(
+  vanished: statement<{ uid: number }, [folderId: number, modseq: number]>(
     "SELECT DISTINCT uid FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY uid",
   ),
-  vanishedLabelled: db.$client.prepare<{ uid: number }, [id: number, modseq: number]>(
+  vanishedLabelled: statement<{ uid: number }, [id: number, modseq: number]>(
     "SELECT DISTINCT uid FROM imap_label_vanished WHERE label_id = -? AND modseq > ? ORDER BY uid",
   ),
-  labelledStates: db.$client.prepare<StateRow, [deleted: number, seqs: string, id: number]>(
+  labelledStates: statement<StateRow, [deleted: number, seqs: string, id: number]>(
     `SELECT ${STATE}, imap_labelled.uid, imap_labelled.modseq, flags & ~?1 | iif(deleted, ?1, 0) AS flags
      FROM json_each(?2) AS given CROSS JOIN imap_labelled ON imap_labelled.message_seq = given.value AND label_id = -?3
        CROSS JOIN imap_messages ON imap_messages.message_seq = given.value
        CROSS JOIN messages ON messages.seq = given.value CROSS JOIN threads ON threads.seq = thread_seq
      WHERE ${UNCHANGED}`,
   ),
-  states: db.$client.prepare<StateRow, [seqs: string, folderId: number]>(
+  states: statement<StateRow, [seqs: string, folderId: number]>(
     `SELECT ${STATE}, uid, modseq, flags
      FROM json_each(?1) AS given CROSS JOIN imap_messages ON message_seq = given.value
        CROSS JOIN messages ON messages.seq = message_seq CROSS JOIN threads ON threads.seq = thread_seq
      WHERE +folder_id = ?2`,
   ),
-  uidOf: db.$client.prepare<{ uid: number }, [seq: number]>("SELECT uid FROM imap_messages WHERE message_seq = ?"),
-  uidIn: db.$client.prepare<{ uid: number }, [folderId: number, seq: number]>(
+  uidOf: statement<{ uid: number }, [seq: number]>("SELECT uid FROM imap_messages WHERE message_seq = ?"),
+  uidIn: statement<{ uid: number }, [folderId: number, seq: number]>(
     "SELECT uid FROM imap_messages WHERE folder_id = ? AND message_seq = ?",
   ),
-  uidLabelled: db.$client.prepare<{ uid: number }, [id: number, seq: number]>(
+  uidLabelled: statement<{ uid: number }, [id: number, seq: number]>(
     `SELECT imap_labelled.uid FROM imap_labelled JOIN imap_messages USING (message_seq)
      WHERE label_id = -? AND message_seq = ? AND ${UNCHANGED}`,
   ),
-  labelled: db.$client.prepare<{ count: number; deleted: number }, [id: number]>(
+  labelled: statement<{ count: number; deleted: number }, [id: number]>(
     "SELECT count(*) AS count, coalesce(sum(deleted), 0) AS deleted FROM imap_labelled WHERE label_id = -?",
   ),
   // Up to a limit.
-  unreadThreads: db.$client.prepare<{ count: number }, [mailboxId: string, limit: number]>(
+  unreadThreads: statement<{ count: number }, [mailboxId: string, limit: number]>(
     `SELECT count(*) AS count FROM
        (SELECT 1 FROM threads INDEXED BY threads_unread WHERE mailbox_id = ? AND unread = 1 LIMIT ?)`,
   ),
   // By whichever is fewer: the label's messages, or the mailbox's unread conversations.
-  unseenOfLabel: db.$client.prepare<{ count: number }, [id: number]>(
+  unseenOfLabel: statement<{ count: number }, [id: number]>(
     `SELECT count(*) AS count FROM imap_labelled CROSS JOIN messages ON seq = message_seq WHERE label_id = -? AND read = 0`,
   ),
-  unseenLabelled: db.$client.prepare<{ count: number }, [id: number, mailboxId: string]>(
+  unseenLabelled: statement<{ count: number }, [id: number, mailboxId: string]>(
     `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
      WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0
        AND EXISTS (SELECT 1 FROM imap_labelled WHERE message_seq = messages.seq AND label_id = -?1)`,
   ),
-  markedLabelled: db.$client.prepare<{ uid: number; seq: number }, [id: number]>(
+  markedLabelled: statement<{ uid: number; seq: number }, [id: number]>(
     "SELECT uid, message_seq AS seq FROM imap_labelled WHERE label_id = -? AND deleted ORDER BY uid",
   ),
-  foldersOf: db.$client.prepare<{ id: number }, [seqs: string]>(
+  foldersOf: statement<{ id: number }, [seqs: string]>(
     "SELECT DISTINCT folder_id AS id FROM imap_messages WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
-  renumber: db.$client.prepare<unknown, [uid: number, seq: number]>(
-    "UPDATE imap_messages SET uid = ? WHERE message_seq = ?",
-  ),
-  messagesIn: db.$client.prepare<{ count: number }, [folderId: number]>(
+  renumber: statement<unknown, [uid: number, seq: number]>("UPDATE imap_messages SET uid = ? WHERE message_seq = ?"),
+  messagesIn: statement<{ count: number }, [folderId: number]>(
     "SELECT count(*) AS count FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ?",
   ),
-  marked: db.$client.prepare<{ uid: number; seq: number }, [folderId: number, flag: number]>(
+  marked: statement<{ uid: number; seq: number }, [folderId: number, flag: number]>(
     "SELECT uid, message_seq AS seq FROM imap_messages WHERE folder_id = ? AND flags & ? ORDER BY uid",
   ),
-  deletedIn: db.$client.prepare<{ count: number; bytes: number }, [flag: number, folderId: number]>(
+  deletedIn: statement<{ count: number; bytes: number }, [flag: number, folderId: number]>(
     `SELECT count(*) AS count, coalesce(sum(size), 0) AS bytes FROM imap_messages INDEXED BY imap_messages_by_uid
        JOIN messages ON seq = message_seq WHERE flags & ?1 AND folder_id = ?2`,
   ),
   // By the conversations that are unread, which are few.
-  unseenIn: db.$client.prepare<{ count: number }, [mailboxId: string, folder: Folder]>(
+  unseenIn: statement<{ count: number }, [mailboxId: string, folder: Folder]>(
     `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
      WHERE threads.mailbox_id = ? AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?`,
   ),
   // Among the first messages, since all may be unread; then as above.
-  firstUnseen: db.$client.prepare<{ uid: number | null }, [folderId: number, mailboxId: string, folder: Folder]>(
+  firstUnseen: statement<{ uid: number | null }, [folderId: number, mailboxId: string, folder: Folder]>(
     `SELECT coalesce(
        (SELECT min(uid) FROM (SELECT uid, message_seq FROM imap_messages WHERE folder_id = ?1 ORDER BY uid LIMIT ${PORTION})
           CROSS JOIN messages ON seq = message_seq WHERE read = 0),
@@ -204,7 +194,7 @@ const statements = prepared((db) => ({
         WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?3)
      ) AS uid`,
   ),
-  firstUnseenLabelled: db.$client.prepare<{ uid: number | null }, [id: number, mailboxId: string]>(
+  firstUnseenLabelled: statement<{ uid: number | null }, [id: number, mailboxId: string]>(
     `SELECT coalesce(
        (SELECT min(uid) FROM (SELECT uid, message_seq FROM imap_labelled WHERE label_id = -?1 ORDER BY uid LIMIT ${PORTION})
           CROSS JOIN messages ON seq = message_seq WHERE read = 0),
@@ -213,18 +203,32 @@ const statements = prepared((db) => ({
         WHERE EXISTS (SELECT 1 FROM imap_labelled WHERE label_id = -?1 LIMIT 1 OFFSET ${PORTION}) AND threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0)
      ) AS uid`,
   ),
-  folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
-  lastForgotten: db.$client.prepare<{ modseq: number }, [folderId: number, kept: number]>(
+  renewValidity: statement<unknown, [seconds: number]>(
+    "UPDATE imap_folders SET uid_validity = max(uid_validity + 1, ? + id)",
+  ),
+  lastForgotten: statement<{ modseq: number }, [folderId: number, kept: number]>(
     "SELECT modseq FROM imap_vanished WHERE folder_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
   ),
-  forget: db.$client.prepare<unknown, [folderId: number, through: number]>(
+  forget: statement<unknown, [folderId: number, through: number]>(
     "DELETE FROM imap_vanished WHERE folder_id = ? AND modseq <= ?",
   ),
+};
+
+const queries = prepared((db) => ({
+  folder: db
+    .select()
+    .from(imapFolders)
+    .where(
+      and(eq(imapFolders.mailboxId, sql.placeholder("mailboxId")), eq(imapFolders.folder, sql.placeholder("folder"))),
+    )
+    .prepare(),
+  unfilled: db.select().from(imapFolders).where(isNotNull(imapFolders.fillNext)).prepare(),
+  folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
 }));
 
 /** Undefined until the mailbox is opened. */
 export const imapFolder = (db: Db, mailboxId: string, folder: Folder): FolderRow | undefined =>
-  statements(db).folder.get({ mailboxId, folder });
+  queries(db).folder.get({ mailboxId, folder });
 
 /** Gives the folders of a mailbox their rows, once. `now`: epoch ms. */
 export function openFolders(tx: Tx, mailboxId: string, now: number): void {
@@ -237,7 +241,7 @@ export function openFolders(tx: Tx, mailboxId: string, now: number): void {
       .get() ?? {};
   const uidValidity = Math.max(Math.floor(now / 1_000), (last ?? 0) + 1);
   for (const folder of FOLDERS) {
-    const count = statements(tx).count.get(mailboxId, folder)?.count ?? 0;
+    const count = statements.count(tx).get(mailboxId, folder)?.count ?? 0;
     tx.insert(imapFolders)
       .values({
         mailboxId,
@@ -256,7 +260,7 @@ export function openFolders(tx: Tx, mailboxId: string, now: number): void {
 async function lackingIn(db: Db, { mailboxId, folder }: FolderRow): Promise<number[]> {
   const found: { seq: number; filedAt: number }[] = [];
   for (let after = { date: -1, seq: -1 }; ; ) {
-    const page = statements(db).lacking.all(mailboxId, folder, after.date, after.seq);
+    const page = statements.lacking(db).all(mailboxId, folder, after.date, after.seq);
     for (const { seq, filedAt, lacks } of page) if (lacks) found.push({ seq, filedAt });
     const last = page.at(-1);
     if (!last || page.length < PORTION) break;
@@ -297,10 +301,9 @@ export interface Numbered {
 }
 
 function labelCounts(db: Db, id: number, mailboxId: string): { messages: number; unseen: number } {
-  const { labelled, unreadThreads, unseenOfLabel, unseenLabelled } = statements(db);
-  const messages = labelled.get(id)?.count ?? 0;
-  const isSmall = messages <= (unreadThreads.get(mailboxId, messages)?.count ?? 0);
-  const unseen = isSmall ? unseenOfLabel.get(id) : unseenLabelled.get(id, mailboxId);
+  const messages = statements.labelled(db).get(id)?.count ?? 0;
+  const isSmall = messages <= (statements.unreadThreads(db).get(mailboxId, messages)?.count ?? 0);
+  const unseen = isSmall ? statements.unseenOfLabel(db).get(id) : statements.unseenLabelled(db).get(id, mailboxId);
   return { messages, unseen: unseen?.count ?? 0 };
 }
 
@@ -315,7 +318,7 @@ export function createUids(core: Core) {
     for (let next = 0, uid = folder.fillNext ?? 1; next < seqs.length; next += PORTION, uid += PORTION) {
       const portion = seqs.slice(next, next + PORTION);
       await store.enqueue((tx) => {
-        statements(tx).fill.run(id, uid, JSON.stringify(portion), mailboxId, folder.folder);
+        statements.fill(tx).run(id, uid, JSON.stringify(portion), mailboxId, folder.folder);
         tx.update(imapFolders)
           .set({ fillNext: uid + portion.length })
           .where(eq(imapFolders.id, id))
@@ -364,59 +367,59 @@ export function createUids(core: Core) {
     foldersOf: (one: ImapFolder): ImapFolder[] =>
       isLabel(one.id) ? LABELLED.flatMap((folder) => imapFolder(db, one.mailboxId, folder) ?? []) : [one],
     /** The mail of a mailbox, by UID. `id`: of ImapFolder, as everywhere here. */
-    numbered: (id: number): Numbered[] => (isLabel(id) ? statements(db).allLabelled : statements(db).all).all(id),
+    numbered: (id: number): Numbered[] => (isLabel(id) ? statements.allLabelled(db) : statements.all(db)).all(id),
     /** The states of those of these messages (messages.seq) that are in the mailbox. */
     states(id: number, seqs: readonly number[]): ImapState[] {
       const given = JSON.stringify(seqs);
       const rows = isLabel(id)
-        ? statements(db).labelledStates.all(IMAP_FLAGS.deleted, given, id)
-        : statements(db).states.all(given, id);
+        ? statements.labelledStates(db).all(IMAP_FLAGS.deleted, given, id)
+        : statements.states(db).all(given, id);
       const labels = labelsOf(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
       return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
     },
     /** The UID of a message (messages.seq) in a mailbox; undefined if it is not there. */
     uidIn: (id: number, seq: number): number | undefined =>
-      (isLabel(id) ? statements(db).uidLabelled : statements(db).uidIn).get(id, seq)?.uid,
+      (isLabel(id) ? statements.uidLabelled(db) : statements.uidIn(db)).get(id, seq)?.uid,
     /** How much mail a mailbox has. */
     counts: ({ id, mailboxId, folder }: ImapFolder): { messages: number; unseen: number } =>
       folder === undefined
         ? labelCounts(db, id, mailboxId)
         : {
-            messages: statements(db).messagesIn.get(id)?.count ?? 0,
-            unseen: statements(db).unseenIn.get(mailboxId, folder)?.count ?? 0,
+            messages: statements.messagesIn(db).get(id)?.count ?? 0,
+            unseen: statements.unseenIn(db).get(mailboxId, folder)?.count ?? 0,
           },
     /** The UID of the first message that is not read. */
     firstUnseen: ({ id, mailboxId, folder }: ImapFolder): number | undefined =>
       (folder === undefined
-        ? statements(db).firstUnseenLabelled.get(id, mailboxId)
-        : statements(db).firstUnseen.get(id, mailboxId, folder)
+        ? statements.firstUnseenLabelled(db).get(id, mailboxId)
+        : statements.firstUnseen(db).get(id, mailboxId, folder)
       )?.uid ?? undefined,
     /** How much of that has \Deleted; in the mailbox of a label, deleting frees nothing. */
     deleted: ({ id }: ImapFolder): { count: number; bytes: number } =>
       isLabel(id)
-        ? { count: statements(db).labelled.get(id)?.deleted ?? 0, bytes: 0 }
-        : (statements(db).deletedIn.get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 }),
+        ? { count: statements.labelled(db).get(id)?.deleted ?? 0, bytes: 0 }
+        : (statements.deletedIn(db).get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 }),
     /** The messages of a mailbox that are marked as deleted, by UID. */
     markedDeleted: (id: number): { uid: number; seq: number }[] =>
-      isLabel(id) ? statements(db).markedLabelled.all(id) : statements(db).marked.all(id, IMAP_FLAGS.deleted),
+      isLabel(id) ? statements.markedLabelled(db).all(id) : statements.marked(db).all(id, IMAP_FLAGS.deleted),
     /** A mailbox that was opened, as it is now; undefined if it is gone. */
     present: ({ id, mailboxId, folder }: ImapFolder): ImapFolder | undefined =>
       folder === undefined ? labelFolder(db, id) : imapFolder(db, mailboxId, folder),
     /** Of its mail what changed or arrived after `modseq`. */
     changedSince: (id: number, modseq: number): Numbered[] =>
-      (isLabel(id) ? statements(db).labelledSince : statements(db).since).all(id, modseq),
+      (isLabel(id) ? statements.labelledSince(db) : statements.since(db)).all(id, modseq),
     /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */
     vanishedSince: ({ id, vanishedThrough }: ImapFolder, modseq: number): number[] | undefined =>
       modseq < vanishedThrough
         ? undefined
-        : (isLabel(id) ? statements(db).vanishedLabelled : statements(db).vanished)
+        : (isLabel(id) ? statements.vanishedLabelled(db) : statements.vanished(db))
             .all(id, modseq)
             .map(({ uid }) => uid),
     jobs: [
       {
         name: "number-mail",
         async runDue() {
-          for (const folder of statements(db).unfilled.all()) await filled(folder);
+          for (const folder of queries(db).unfilled.all()) await filled(folder);
           return null;
         },
       },
@@ -424,7 +427,7 @@ export function createUids(core: Core) {
         name: "forget-vanished",
         deletes: true,
         async runDue(time) {
-          for (const { id } of statements(db).folders.all()) await store.enqueue((tx) => forgetVanished(tx, id));
+          for (const { id } of queries(db).folders.all()) await store.enqueue((tx) => forgetVanished(tx, id));
           await labels.forget(MOST_VANISHED);
           return time + LOOK_MS;
         },
@@ -435,9 +438,9 @@ export function createUids(core: Core) {
 
 /** Keeps the latest UIDs that vanished from a folder. */
 function forgetVanished(tx: Tx, folderId: number, kept = MOST_VANISHED): void {
-  const last = statements(tx).lastForgotten.get(folderId, kept);
+  const last = statements.lastForgotten(tx).get(folderId, kept);
   if (!last) return;
-  statements(tx).forget.run(folderId, last.modseq);
+  statements.forget(tx).run(folderId, last.modseq);
   tx.update(imapFolders).set({ vanishedThrough: last.modseq }).where(eq(imapFolders.id, folderId)).run();
 }
 
@@ -457,30 +460,30 @@ export function setImapFlags(
   let changed = (add | remove) & deleted ? setLabelDeleted(tx, id, seqs, (add & deleted) !== 0) : 0;
   if ((add | remove) & ~deleted) {
     const others = { add: add & ~deleted, remove: remove & ~deleted };
-    for (const folder of statements(tx).foldersOf.all(given)) changed += setFlags(tx, folder.id, given, others);
+    for (const folder of statements.foldersOf(tx).all(given)) changed += setFlags(tx, folder.id, given, others);
   }
   return changed;
 }
 
 function setFlags(tx: Tx, folderId: number, seqs: string, { add, remove }: { add: number; remove: number }): number {
-  statements(tx).bump.run(folderId);
-  return statements(tx).setFlags.run(~remove, add, folderId, seqs).changes;
+  statements.bump(tx).run(folderId);
+  return statements.setFlags(tx).run(~remove, add, folderId, seqs).changes;
 }
 
 /** Sets flags (bits of IMAP_FLAGS) of a message that has just come into a mailbox whose folders are open (openFolders). */
 export function flagNew(tx: Tx, seq: number, flags: number): void {
   const given = JSON.stringify([seq]);
-  for (const { id } of statements(tx).foldersOf.all(given)) setFlags(tx, id, given, { add: flags, remove: 0 });
+  for (const { id } of statements.foldersOf(tx).all(given)) setFlags(tx, id, given, { add: flags, remove: 0 });
 }
 
 /** Gives messages (messages.seq) new UIDs where they are, as if they had left and come back. */
 export function renumber(tx: Tx, seqs: readonly number[]): void {
   const given = JSON.stringify(seqs);
-  for (const { id } of statements(tx).foldersOf.all(given)) {
-    statements(tx).bump.run(id);
-    statements(tx).buryAll.run(id, given);
-    const { changes } = statements(tx).renumberAll.run(id, IMAP_FLAGS.deleted, given);
-    statements(tx).advance.run(changes, id);
+  for (const { id } of statements.foldersOf(tx).all(given)) {
+    statements.bump(tx).run(id);
+    statements.buryAll(tx).run(id, given);
+    const { changes } = statements.renumberAll(tx).run(id, IMAP_FLAGS.deleted, given);
+    statements.advance(tx).run(changes, id);
   }
 }
 
@@ -489,13 +492,12 @@ export function renumber(tx: Tx, seqs: readonly number[]): void {
  * their arrival, when nobody knows them yet.
  */
 export function orderUids(tx: Tx, seqs: readonly number[]): void {
-  const { uidOf, renumber } = statements(tx);
-  const uids = seqs.flatMap((seq) => uidOf.get(seq)?.uid ?? []);
+  const uids = seqs.flatMap((seq) => statements.uidOf(tx).get(seq)?.uid ?? []);
   for (const [index, uid] of uids.toSorted((a, b) => a - b).entries()) {
-    if (uid !== uids[index]) renumber.run(uid, seqs[index] as number);
+    if (uid !== uids[index]) statements.renumber(tx).run(uid, seqs[index] as number);
   }
 }
 
 /** UIDs begin anew in every folder, since those given after a backup, or after the last that a replica has, are unknown to it. `now`: epoch ms. */
-export const renewUidValidity = ({ $client: sqlite }: Pick<Tx, "$client">, now: number): void =>
-  void sqlite.run("UPDATE imap_folders SET uid_validity = max(uid_validity + 1, ? + id)", [Math.floor(now / 1_000)]);
+export const renewUidValidity = (db: Db, now: number): void =>
+  void statements.renewValidity(db).run(Math.floor(now / 1_000));

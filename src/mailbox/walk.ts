@@ -7,7 +7,7 @@ import type { Statement } from "bun:sqlite";
 import type { ListFolder } from "../search/operators.ts";
 import type { Position } from "../store/cursor.ts";
 import { FOLDERS, type Folder } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { MessageFilters } from "./views.ts";
 
@@ -112,12 +112,12 @@ const MOST_KINDS = 200;
 const statements = prepared((db) => {
   const made = new Map<string, Statement<Record<string, number | string>, Parameters>>();
   return <Row>(text: string): Statement<Row, Parameters> => {
-    const statement = made.get(text) ?? db.$client.prepare(text);
+    const kept = made.get(text) ?? statement<Record<string, number | string>, Parameters>(text)(db);
     made.delete(text);
-    made.set(text, statement);
+    made.set(text, kept);
     const [leastRecent] = made.keys();
     if (made.size > MOST_KINDS && leastRecent !== undefined) made.delete(leastRecent);
-    return statement as unknown as Statement<Row, Parameters>;
+    return kept as unknown as Statement<Row, Parameters>;
   };
 });
 
@@ -130,14 +130,14 @@ function* walkSource(
   chunk: number,
 ): Generator<Position> {
   // `+?`: see store/statement.ts.
-  const statement = statements(db)<Position>(
+  const walking = statements(db)<Position>(
     `SELECT last_message_at AS at, seq FROM threads INDEXED BY ${index}
      WHERE mailbox_id = +? AND ${where} AND (last_message_at, seq) < (+?, +?)
      ORDER BY last_message_at DESC, seq DESC LIMIT +?`,
   );
   let after = from;
   for (let size = chunk; ; size = Math.min(size * 2, 4_096)) {
-    const rows = statement.all(mailboxId, after.at, after.seq, size);
+    const rows = walking.all(mailboxId, after.at, after.seq, size);
     yield* rows;
     const last = rows.at(-1);
     if (last === undefined || rows.length < size) return;
@@ -224,10 +224,10 @@ export function starredSeqs(db: Db, mailboxIds: readonly string[], which: "any" 
 function seqsOf(db: Db, mailboxIds: readonly string[], sources: readonly Source[]): number[] {
   const found: number[][] = [];
   for (const { index, where } of sources) {
-    const statement = statements(db)<{ seqs: string }>(
+    const selecting = statements(db)<{ seqs: string }>(
       `SELECT json_group_array(seq) AS seqs FROM threads INDEXED BY ${index} WHERE mailbox_id = ? AND ${where}`,
     );
-    for (const id of mailboxIds) found.push(JSON.parse(statement.get(id)?.seqs ?? "[]"));
+    for (const id of mailboxIds) found.push(JSON.parse(selecting.get(id)?.seqs ?? "[]"));
   }
   return ([] as number[]).concat(...found);
 }

@@ -10,7 +10,7 @@ import type { DeceptiveLink } from "../message/deceptive-links.ts";
 import { mayPose, organizationOf, readHost } from "../message/organization.ts";
 import { fold } from "../search/fold.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { isOwnAddress, ownAddresses } from "./addresses.ts";
 import type { MailCore } from "./core.ts";
@@ -44,30 +44,30 @@ interface Row {
   headers: string;
 }
 
-const statements = prepared(({ $client: sqlite }) => ({
-  message: sqlite.prepare<Row, [id: string]>(
+const statements = {
+  message: statement<Row, [id: string]>(
     `SELECT mailbox_id AS mailboxId, workspace_id AS workspaceId, date, "from", reply_to AS replyTo, auth, headers
      FROM messages JOIN message_bodies ON message_seq = messages.seq JOIN mailboxes ON mailboxes.id = mailbox_id
      WHERE messages.id = ? AND kind = 'received' AND received_on IS NOT NULL`,
   ),
-  isVerified: sqlite.prepare<object, [name: string, workspaceId: string]>(
+  isVerified: statement<object, [name: string, workspaceId: string]>(
     "SELECT 1 FROM domains WHERE name = ? AND workspace_id = ? AND verified_at IS NOT NULL",
   ),
-  isKnown: sqlite.prepare<object, [mailboxId: string, address: string]>(
+  isKnown: statement<object, [mailboxId: string, address: string]>(
     "SELECT 1 FROM known_recipients WHERE mailbox_id = ? AND address = ?",
   ),
-  isPerson: sqlite.prepare<object, [email: string, workspaceId: string]>(
+  isPerson: statement<object, [email: string, workspaceId: string]>(
     "SELECT 1 FROM users WHERE email = ? AND workspace_id = ?",
   ),
-  wroteBefore: sqlite.prepare<object, [mailboxId: string, folder: string, before: number, email: string]>(
+  wroteBefore: statement<object, [mailboxId: string, folder: string, before: number, email: string]>(
     `SELECT 1 FROM (SELECT "from" FROM messages WHERE mailbox_id = ?1 AND folder = ?2 AND date < ?3 AND kind = 'received'
        ORDER BY date DESC LIMIT ${MOST_LOOKED_AT}) WHERE lower("from" ->> 'email') = ?4 LIMIT 1`,
   ),
-  names: sqlite.prepare<{ name: string; isPerson: number }, [workspaceId: string]>(
+  names: statement<{ name: string; isPerson: number }, [workspaceId: string]>(
     `SELECT substr(name, 1, ${LONGEST_NAME}) AS name, 1 AS isPerson FROM users WHERE workspace_id = ?1
      UNION ALL SELECT substr(name, 1, ${LONGEST_NAME}), 0 FROM mailboxes WHERE workspace_id = ?1 LIMIT ${MOST_NAMES}`,
   ),
-}));
+};
 
 /** What is known of a message, for the judgement of its author and its answers. */
 interface Known extends Omit<Row, "from" | "replyTo" | "auth" | "headers"> {
@@ -83,7 +83,7 @@ interface Known extends Omit<Row, "from" | "replyTo" | "auth" | "headers"> {
  */
 export async function warningsAbout(core: MailCore, caller: Caller, id: string): Promise<Warning[]> {
   const { db } = core;
-  const row = statements(db).message.get(id);
+  const row = statements.message(db).get(id);
   if (!row) return [];
   if (!reachTo(db, caller, row.mailboxId)) throw notFound("message");
   const message: Known = {
@@ -105,17 +105,16 @@ const organizationAt = (email: string): string | undefined => {
 
 /** Whom the mailbox has written to, or heard from long before, and who is of the workspace. */
 function isAcquainted(db: Db, { mailboxId, workspaceId, date }: Known, email: string): boolean {
-  const { isVerified, isKnown, isPerson, wroteBefore } = statements(db);
   const address = comparableAddress(email);
   const normalized = normalizeAddress(email);
   if (address === undefined || normalized === undefined) return false;
   return (
-    isVerified.get(splitAddress(normalized).domain, workspaceId) !== null ||
+    statements.isVerified(db).get(splitAddress(normalized).domain, workspaceId) !== null ||
     isOwnAddress(ownAddresses(db, mailboxId), email) ||
-    isKnown.get(mailboxId, address) !== null ||
-    isPerson.get(normalized, workspaceId) !== null ||
+    statements.isKnown(db).get(mailboxId, address) !== null ||
+    statements.isPerson(db).get(normalized, workspaceId) !== null ||
     ["inbox", "archive"].some(
-      (folder) => wroteBefore.get(mailboxId, folder, date - STRANGER_MS, email.toLowerCase()) !== null,
+      (folder) => statements.wroteBefore(db).get(mailboxId, folder, date - STRANGER_MS, email.toLowerCase()) !== null,
     )
   );
 }
@@ -132,7 +131,7 @@ function nameWarnings(db: Db, message: Known): Warning[] {
       return isPerson === 1 && theirs.length === 1 && words.length === 1 && has.has(theirs[0] ?? "");
     return theirs.every((word) => has.has(word));
   };
-  const found = statements(db).names.all(workspaceId).find(isTheirs);
+  const found = statements.names(db).all(workspaceId).find(isTheirs);
   return found && !isAcquainted(db, message, from.email) ? [{ kind: "name", name: found.name }] : [];
 }
 

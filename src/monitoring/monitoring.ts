@@ -11,7 +11,7 @@ import { build, version } from "../base/version.ts";
 import { listWarmup } from "../outbound/guardrails.ts";
 import type { Core } from "../store/core.ts";
 import { QUEUE_LINES } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Certificates } from "../tls/certificates.ts";
 
 /*
@@ -25,41 +25,41 @@ import type { Certificates } from "../tls/certificates.ts";
 const LOOP_RESOLUTION_MS = 20;
 const NANOSECONDS = 1_000_000_000;
 
-const statements = prepared(({ $client: client }) => ({
-  queue: client.prepare<{ state: string; count: number }, []>(
+const statements = {
+  queue: statement<{ state: string; count: number }, []>(
     "SELECT state, count(*) AS count FROM queue_entries WHERE state IN ('waiting', 'held') GROUP BY state",
   ),
-  oldest: client.prepare<{ acceptedAt: number }, []>(
+  oldest: statement<{ acceptedAt: number }, []>(
     `SELECT accepted_at AS acceptedAt FROM outbound_messages WHERE seq =
        (SELECT message_seq FROM queue_entries WHERE state IN ('waiting', 'held') AND state = 'waiting' ORDER BY seq LIMIT 1)`,
   ),
   // One query a line, to use the index. Waiting is normal in the slow line, so it does not count.
-  due: client.prepare<{ dueAt: number | null }, []>(
+  due: statement<{ dueAt: number | null }, []>(
     `SELECT min(at) AS dueAt FROM (${QUEUE_LINES.filter((line) => line !== "slow")
       .map((line) => `SELECT min(due_at) AS at FROM queue_domains WHERE line = '${line}'`)
       .join(" UNION ALL ")})`,
   ),
-  webhooks: client.prepare<{ count: number }, []>(
+  webhooks: statement<{ count: number }, []>(
     "SELECT count(*) AS count FROM webhook_deliveries WHERE due_at IS NOT NULL",
   ),
-  endpoints: client.prepare<{ state: string; count: number }, []>(
+  endpoints: statement<{ state: string; count: number }, []>(
     "SELECT state, count(*) AS count FROM webhook_endpoints GROUP BY state",
   ),
-  mail: client.prepare<{ bytes: number }, []>("SELECT coalesce(sum(bytes), 0) AS bytes FROM mailbox_usage"),
-  holds: client.prepare<{ count: number }, []>(
+  mail: statement<{ bytes: number }, []>("SELECT coalesce(sum(bytes), 0) AS bytes FROM mailbox_usage"),
+  holds: statement<{ count: number }, []>(
     "SELECT count(*) AS count FROM holds WHERE state <> 'sent' AND state = 'waiting'",
   ),
-  grants: client.prepare<{ count: number }, []>(
+  grants: statement<{ count: number }, []>(
     `SELECT count(*) AS count FROM oauth_grants JOIN api_keys ON id = key_id WHERE revoked_at IS NULL`,
   ),
-  programs: client.prepare<{ used: number; unused: number }, []>(
+  programs: statement<{ used: number; unused: number }, []>(
     "SELECT count(used_at) AS used, count(*) - count(used_at) AS unused FROM oauth_clients",
   ),
-  mailboxes: client.prepare<{ count: number }, []>("SELECT count(*) AS count FROM mailboxes"),
-  pages: client.prepare<{ bytes: number }, []>(
+  mailboxes: statement<{ count: number }, []>("SELECT count(*) AS count FROM mailboxes"),
+  pages: statement<{ bytes: number }, []>(
     "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
   ),
-}));
+};
 
 /** Certificates of domains with a sample of their own. */
 const MOST_DOMAINS = 20;
@@ -81,18 +81,18 @@ export function registerGauges(
       ["waiting", 0],
       ["held", 0],
     ]);
-    for (const { state, count } of statements(db).queue.all()) counts.set(state, count);
+    for (const { state, count } of statements.queue(db).all()) counts.set(state, count);
     return [...counts].map(([state, count]) => [{ state }, count]);
   });
   gauge("mailroom_queue_oldest_seconds", "Since the oldest message that waits was accepted; 0 when none does", () => {
-    const oldest = statements(db).oldest.get();
+    const oldest = statements.oldest(db).get();
     return one(oldest ? secondsSince(oldest.acceptedAt) : 0);
   });
   gauge(
     "mailroom_queue_overdue_seconds",
     "Since the first recipient that waits was due, but for slow servers; 0 while none is late",
     () => {
-      const dueAt = statements(db).due.get()?.dueAt ?? null;
+      const dueAt = statements.due(db).get()?.dueAt ?? null;
       return one(dueAt === null ? 0 : secondsSince(dueAt));
     },
   );
@@ -104,38 +104,38 @@ export function registerGauges(
   );
 
   gauge("mailroom_webhook_deliveries_waiting", "Webhook deliveries that are pending or retrying", () =>
-    one(statements(db).webhooks.get()?.count ?? 0),
+    one(statements.webhooks(db).get()?.count ?? 0),
   );
   gauge("mailroom_webhook_endpoints", "Webhook endpoints", () => {
     const counts = new Map([
       ["active", 0],
       ["disabled", 0],
     ]);
-    for (const { state, count } of statements(db).endpoints.all()) if (counts.has(state)) counts.set(state, count);
+    for (const { state, count } of statements.endpoints(db).all()) if (counts.has(state)) counts.set(state, count);
     return [...counts].map(([state, count]) => [{ state }, count]);
   });
 
   gauge("mailroom_held_messages", "Messages of API keys that wait for a person to approve them", () =>
-    one(statements(db).holds.get()?.count ?? 0),
+    one(statements.holds(db).get()?.count ?? 0),
   );
   gauge("mailroom_oauth_grants", "Grants of people to programs that are not revoked", () =>
-    one(statements(db).grants.get()?.count ?? 0),
+    one(statements.grants(db).get()?.count ?? 0),
   );
   gauge("mailroom_oauth_clients", "Programs that registered themselves", () => {
-    const { used = 0, unused = 0 } = statements(db).programs.get() ?? {};
+    const { used = 0, unused = 0 } = statements.programs(db).get() ?? {};
     return [
       [{ state: "used" }, used],
       [{ state: "unused" }, unused],
     ];
   });
-  gauge("mailroom_mailboxes", "Mailboxes", () => one(statements(db).mailboxes.get()?.count ?? 0));
+  gauge("mailroom_mailboxes", "Mailboxes", () => one(statements.mailboxes(db).get()?.count ?? 0));
   gauge("mailroom_mail_bytes", "Mail kept in all mailboxes, as their quotas count it", () =>
-    one(statements(db).mail.get()?.bytes ?? 0),
+    one(statements.mail(db).get()?.bytes ?? 0),
   );
   gauge("mailroom_database_bytes", "Size of the database, and of the log of what was written lately", async () => {
     const wal = await stat(join(folder, "mailroom.db-wal")).catch(() => undefined);
     return [
-      [{ file: "database" }, statements(db).pages.get()?.bytes ?? 0],
+      [{ file: "database" }, statements.pages(db).get()?.bytes ?? 0],
       [{ file: "wal" }, wal?.size ?? 0],
     ];
   });

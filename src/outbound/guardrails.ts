@@ -25,7 +25,7 @@ import {
   workspaces,
 } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
-import { prepared } from "../store/statement.ts";
+import { prepared, statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { Recipient } from "./queue.ts";
 import { suppressedAmong } from "./suppression.ts";
@@ -104,37 +104,36 @@ const reachedAt = (owner: Owner) =>
   `SELECT accepted_at AS acceptedAt FROM outbound_messages
    WHERE ${owner}_id = +?1 AND ${owner}_total >= +?2 ORDER BY ${owner}_total LIMIT 1`;
 
-const statements = prepared((db) => {
-  const capOf = (owner: Owner) => ({
-    window: db.$client.prepare<{ before: number; taken: number }, [id: string, since: number]>(windowOf(owner)),
-    reached: db.$client.prepare<{ acceptedAt: number }, [id: string, total: number]>(reachedAt(owner)),
-  });
-  return {
-    verifiedDomain: db
-      .select({ workspaceId: domains.workspaceId, verifiedAt: domains.verifiedAt })
-      .from(domains)
-      .where(and(eq(domains.name, sql.placeholder("name")), isNotNull(domains.verifiedAt)))
-      .prepare(),
-    mailbox: db
-      .select({
-        address: mailboxes.address,
-        paused: mailboxes.pausedReason,
-        workspacePaused: workspaces.pausedReason,
-        expiresAt: mailboxes.expiresAt,
-      })
-      .from(mailboxes)
-      .innerJoin(workspaces, eq(workspaces.id, mailboxes.workspaceId))
-      .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
-      .prepare(),
-    ofMailbox: capOf("mailbox"),
-    ofWorkspace: capOf("workspace"),
-    outsideOfDomain: db
-      .select({ total: sql<number>`coalesce(sum(${outsideRecipients}), 0)` })
-      .from(outboundMessages)
-      .where(and(eq(outboundMessages.domain, sql.placeholder("domain")), gte(acceptedAt, sql.placeholder("midnight"))))
-      .prepare(),
-  };
+const capOf = (owner: Owner) => ({
+  window: statement<{ before: number; taken: number }, [id: string, since: number]>(windowOf(owner)),
+  reached: statement<{ acceptedAt: number }, [id: string, total: number]>(reachedAt(owner)),
 });
+const ofMailbox = capOf("mailbox");
+const ofWorkspace = capOf("workspace");
+
+const queries = prepared((db) => ({
+  verifiedDomain: db
+    .select({ workspaceId: domains.workspaceId, verifiedAt: domains.verifiedAt })
+    .from(domains)
+    .where(and(eq(domains.name, sql.placeholder("name")), isNotNull(domains.verifiedAt)))
+    .prepare(),
+  mailbox: db
+    .select({
+      address: mailboxes.address,
+      paused: mailboxes.pausedReason,
+      workspacePaused: workspaces.pausedReason,
+      expiresAt: mailboxes.expiresAt,
+    })
+    .from(mailboxes)
+    .innerJoin(workspaces, eq(workspaces.id, mailboxes.workspaceId))
+    .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
+    .prepare(),
+  outsideOfDomain: db
+    .select({ total: sql<number>`coalesce(sum(${outsideRecipients}), 0)` })
+    .from(outboundMessages)
+    .where(and(eq(outboundMessages.domain, sql.placeholder("domain")), gte(acceptedAt, sql.placeholder("midnight"))))
+    .prepare(),
+}));
 
 /** Returns today and the day of a domain's warm-up, from 0, as UTC days. */
 function warmupDay(verifiedAt: number, now: number): { today: number; day: number } {
@@ -143,7 +142,7 @@ function warmupDay(verifiedAt: number, now: number): { today: number; day: numbe
 }
 
 const sentOutside = (db: Db, domain: string, today: number): number =>
-  statements(db).outsideOfDomain.get({ domain, midnight: today * DAY_MS })?.total ?? 0;
+  queries(db).outsideOfDomain.get({ domain, midnight: today * DAY_MS })?.total ?? 0;
 
 export interface WarmupUse {
   domain: string;
@@ -168,7 +167,7 @@ export function listWarmup(db: Db, options: Pick<Options, "get">, now: number): 
 /** @throws AppError unprocessable */
 function requireSender(db: Db, { from, workspaceId }: Origin): { verifiedAt: number } {
   const { domain: name } = splitAddress(from);
-  const domain = statements(db).verifiedDomain.get({ name });
+  const domain = queries(db).verifiedDomain.get({ name });
   if (domain?.workspaceId === workspaceId && domain.verifiedAt !== null) return { verifiedAt: domain.verifiedAt };
   const why = domain ? "was verified by another workspace" : "is not verified";
   throw new AppError("unprocessable", `The domain ${name} ${why}, so nothing can be sent from ${from}`);
@@ -186,7 +185,7 @@ function requireNotPaused(mailbox: { address: string; paused: string | null; wor
 
 /** @throws AppError unprocessable for a mailbox that is gone or has expired */
 function mailboxOf(db: Db, { mailboxId, from }: Origin, now: number) {
-  const mailbox = statements(db).mailbox.get({ mailboxId });
+  const mailbox = queries(db).mailbox.get({ mailboxId });
   if (!mailbox) throw new AppError("unprocessable", `${from} is no longer a mailbox`);
   if (hasExpired(mailbox, now)) {
     const { address, expiresAt } = mailbox;
@@ -260,7 +259,6 @@ function requireRecipients({ options }: LimitsParts, db: Db, { recipients, works
 
 /** @throws AppError rate_limited */
 function requireHourlyCaps({ options }: LimitsParts, db: Db, message: Outgoing, address: string, now: number): void {
-  const { ofMailbox, ofWorkspace } = statements(db);
   const caps = [
     [address, message.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
     ["this workspace", message.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
@@ -273,9 +271,9 @@ function requireHourlyCaps({ options }: LimitsParts, db: Db, message: Outgoing, 
         HOUR_MS,
       );
     }
-    const { before, taken } = window.get(owner, now - HOUR_MS) ?? { before: 0, taken: 0 };
+    const { before, taken } = window(db).get(owner, now - HOUR_MS) ?? { before: 0, taken: 0 };
     if (taken + count <= cap) continue;
-    const leaves = reached.get(owner, before + taken + count - cap)?.acceptedAt ?? now;
+    const leaves = reached(db).get(owner, before + taken + count - cap)?.acceptedAt ?? now;
     throw limited(
       `The hourly limit of ${who} is ${cap} recipients; ${taken} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${shown(leaves + HOUR_MS)}`,
       leaves + HOUR_MS - now,

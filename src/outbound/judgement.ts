@@ -18,7 +18,7 @@ import { requireLeft } from "../journal/limits.ts";
 import { isOwnAddress, ownAddresses } from "../mailbox/addresses.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { Policy } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { isKnown } from "./known-recipients.ts";
 import type { Recipient } from "./queue.ts";
@@ -46,18 +46,18 @@ const MOST_NAMED = 20;
 /** Why a message waits for a person. It names no Bcc recipient. */
 export type HoldReason = string;
 
-const statements = prepared(({ $client: sqlite }) => ({
-  verified: sqlite.prepare<object, [name: string, workspaceId: string]>(
+const statements = {
+  verified: statement<object, [name: string, workspaceId: string]>(
     "SELECT 1 FROM domains WHERE name = ? AND workspace_id = ? AND verified_at IS NOT NULL",
   ),
-  thread: sqlite.prepare<{ seq: number }, [id: string, mailboxId: string]>(
+  thread: statement<{ seq: number }, [id: string, mailboxId: string]>(
     "SELECT seq FROM threads WHERE id = ? AND mailbox_id = ?",
   ),
-  people: sqlite.prepare<{ people: string }, [seq: number]>(
+  people: statement<{ people: string }, [seq: number]>(
     `SELECT '[' || "from" || ',' || "to" || ',' || cc || ']' AS people FROM messages
      WHERE thread_seq = ? AND kind IN ('received', 'sent') AND by_key = 0 ORDER BY seq DESC`,
   ),
-}));
+};
 
 /**
  * Judges a message of a caller; undefined when it may be sent. A caller without a key may send anything, unless they are locked. `isDue`: it was
@@ -146,7 +146,7 @@ function refusedBy(db: Db, policy: Policy, { mailbox, recipients, named = [], th
 }
 
 const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>
-  statements(db).verified.get(splitAddress(address).domain, workspaceId) !== null;
+  statements.verified(db).get(splitAddress(address).domain, workspaceId) !== null;
 
 /**
  * Those of the sought addresses, as comparableAddress gives them, that are of a sender, or in To or Cc, of the conversation's
@@ -154,12 +154,12 @@ const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>
  */
 function participantsAmong(db: Db, mailboxId: string, threadId: string, sought: ReadonlySet<string>): Set<string> {
   const found = new Set<string>();
-  const thread = statements(db).thread.get(threadId, mailboxId);
+  const thread = statements.thread(db).get(threadId, mailboxId);
   if (!thread) return found;
   const starts = new Set([...sought].map(startOf));
   let read = 0;
   let compared = 0;
-  for (const { people } of statements(db).people.iterate(thread.seq)) {
+  for (const { people } of statements.people(db).iterate(thread.seq)) {
     read += people.length;
     if (read > MOST_READ || compared > MOST_COMPARED) break;
     for (const { email } of (JSON.parse(people) as (EmailAddress | EmailAddress[])[]).flat()) {

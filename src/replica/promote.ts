@@ -5,6 +5,7 @@
  * Invariant: the lease is taken before the last look at the replica. What the server before acknowledged after that look
  * it had not: it looks at the lease after each upload and before its answer.
  */
+
 import { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -16,6 +17,7 @@ import { renewUidValidity } from "../mailbox/uids.ts";
 import { placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { strangeIn } from "../store/own-schema.ts";
+import { drizzleOver } from "../store/statement.ts";
 import { type Follower, lastTransaction } from "./follow.ts";
 import { readIdentity, writeIdentity } from "./identity.ts";
 import { LeaseTaken, readLease, takeLease } from "./lease.ts";
@@ -198,7 +200,7 @@ function renewUids(file: string, now: number): void {
   const sqlite = new Database(file);
   try {
     const hasFolders = sqlite.query("SELECT 1 FROM sqlite_master WHERE name = 'imap_folders'").get() !== null;
-    if (hasFolders) renewUidValidity({ $client: sqlite }, now);
+    if (hasFolders) renewUidValidity(drizzleOver(sqlite), now);
   } finally {
     sqlite.close();
   }

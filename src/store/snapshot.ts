@@ -6,12 +6,14 @@
  * The WAL cannot restart until the copy ends, so it grows by those writes. Unlike the online backup it never starts
  * over because of a write, and it leaves out deleted data.
  */
+
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { MIGRATIONS } from "./migrate.ts";
 import { strangeIn } from "./own-schema.ts";
 import { refuseLinks } from "./ownership.ts";
+import type { Db } from "./statement.ts";
 
 /** How long a snapshot waits for a lock at its beginning, ms. */
 const BUSY_TIMEOUT_MS = 10_000;
@@ -75,7 +77,7 @@ const tablesWithBlobs = (db: Database): string[] =>
   ).map(([table]) => table);
 
 /** Up to `most` names of blobs in the rows of a database, distinct and sorted, from `from` on. */
-export function blobNamesFrom(db: Database, from: string, most: number): string[] {
+export function blobNamesFrom({ $client: db }: Pick<Db, "$client">, from: string, most: number): string[] {
   const each = tablesWithBlobs(db).map(
     (table) => `SELECT * FROM (SELECT DISTINCT blob FROM "${table}" WHERE blob >= ?1 ORDER BY blob LIMIT ?2)`,
   );
@@ -85,7 +87,7 @@ export function blobNamesFrom(db: Database, from: string, most: number): string[
 }
 
 /** Names of the blobs in the rows of a database, of any version, distinct and sorted. */
-export function* blobNames(db: Database): Generator<string> {
+export function* blobNames({ $client: db }: Pick<Db, "$client">): Generator<string> {
   const tables = tablesWithBlobs(db);
   if (tables.length === 0) return;
   const each = tables.map((table) => `SELECT blob FROM "${table}" WHERE blob IS NOT NULL`);
@@ -120,7 +122,7 @@ export function openSnapshot(path: string) {
       }
     },
     /** Names of the blobs in its rows, distinct and sorted. */
-    blobs: () => blobNames(db),
+    blobs: () => blobNames({ $client: db }),
     close: (): void => db.close(),
   };
 }

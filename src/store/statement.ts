@@ -4,7 +4,7 @@
  *
  * Invariant: the results equal drizzle's. Rows with more than plain columns are left to drizzle.
  */
-import type { Database } from "bun:sqlite";
+import type { Database, SQLQueryBindings } from "bun:sqlite";
 import {
   Column,
   createTableRelationsHelpers,
@@ -151,8 +151,9 @@ export function drizzleOver(sqlite: Database): Db {
 }
 
 /*
- * Statements prepared once per database, for frequent queries: building a statement with drizzle costs more than
- * running it. The module that owns a query keeps it next to its use.
+ * Two ways to write SQL, for two kinds of statements. drizzle builds what is composed when it runs, such as the conditions of a
+ * list, and rows whose columns need converting; its frequent statements are `prepared`. Whatever else is the same text each
+ * time is a `statement`, typed by hand. The module that owns one keeps it next to its use.
  */
 
 /** Returns a function that calls `build(db)` once per database and then returns the same result. */
@@ -167,3 +168,10 @@ export function prepared<T>(build: (db: Db) => T): (db: Db) => T {
     return value;
   };
 }
+
+/**
+ * Returns a function that gives the statement of an SQL text, prepared once per database, when it is first asked for.
+ * `Row`: a row as bun:sqlite returns it, without conversions.
+ */
+export const statement = <Row = unknown, Params extends SQLQueryBindings[] = []>(text: string) =>
+  prepared(({ $client }) => $client.prepare<Row, Params>(text));

@@ -28,7 +28,6 @@ const firstOf = (day: number): string =>
     .padStart(8, "0");
 
 export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runtime }) => {
-  const { $client } = db;
   const startedAt = runtime.now();
   const until = startedAt + (remote ? S3_MS : DISK_MS);
   const [damaged, missing]: [string[], string[]] = [[], []];
@@ -41,7 +40,7 @@ export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runt
     const first = firstOf(Math.floor(startedAt / DAY_MS));
     for (const [begin, end] of [[first, AFTER_ALL] as const, ["", first] as const]) {
       for (let from: string = begin, page = [from]; page.length > 0; from = `${page.at(-1)}.`) {
-        page = blobNamesFrom($client, from, PAGE).filter((name) => name < end);
+        page = blobNamesFrom(db, from, PAGE).filter((name) => name < end);
         yield* page;
       }
     }
@@ -67,7 +66,7 @@ export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runt
 
   if (isAll && read + damaged.length === 0 && fault === undefined) return [];
   // A message may have been deleted meanwhile.
-  const isNamed = (name: string): boolean => blobNamesFrom($client, name, 1)[0] === name;
+  const isNamed = (name: string): boolean => blobNamesFrom(db, name, 1)[0] === name;
   const found = Object.entries({ damaged, missing })
     .map(([what, names]) => [what, names.filter(isNamed).sort()] as const)
     .filter(([, names]) => names.length > 0)

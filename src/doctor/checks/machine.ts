@@ -1,4 +1,5 @@
 /** Checks of the machine and the data folder: room, open files, clock, permissions, schema, backups. */
+
 import { basename, join } from "node:path";
 import { desc } from "drizzle-orm";
 import { generationTime, listGenerations, readBackupState, readManifest } from "../../backup/layout.ts";
@@ -6,6 +7,7 @@ import { shareDescriptors } from "../../base/descriptors.ts";
 import { servesImap } from "../../config.ts";
 import { MIGRATIONS } from "../../store/migrate.ts";
 import { messages } from "../../store/schema.ts";
+import { statement } from "../../store/statement.ts";
 import { type Db, isRoomLow } from "../../store/store.ts";
 import type { Check, Finding, State } from "../check.ts";
 
@@ -151,9 +153,11 @@ export const checkPermissions: Check = async ({ config, system }) => {
 
 /* The database has the schema of this version. */
 
+const selectVersion = statement<{ user_version: number }>("PRAGMA user_version");
+
 export const checkSchema: Check = ({ store }) => {
   const base = { id: "schema", name: "Database schema" } as const;
-  const version = store.db.$client.query<{ user_version: number }, []>("PRAGMA user_version").get()?.user_version ?? 0;
+  const version = selectVersion(store.db).get()?.user_version ?? 0;
   const detail = `version ${version} of ${MIGRATIONS.length}`;
   if (version === MIGRATIONS.length) return [{ ...base, state: "ok", detail }];
   return [

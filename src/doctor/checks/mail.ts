@@ -1,10 +1,12 @@
 /** Checks of the mail service: DNS records of the domains, the way out, the outbound queue. */
+
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import type { DomainEntry } from "../../admin/domains.ts";
 import type { Log } from "../../base/log.ts";
 import { findMailHosts } from "../../outbound/next-hop.ts";
 import { NOT_LISTED, readSmarthost, trySmarthost } from "../../outbound/transport.ts";
 import { isServed } from "../../store/moving.ts";
+import { statement } from "../../store/statement.ts";
 import type { Check, Finding, World } from "../check.ts";
 import { describeSpf } from "./origin.ts";
 
@@ -155,17 +157,17 @@ const SILENT: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () =>
 const MOST_MAILBOXES = 5;
 const NEARLY_FULL = 0.9;
 
+const selectFull = statement<{ address: string; share: number }, [number, number]>(
+  `SELECT address, share FROM (
+     SELECT address, CAST(bytes AS REAL) / max(coalesce(quota_bytes, ?), 1) AS share
+     FROM mailbox_usage JOIN mailboxes ON mailboxes.id = mailbox_usage.mailbox_id)
+   WHERE share >= ? ORDER BY share DESC, address`,
+);
+
 export const checkQuotas: Check = ({ store, options }) => {
   const base = { id: "quotas", name: "Room in mailboxes" } as const;
   const preset = options.get("storage.mailboxBytes");
-  const full = store.db.$client
-    .query<{ address: string; share: number }, [number, number]>(
-      `SELECT address, share FROM (
-         SELECT address, CAST(bytes AS REAL) / max(coalesce(quota_bytes, ?), 1) AS share
-         FROM mailbox_usage JOIN mailboxes ON mailboxes.id = mailbox_usage.mailbox_id)
-       WHERE share >= ? ORDER BY share DESC, address`,
-    )
-    .all(preset, NEARLY_FULL);
+  const full = selectFull(store.db).all(preset, NEARLY_FULL);
   if (full.length === 0)
     return [{ ...base, state: "ok", detail: "no mailbox has less than a tenth of its quota left" }];
   const more = full.length > MOST_MAILBOXES ? ` and ${full.length - MOST_MAILBOXES} more` : "";
@@ -193,17 +195,17 @@ interface Row {
 const LATE_MS = 30 * 60_000;
 const OLD_MS = 24 * 3_600_000;
 
+const selectQueue = statement<Row, []>(
+  `SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting, count(*) FILTER (WHERE state = 'held') AS held,
+     min(due_at) FILTER (WHERE state = 'waiting' AND leased = 0 AND queue_entries.domain NOT IN
+       (SELECT domain FROM queue_domains WHERE line = 'slow')) AS dueAt, min(accepted_at) AS acceptedAt
+   FROM queue_entries JOIN outbound_messages ON outbound_messages.seq = queue_entries.message_seq
+   WHERE state = 'waiting' OR (state = 'held' AND due_at IS NULL)`,
+);
+
 export const checkQueue: Check = ({ store, runtime, serving }) => {
   const base = { id: "queue", name: "Outbound queue" } as const;
-  const row = store.db.$client
-    .query<Row, []>(
-      `SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting, count(*) FILTER (WHERE state = 'held') AS held,
-         min(due_at) FILTER (WHERE state = 'waiting' AND leased = 0 AND queue_entries.domain NOT IN
-           (SELECT domain FROM queue_domains WHERE line = 'slow')) AS dueAt, min(accepted_at) AS acceptedAt
-       FROM queue_entries JOIN outbound_messages ON outbound_messages.seq = queue_entries.message_seq
-       WHERE state = 'waiting' OR (state = 'held' AND due_at IS NULL)`,
-    )
-    .get();
+  const row = selectQueue(store.db).get();
   const { waiting = 0, held = 0, dueAt = null, acceptedAt = null } = row ?? {};
   const now = runtime.now();
   const hours = acceptedAt === null ? 0 : Math.floor((now - acceptedAt) / 3_600_000);
@@ -228,12 +230,13 @@ export const checkQueue: Check = ({ store, runtime, serving }) => {
 /** Domains named in a finding, at most. */
 const SOME = 5;
 
+const selectRefused = statement<{ domain: string }, [string]>(
+  "SELECT DISTINCT domain FROM queue_entries WHERE state = 'waiting' AND instr(reply, ?) > 0 ORDER BY domain",
+);
+
 /** Mail that waits because the mail servers of its domain are at private addresses. */
 function refusedDestinations({ db }: World["store"]): Finding[] {
-  const domains = db.$client
-    .query<{ domain: string }, [string]>(
-      "SELECT DISTINCT domain FROM queue_entries WHERE state = 'waiting' AND instr(reply, ?) > 0 ORDER BY domain",
-    )
+  const domains = selectRefused(db)
     .all(NOT_LISTED)
     .map(({ domain }) => domain);
   if (domains.length === 0) return [];
@@ -249,13 +252,13 @@ function refusedDestinations({ db }: World["store"]): Finding[] {
   ];
 }
 
+const selectMoving = statement<{ name: string; moving: "in" | "out" }, []>(
+  "SELECT name, moving FROM workspaces WHERE moving IS NOT NULL ORDER BY name",
+);
+
 /** Workspaces that this server has and does not serve, since they move from or to another one. */
 export const checkWorkspaces: Check = ({ store }) => {
-  const moving = store.db.$client
-    .query<{ name: string; moving: "in" | "out" }, []>(
-      "SELECT name, moving FROM workspaces WHERE moving IS NOT NULL ORDER BY name",
-    )
-    .all();
+  const moving = selectMoving(store.db).all();
   return moving.map(({ name, moving }) => ({
     id: `workspace:${name}`,
     name: `Workspace ${name}`,
@@ -269,16 +272,16 @@ export const checkWorkspaces: Check = ({ store }) => {
   }));
 };
 
+const selectFolder = statement("SELECT 1 FROM imap_folders LIMIT 1");
+const countOctets = statement<{ octets: number; count: number }>(
+  "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
+);
+
 /** The octets of mail for mail apps (mailbox/octets.ts); nothing where no mailbox was opened over IMAP. */
 export const checkMailApps: Check = ({ store }) => {
   const base = { id: "mail-apps", name: "Mail apps" } as const;
-  const { $client } = store.db;
-  if (!$client.query("SELECT 1 FROM imap_folders LIMIT 1").get()) return [];
-  const rows = $client
-    .query<{ octets: number; count: number }, []>(
-      "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
-    )
-    .all();
+  if (!selectFolder(store.db).get()) return [];
+  const rows = countOctets(store.db).all();
   const [waiting = 0, , lost = 0, changed = 0] = [0, 1, 2, 3].map(
     (state) => rows.find(({ octets }) => octets === state)?.count,
   );

@@ -52,7 +52,7 @@ const TODO_TAKEN =
   "One server at a time may write. If another has taken over, make this machine its standby (docs/standby.md)";
 
 /** Whether Litestream runs, and what it is told gets there. */
-async function seeCopy({ config, options, store, runtime, serving }: World): Promise<Found> {
+async function seeCopy({ config, options, runtime, serving }: World): Promise<Found> {
   const todo = `Mail is taken as replica.ack says (${options.get("replica.ack")}). Its reason is in the log (journalctl -u mailroom)`;
   if (!serving) {
     const setting = options.get("replica.litestreamPath");
@@ -75,7 +75,7 @@ async function seeCopy({ config, options, store, runtime, serving }: World): Pro
   const seconds = ((runtime.now() - startedAt) / 1_000).toFixed(1);
   const restarts = kept.restarts === 0 ? "" : `, started again ${kept.restarts} times`;
   const detail = `it has everything, which took ${seconds} s (Litestream ${kept.version}, process ${kept.pid}${restarts})`;
-  const log = Bun.file(`${store.db.$client.filename}-wal`).size;
+  const log = Bun.file(join(config.data, "mailroom.db-wal")).size;
   if (log < LONG_LOG_BYTES) return { state: "ok", detail };
   return {
     state: "warning",

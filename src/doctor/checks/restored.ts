@@ -1,14 +1,19 @@
 /** What is left to do after a restore: mail that it held, and second factors whose key no backup had. */
+
 import { existsSync } from "node:fs";
 import { sealKeyIn } from "../../access/identity.ts";
 import { HELD } from "../../backup/restore.ts";
+import { statement } from "../../store/statement.ts";
 import type { Check, Finding } from "../check.ts";
 
+const countHeld = statement<{ n: number }, [reply: string]>(
+  "SELECT count(*) AS n FROM queue_entries WHERE state = 'held' AND reply = ?",
+);
+const countFactors = statement<{ n: number }>("SELECT count(*) AS n FROM second_factors");
+
 export const checkRestored: Check = ({ config: { data }, store }) => {
-  const count = (query: string, ...values: string[]): number =>
-    store.db.$client.query<{ n: number }, string[]>(query).get(...values)?.n ?? 0;
   const findings: Finding[] = [];
-  const held = count("SELECT count(*) AS n FROM queue_entries WHERE state = 'held' AND reply = ?", HELD);
+  const held = countHeld(store.db).get(HELD)?.n ?? 0;
   if (held > 0) {
     findings.push({
       id: "restore",
@@ -18,7 +23,7 @@ export const checkRestored: Check = ({ config: { data }, store }) => {
       todo: "Look at it with mailroom queue list, give up with mailroom queue cancel ID what was sent, and send the rest with mailroom queue release.",
     });
   }
-  const people = count("SELECT count(*) AS n FROM second_factors");
+  const people = countFactors(store.db).get()?.n ?? 0;
   if (people > 0 && !existsSync(sealKeyIn(data))) {
     findings.push({
       id: "second-factors",

@@ -1,4 +1,5 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
+
 import { join } from "node:path";
 import { findExecutable, readProcessState } from "../../base/child-process.ts";
 import { isoOf } from "../../base/time.ts";
@@ -7,6 +8,7 @@ import { countBacklog } from "../../search/fts5/upkeep.ts";
 import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/client.ts";
 import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
 import { type KeptState, MEILISEARCH, SEARCH_FOLDER } from "../../search/meilisearch/process.ts";
+import { statement } from "../../store/statement.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /* The Meilisearch server, if the settings ask for one. While it is down, the embedded index answers searches. */
@@ -126,13 +128,12 @@ function stateOf({ store }: World, messages: number, indexed: number): Pick<Find
     : { state: "bad", detail: `it has ${indexed} of ${messages} messages`, todo: REINDEX };
 }
 
+const selectCounts = statement<{ messages: number; indexed: number }>(
+  "SELECT (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM message_index_docsize) AS indexed",
+);
+
 function countRows({ store }: World): { messages: number; indexed: number } {
-  const row = store.db.$client
-    .query<{ messages: number; indexed: number }, []>(
-      "SELECT (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM message_index_docsize) AS indexed",
-    )
-    .get();
-  return row ?? { messages: 0, indexed: 0 };
+  return selectCounts(store.db).get() ?? { messages: 0, indexed: 0 };
 }
 
 /** The connection to Meilisearch, from the settings or the state file of its process. */

@@ -6,7 +6,7 @@ import { eq, sql } from "drizzle-orm";
 import type { EmailAddress } from "../../message/address.ts";
 import { type AuthVerdicts, type FILED_FOR, type JunkClue, messageJudgements, messages } from "../../store/schema.ts";
 import type { Options } from "../../store/settings.ts";
-import { prepared } from "../../store/statement.ts";
+import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { type Scored, scoreIn } from "./filter.ts";
 import { isTrusted, senderOf, verdictOn } from "./senders.ts";
@@ -51,10 +51,8 @@ export function classify(
 /** Clues kept with a message. */
 const MOST_CLUES = 10;
 
-const record = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<unknown, [number, string | null, number | null, string | null]>(
-    "INSERT INTO message_judgements (message_seq, filed_for, score, clues) VALUES (?, ?, ?, ?)",
-  ),
+const record = statement<unknown, [number, string | null, number | null, string | null]>(
+  "INSERT INTO message_judgements (message_seq, filed_for, score, clues) VALUES (?, ?, ?, ?)",
 );
 
 /** Stores the classification of a message, if there is one. */

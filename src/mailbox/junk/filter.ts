@@ -6,7 +6,7 @@
  * with 200,000 tokens, one unknown token in 20,000 collides with a known one.
  */
 import type { JUNK_KINDS, JunkClue } from "../../store/schema.ts";
-import { prepared } from "../../store/statement.ts";
+import { statement } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 
 export type JunkKind = (typeof JUNK_KINDS)[number];
@@ -22,39 +22,34 @@ const DELETED_AT_ONCE = 20_000;
 type FilterRow = Trained & { seq: number };
 type Counts = [token: number, spam: number, ham: number];
 
-const statements = prepared(({ $client: sqlite }) => {
-  const among = "filter_seq = ? AND token IN (SELECT value FROM json_each(?))";
-  return {
-    filter: sqlite.prepare<FilterRow, [string]>("SELECT seq, spam, ham FROM junk_filters WHERE mailbox_id = ?"),
-    counts: sqlite.prepare<unknown, [number, string]>(`SELECT token, spam, ham FROM junk_tokens WHERE ${among}`),
-    addMessage: sqlite.prepare<FilterRow, [string, number, number]>(
-      `INSERT INTO junk_filters (mailbox_id, spam, ham) VALUES (?, ?, ?) ON CONFLICT (mailbox_id)
-       DO UPDATE SET spam = spam + excluded.spam, ham = ham + excluded.ham RETURNING seq, spam, ham`,
-    ),
-    addTokens: sqlite.prepare<unknown, [number, number, number, string]>(
-      `INSERT INTO junk_tokens (filter_seq, token, spam, ham) SELECT ?, value, ?, ? FROM json_each(?) WHERE true
-       ON CONFLICT DO UPDATE SET spam = spam + excluded.spam, ham = ham + excluded.ham`,
-    ),
-    // Never below zero: a token may have been pruned and learned again meanwhile.
-    removeMessage: sqlite.prepare<unknown, [number, number, number]>(
-      "UPDATE junk_filters SET spam = max(0, spam - ?), ham = max(0, ham - ?) WHERE seq = ?",
-    ),
-    removeTokens: sqlite.prepare<unknown, [number, number, number, string]>(
-      `UPDATE junk_tokens SET spam = max(0, spam - ?), ham = max(0, ham - ?) WHERE ${among}`,
-    ),
-    dropEmpty: sqlite.prepare<unknown, [number, string]>(
-      `DELETE FROM junk_tokens WHERE ${among} AND spam = 0 AND ham = 0`,
-    ),
-    rows: sqlite.prepare<{ n: number }, [number]>("SELECT count(*) AS n FROM junk_tokens WHERE filter_seq = ?"),
-    prune: sqlite.prepare<unknown, [number, number]>(
-      "DELETE FROM junk_tokens WHERE filter_seq = ? AND spam + ham <= ?",
-    ),
-    deleteRows: sqlite.prepare<unknown, [number]>(
-      `DELETE FROM junk_tokens WHERE filter_seq = ?1 AND token IN
-       (SELECT token FROM junk_tokens WHERE filter_seq = ?1 LIMIT ${DELETED_AT_ONCE})`,
-    ),
-  };
-});
+const among = "filter_seq = ? AND token IN (SELECT value FROM json_each(?))";
+
+const statements = {
+  filter: statement<FilterRow, [string]>("SELECT seq, spam, ham FROM junk_filters WHERE mailbox_id = ?"),
+  counts: statement<unknown, [number, string]>(`SELECT token, spam, ham FROM junk_tokens WHERE ${among}`),
+  addMessage: statement<FilterRow, [string, number, number]>(
+    `INSERT INTO junk_filters (mailbox_id, spam, ham) VALUES (?, ?, ?) ON CONFLICT (mailbox_id)
+     DO UPDATE SET spam = spam + excluded.spam, ham = ham + excluded.ham RETURNING seq, spam, ham`,
+  ),
+  addTokens: statement<unknown, [number, number, number, string]>(
+    `INSERT INTO junk_tokens (filter_seq, token, spam, ham) SELECT ?, value, ?, ? FROM json_each(?) WHERE true
+     ON CONFLICT DO UPDATE SET spam = spam + excluded.spam, ham = ham + excluded.ham`,
+  ),
+  // Never below zero: a token may have been pruned and learned again meanwhile.
+  removeMessage: statement<unknown, [number, number, number]>(
+    "UPDATE junk_filters SET spam = max(0, spam - ?), ham = max(0, ham - ?) WHERE seq = ?",
+  ),
+  removeTokens: statement<unknown, [number, number, number, string]>(
+    `UPDATE junk_tokens SET spam = max(0, spam - ?), ham = max(0, ham - ?) WHERE ${among}`,
+  ),
+  dropEmpty: statement<unknown, [number, string]>(`DELETE FROM junk_tokens WHERE ${among} AND spam = 0 AND ham = 0`),
+  rows: statement<{ n: number }, [number]>("SELECT count(*) AS n FROM junk_tokens WHERE filter_seq = ?"),
+  prune: statement<unknown, [number, number]>("DELETE FROM junk_tokens WHERE filter_seq = ? AND spam + ham <= ?"),
+  deleteRows: statement<unknown, [number]>(
+    `DELETE FROM junk_tokens WHERE filter_seq = ?1 AND token IN
+     (SELECT token FROM junk_tokens WHERE filter_seq = ?1 LIMIT ${DELETED_AT_ONCE})`,
+  ),
+};
 
 const hashOf = (token: string): number => Bun.hash.xxHash32(token) | 0;
 
@@ -62,10 +57,10 @@ const hashesOf = (tokens: readonly string[]): string => JSON.stringify([...new S
 
 /** Scores the tokens of a message against the mailbox's junk. Undefined while too little of either is known. */
 export function scoreIn(tx: Tx, mailboxId: string, tokens: () => readonly string[]): Scored | undefined {
-  const filter = statements(tx).filter.get(mailboxId);
+  const filter = statements.filter(tx).get(mailboxId);
   if (!filter || !isTrained(filter)) return undefined;
   const byHash = new Map(tokens().map((token) => [hashOf(token), token]));
-  const rows = statements(tx).counts.values(filter.seq, JSON.stringify([...byHash.keys()])) as Counts[];
+  const rows = statements.counts(tx).values(filter.seq, JSON.stringify([...byHash.keys()])) as Counts[];
   return scoreOf(
     filter,
     rows.map(([hash, spam, ham]) => ({ token: byHash.get(hash) ?? "", spam, ham })),
@@ -75,34 +70,34 @@ export function scoreIn(tx: Tx, mailboxId: string, tokens: () => readonly string
 /** Teaches the filter a message. */
 export function learn(tx: Tx, mailboxId: string, tokens: readonly string[], kind: JunkKind): void {
   const [spam, ham] = kind === "spam" ? [1, 0] : [0, 1];
-  const filter = statements(tx).addMessage.get(mailboxId, spam, ham);
+  const filter = statements.addMessage(tx).get(mailboxId, spam, ham);
   if (!filter) throw new Error("writing a junk filter returned no row");
-  statements(tx).addTokens.run(filter.seq, spam, ham, hashesOf(tokens));
+  statements.addTokens(tx).run(filter.seq, spam, ham, hashesOf(tokens));
   if ((filter.spam + filter.ham) % COUNTED_EVERY === 0) prune(tx, filter.seq);
 }
 
 /** Reverts `learn` for a message with the same tokens. */
 export function unlearn(tx: Tx, mailboxId: string, tokens: readonly string[], kind: JunkKind): void {
-  const filter = statements(tx).filter.get(mailboxId);
+  const filter = statements.filter(tx).get(mailboxId);
   if (!filter) return;
   const [spam, ham] = kind === "spam" ? [1, 0] : [0, 1];
   const hashes = hashesOf(tokens);
-  statements(tx).removeMessage.run(spam, ham, filter.seq);
-  statements(tx).removeTokens.run(spam, ham, filter.seq, hashes);
-  statements(tx).dropEmpty.run(filter.seq, hashes);
+  statements.removeMessage(tx).run(spam, ham, filter.seq);
+  statements.removeTokens(tx).run(spam, ham, filter.seq, hashes);
+  statements.dropEmpty(tx).run(filter.seq, hashes);
 }
 
 /** Forgets the rarest tokens of a filter that has grown too large. */
 function prune(tx: Tx, filterSeq: number): void {
-  const rows = () => statements(tx).rows.get(filterSeq)?.n ?? 0;
+  const rows = () => statements.rows(tx).get(filterSeq)?.n ?? 0;
   if (rows() <= MOST_ROWS) return;
-  for (let rarest = 1; rows() > KEPT_ROWS; rarest++) statements(tx).prune.run(filterSeq, rarest);
+  for (let rarest = 1; rows() > KEPT_ROWS; rarest++) statements.prune(tx).run(filterSeq, rarest);
 }
 
 /** Deletes a portion of a mailbox's filter. False if nothing was left. */
 export function deleteLearned(tx: Tx, mailboxId: string): boolean {
-  const filter = statements(tx).filter.get(mailboxId);
-  return filter !== null && filter !== undefined && statements(tx).deleteRows.run(filter.seq).changes > 0;
+  const filter = statements.filter(tx).get(mailboxId);
+  return filter !== null && filter !== undefined && statements.deleteRows(tx).run(filter.seq).changes > 0;
 }
 
 /*

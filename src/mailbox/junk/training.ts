@@ -8,7 +8,7 @@
  */
 import { unpackText } from "../../message/reading.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
-import { prepared } from "../../store/statement.ts";
+import { statement } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import type { PreparedMessage } from "../prepare.ts";
 import { type JunkKind, learn, unlearn } from "./filter.ts";
@@ -31,39 +31,38 @@ interface StoredRow {
   trained: JunkKind | null;
 }
 
-const statements = prepared(({ $client: sqlite }) => {
-  // substr counts code points, and a text has at least as many UTF-16 units, which tokens.ts counts: nothing that it
-  // uses is cut.
-  const stored = `SELECT messages.seq, messages."from", messages.reply_to AS replyTo, messages.auth,
-      messages.message_id AS messageId, messages.subject, messages.size,
-      message_bodies.headers, substr(message_bodies.text, 1, ${LONGEST_TEXT}) AS text, message_judgements.trained
-    FROM messages JOIN message_bodies ON message_bodies.message_seq = messages.seq
-      LEFT JOIN message_judgements ON message_judgements.message_seq = messages.seq
-    WHERE messages.kind = 'received' AND messages.received_on IS NOT NULL`;
-  return {
-    setTrained: sqlite.prepare<unknown, [number, JunkKind | null]>(
-      `INSERT INTO message_judgements (message_seq, trained) VALUES (?, ?)
-       ON CONFLICT DO UPDATE SET trained = excluded.trained`,
-    ),
-    // Messages learned as something else come first, so that moving back reverts them.
-    untaught: sqlite.prepare<StoredRow, [number, JunkKind | null, among: string | null]>(
-      `${stored} AND messages.thread_seq = ?1 AND message_judgements.trained IS NOT ?2
-         AND (?3 IS NULL OR messages.seq IN (SELECT value FROM json_each(?3)))
-       ORDER BY message_judgements.trained IS NOT NULL DESC, messages.date DESC, messages.seq DESC
-       LIMIT ${MOST_MESSAGES}`,
-    ),
-    bySeq: sqlite.prepare<StoredRow, [number]>(`${stored} AND messages.seq = ?`),
-    answered: sqlite.prepare<StoredRow, [string, string, number]>(
-      `${stored} AND messages.mailbox_id = ? AND messages.message_id = ? AND messages.thread_seq = ? LIMIT 1`,
-    ),
-    files: sqlite.prepare<{ filename: string; contentType: string }, [number]>(
-      `SELECT filename, content_type AS contentType FROM attachments WHERE message_seq = ? ORDER BY position LIMIT ${MOST_FILES}`,
-    ),
-    html: sqlite.prepare<{ source: Uint8Array | null }, [number]>(
-      "SELECT html_source AS source FROM message_bodies WHERE message_seq = ?",
-    ),
-  };
-});
+// substr counts code points, and a text has at least as many UTF-16 units, which tokens.ts counts: nothing that it
+// uses is cut.
+const stored = `SELECT messages.seq, messages."from", messages.reply_to AS replyTo, messages.auth,
+    messages.message_id AS messageId, messages.subject, messages.size,
+    message_bodies.headers, substr(message_bodies.text, 1, ${LONGEST_TEXT}) AS text, message_judgements.trained
+  FROM messages JOIN message_bodies ON message_bodies.message_seq = messages.seq
+    LEFT JOIN message_judgements ON message_judgements.message_seq = messages.seq
+  WHERE messages.kind = 'received' AND messages.received_on IS NOT NULL`;
+
+const statements = {
+  setTrained: statement<unknown, [number, JunkKind | null]>(
+    `INSERT INTO message_judgements (message_seq, trained) VALUES (?, ?)
+     ON CONFLICT DO UPDATE SET trained = excluded.trained`,
+  ),
+  // Messages learned as something else come first, so that moving back reverts them.
+  untaught: statement<StoredRow, [number, JunkKind | null, among: string | null]>(
+    `${stored} AND messages.thread_seq = ?1 AND message_judgements.trained IS NOT ?2
+       AND (?3 IS NULL OR messages.seq IN (SELECT value FROM json_each(?3)))
+     ORDER BY message_judgements.trained IS NOT NULL DESC, messages.date DESC, messages.seq DESC
+     LIMIT ${MOST_MESSAGES}`,
+  ),
+  bySeq: statement<StoredRow, [number]>(`${stored} AND messages.seq = ?`),
+  answered: statement<StoredRow, [string, string, number]>(
+    `${stored} AND messages.mailbox_id = ? AND messages.message_id = ? AND messages.thread_seq = ? LIMIT 1`,
+  ),
+  files: statement<{ filename: string; contentType: string }, [number]>(
+    `SELECT filename, content_type AS contentType FROM attachments WHERE message_seq = ? ORDER BY position LIMIT ${MOST_FILES}`,
+  ),
+  html: statement<{ source: Uint8Array | null }, [number]>(
+    "SELECT html_source AS source FROM message_bodies WHERE message_seq = ?",
+  ),
+};
 
 /** A conversation of a mailbox. */
 interface Conversation {
@@ -89,8 +88,9 @@ export function teachConversation(
   kind: JunkKind | undefined,
   among?: readonly number[],
 ): Taught[] {
-  return statements(tx)
-    .untaught.all(seq, kind ?? null, among ? JSON.stringify(among) : null)
+  return statements
+    .untaught(tx)
+    .all(seq, kind ?? null, among ? JSON.stringify(among) : null)
     .map((row) => {
       teach(tx, mailboxId, row, kind);
       return { seq: row.seq, before: row.trained, after: kind ?? null };
@@ -100,7 +100,7 @@ export function teachConversation(
 /** Restores the kinds that messages counted as, except those taught again since. */
 export function revertTraining(tx: Tx, mailboxId: string, taught: readonly Taught[]): void {
   for (const { seq, before, after } of taught) {
-    const row = statements(tx).bySeq.get(seq);
+    const row = statements.bySeq(tx).get(seq);
     if (row && row.trained === after) teach(tx, mailboxId, row, before ?? undefined);
   }
 }
@@ -113,7 +113,7 @@ export function teachAnswered(
   now: number,
 ): void {
   const isAutomatic = headers.some(([name, value]) => /^auto-submitted$/i.test(name) && !/^no\b/i.test(value));
-  const row = isAutomatic || inReplyTo === undefined ? null : statements(tx).answered.get(mailboxId, inReplyTo, seq);
+  const row = isAutomatic || inReplyTo === undefined ? null : statements.answered(tx).get(mailboxId, inReplyTo, seq);
   if (!row) return;
   if (row.trained !== "ham") teach(tx, mailboxId, row, "ham");
   noteAnswered(tx, mailboxId, senderOf(JSON.parse(row.from), authOf(row)), now);
@@ -123,7 +123,7 @@ function teach(tx: Tx, mailboxId: string, row: StoredRow, kind: JunkKind | undef
   const tokens = tokensOfStored(tx, row);
   if (row.trained !== null) unlearn(tx, mailboxId, tokens, row.trained);
   if (kind !== undefined) learn(tx, mailboxId, tokens, kind);
-  statements(tx).setTrained.run(row.seq, kind ?? null);
+  statements.setTrained(tx).run(row.seq, kind ?? null);
 }
 
 const authOf = ({ auth }: StoredRow): AuthVerdicts | null => (auth === null ? null : JSON.parse(auth));
@@ -138,10 +138,10 @@ function tokensOfStored(tx: Tx, row: StoredRow): string[] {
     messageId: row.messageId ?? undefined,
     subject: row.subject,
     text: row.text,
-    attachments: statements(tx).files.all(row.seq),
+    attachments: statements.files(tx).all(row.seq),
     size: row.size,
     html() {
-      const source = statements(tx).html.get(row.seq)?.source;
+      const source = statements.html(tx).get(row.seq)?.source;
       return source ? unpackText(source) : undefined;
     },
   });

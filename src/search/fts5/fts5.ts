@@ -9,10 +9,9 @@
  * Below the engine are its parts: results kept between searches, the filter by date and size, and a look-up of words
  * that occur.
  */
-import type { Database } from "bun:sqlite";
 import { letOthersRun } from "../../base/pause.ts";
 import { FOLDERS, MESSAGES_PER_THREAD } from "../../store/schema.ts";
-import { prepared } from "../../store/statement.ts";
+import { statement } from "../../store/statement.ts";
 import type { Db, Store } from "../../store/store.ts";
 import { documentNumberOf, isNear, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
@@ -86,11 +85,9 @@ export function scopeOf({ mailboxIds, workspaceId }: SearchScope): string {
   return scopeExpression(ids.map(scopeToken));
 }
 
-const othersOf = prepared(({ $client: client }) =>
-  client.prepare<{ ids: string }, [string]>(
-    `SELECT json_group_array(id) AS ids FROM
-       (SELECT id FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT ${MOST_EXCLUDED + 1})`,
-  ),
+const othersOf = statement<{ ids: string }, [string]>(
+  `SELECT json_group_array(id) AS ids FROM
+     (SELECT id FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT ${MOST_EXCLUDED + 1})`,
 );
 
 /** Mailboxes outside the scope, at most one more than can be excluded. */
@@ -165,41 +162,44 @@ const isInRange = (document: string): string => `EXISTS (
  */
 export const HIT_IS_IN_RANGE = isInRange("hit.rowid");
 
+const ALL_FOLDERS = JSON.stringify(FOLDERS);
+const IN_MAILBOXES = `messages INDEXED BY messages_by_folder
+  WHERE mailbox_id IN (SELECT value FROM json_each(?1)) AND folder IN (SELECT value FROM json_each('${ALL_FOLDERS}'))`;
+
+const selectStored = statement<{ hasAttachments: number }, [number]>(
+  "SELECT has_attachments AS hasAttachments FROM messages WHERE seq = ?",
+);
+// One row of VALUES: INSERT … SELECT opens a statement journal, at which FTS5 writes out its pending data.
+const insert = statement<unknown, [number, string, string, string, string, string, string]>(
+  "INSERT INTO message_index (rowid, body, subject, sender, recipients, files, scope) VALUES (?, ?, ?, ?, ?, ?, ?)",
+);
+const remove = statement<unknown, [number]>("DELETE FROM message_index WHERE rowid = ?");
+// FTS5 yields rowids in ascending order. One string with a JSON array takes a third of the time of as many rows.
+const selectDocuments = statement<{ documents: string }, [string]>(
+  "SELECT json_group_array(rowid) AS documents FROM message_index WHERE message_index MATCH ?",
+);
+const selectInRange = statement<{ threads: string }, [string, ...RangeParameters]>(
+  `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM ${IN_MAILBOXES} AND ${IN_RANGE}`,
+);
+const prune = statement(
+  `DELETE FROM message_index WHERE rowid IN
+     (SELECT id FROM message_index_docsize WHERE ${messageSql("id")} NOT IN (SELECT seq FROM messages))`,
+);
+const empty = statement("INSERT INTO message_index (message_index) VALUES ('delete-all')");
+const command = statement<unknown, [string, number]>("INSERT INTO message_index (message_index, rank) VALUES (?, ?)");
+const selectOption = statement<{ value: number }, [string]>("SELECT v AS value FROM message_index_config WHERE k = ?");
+const totalChanges = statement<{ n: number }, []>("SELECT total_changes() AS n");
+// A pragma, because FTS5's own command writes, which blocks other writers.
+const quickCheck = statement<{ quick_check: string }>("PRAGMA quick_check(message_index)");
+
 export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): SearchEngine & {
   /** The messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
   messagesMatching(conditions: readonly MessageCondition[], scope: SearchScope): number[];
 } {
-  const sqlite = store.db.$client;
-  const selectStored = sqlite.prepare<{ hasAttachments: number }, [number]>(
-    "SELECT has_attachments AS hasAttachments FROM messages WHERE seq = ?",
-  );
-  // One row of VALUES: INSERT … SELECT opens a statement journal, at which FTS5 writes out its pending data.
-  const insert = sqlite.prepare<unknown, [number, string, string, string, string, string, string]>(
-    "INSERT INTO message_index (rowid, body, subject, sender, recipients, files, scope) VALUES (?, ?, ?, ?, ?, ?, ?)",
-  );
-  const remove = sqlite.prepare<unknown, [number]>("DELETE FROM message_index WHERE rowid = ?");
-  // FTS5 yields rowids in ascending order. One string with a JSON array takes a third of the time of as many rows.
-  const selectDocuments = sqlite.prepare<{ documents: string }, [string]>(
-    "SELECT json_group_array(rowid) AS documents FROM message_index WHERE message_index MATCH ?",
-  );
-  const selectInRange = sqlite.prepare<{ threads: string }, [string, ...RangeParameters]>(
-    `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM ${IN_MAILBOXES} AND ${IN_RANGE}`,
-  );
-  const prune = sqlite.prepare(
-    `DELETE FROM message_index WHERE rowid IN
-       (SELECT id FROM message_index_docsize WHERE ${messageSql("id")} NOT IN (SELECT seq FROM messages))`,
-  );
-  const empty = sqlite.prepare("INSERT INTO message_index (message_index) VALUES ('delete-all')");
-  const command = sqlite.prepare<unknown, [string, number]>(
-    "INSERT INTO message_index (message_index, rank) VALUES (?, ?)",
-  );
-  const selectOption = sqlite.prepare<{ value: number }, [string]>(
-    "SELECT v AS value FROM message_index_config WHERE k = ?",
-  );
-  const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
+  const { db } = store;
 
   function setOption(name: string, value: number): void {
-    if (selectOption.get(name)?.value !== value) command.run(name, value);
+    if (selectOption(db).get(name)?.value !== value) command(db).run(name, value);
   }
 
   /**
@@ -210,18 +210,18 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   function merge({ pages, segments }: typeof IDLE_STEP): boolean {
     setOption("automerge", 0);
     setOption("usermerge", segments);
-    const before = totalChanges.get()?.n ?? 0;
-    command.run("merge", pages);
-    return (totalChanges.get()?.n ?? 0) - before >= 2;
+    const before = totalChanges(db).get()?.n ?? 0;
+    command(db).run("merge", pages);
+    return (totalChanges(db).get()?.n ?? 0) - before >= 2;
   }
 
   /** Pages that merges have yet to write for filed documents. */
   let unmerged = 0;
 
-  const keepInRange = createKeepInRange(sqlite);
-  const keepSet = createKeptSets(sqlite);
+  const keepInRange = createKeepInRange(db);
+  const keepSet = createKeptSets(db);
   const documentsMatching = (expression: string): number[] =>
-    JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
+    JSON.parse(selectDocuments(db).get(expression)?.documents ?? "[]");
 
   /**
    * The FTS5 expression for the conditions, and `wanted`, in scope. A term that most documents have is slow to look up, so if few
@@ -229,7 +229,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
    */
   function expressionInScope(conditions: readonly MessageCondition[], scope: SearchScope, ...wanted: string[]): string {
     if (wanted.length > 0 || conditions.some(selectsDocuments)) {
-      const others = mailboxesOutside(store.db, scope);
+      const others = mailboxesOutside(db, scope);
       if (others.length === 0) return expressionOf(conditions, ...wanted);
       if (others.length <= MOST_EXCLUDED && others.length < scope.mailboxIds.length) {
         return `(${expressionOf(conditions, ...wanted)}) NOT ${scopeExpression(others.map(scopeToken))}`;
@@ -242,7 +242,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     const range = rangeOf(conditions);
     const mailboxIds = JSON.stringify(scope.mailboxIds);
     if (range && conditions.every(isOfRange)) {
-      const found: number[] = JSON.parse(selectInRange.get(mailboxIds, ...parametersOf(range))?.threads ?? "[]");
+      const found: number[] = JSON.parse(selectInRange(db).get(mailboxIds, ...parametersOf(range))?.threads ?? "[]");
       return setOf(found);
     }
     const found = documentsMatching(expressionInScope(conditions, scope));
@@ -251,11 +251,11 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
     const { subject, body, sender, recipients, files } = document;
-    const stored = selectStored.get(messageSeq);
+    const stored = selectStored(db).get(messageSeq);
     if (!stored) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
     const scope = [workspaceId, mailboxId].map(scopeToken).join(" ");
     const scopeAndFlag = stored.hasAttachments === 0 ? scope : `${scope} ${HAS_ATTACHMENT}`;
-    insert.run(documentNumberOf(messageSeq), body, subject, sender, recipients, files, scopeAndFlag);
+    insert(db).run(documentNumberOf(messageSeq), body, subject, sender, recipients, files, scopeAndFlag);
   }
 
   /**
@@ -273,7 +273,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
   function replace(messageSeq: number, scope: DocumentScope, document: IndexDocument): void {
     atEnd(messageSeq, document, () => {
-      remove.run(documentNumberOf(messageSeq));
+      remove(db).run(documentNumberOf(messageSeq));
       index(messageSeq, scope, document);
     });
   }
@@ -288,12 +288,10 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     refill: () => {},
     pending: () => undefined,
 
-    prune: () => void prune.run(),
-    // A pragma, because FTS5's own command writes, which blocks other writers.
-    isDamaged: () =>
-      sqlite.prepare<{ quick_check: string }, []>("PRAGMA quick_check(message_index)").get()?.quick_check !== "ok",
+    prune: () => void prune(db).run(),
+    isDamaged: () => quickCheck(db).get()?.quick_check !== "ok",
     empty(tx) {
-      empty.run();
+      empty(db).run();
       beginBacklog(tx);
     },
     complete: endBacklog,
@@ -304,7 +302,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
         : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
 
     inBodies(text, mailboxId) {
-      const asked = countBacklog(store.db) === 0 ? bodyExpressionOf(text) : undefined;
+      const asked = countBacklog(db) === 0 ? bodyExpressionOf(text) : undefined;
       if (!asked) return undefined;
       const expression = expressionInScope([], { mailboxIds: [mailboxId] }, asked.expression);
       return { messages: documentsMatching(expression).map(messageOf), isWord: asked.isWord };
@@ -329,16 +327,17 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
 const KEPT = 8;
 
+// Rows changed over this connection, and a value that changes with every commit over others.
+const selectWritten = statement<{ own: number; others: number }, []>(
+  "SELECT total_changes() AS own, data_version AS others FROM pragma_data_version",
+);
+
 /** Returns the set for a question, calling `find` if it is not kept. The set is shared: do not modify it. */
-export function createKeptSets(sqlite: Database, most = KEPT) {
-  // Rows changed over this connection, and a value that changes with every commit over others.
-  const selectWritten = sqlite.prepare<{ own: number; others: number }, []>(
-    "SELECT total_changes() AS own, data_version AS others FROM pragma_data_version",
-  );
+export function createKeptSets(db: Db, most = KEPT) {
   const kept = new Map<string, SeqSet>();
-  let written = selectWritten.get();
+  let written = selectWritten(db).get();
   return (question: string, find: () => SeqSet): SeqSet => {
-    const now = selectWritten.get();
+    const now = selectWritten(db).get();
     if (now?.own !== written?.own || now?.others !== written?.others) kept.clear();
     written = now;
     const set = kept.get(question) ?? find();
@@ -360,40 +359,37 @@ const FEW = 1_000;
 /** Messages that can be read by date in slightly less than the time of one look-up. */
 const READ_FOR_EACH = 3;
 
-const ALL_FOLDERS = JSON.stringify(FOLDERS);
-const IN_MAILBOXES = `messages INDEXED BY messages_by_folder
-  WHERE mailbox_id IN (SELECT value FROM json_each(?1)) AND folder IN (SELECT value FROM json_each('${ALL_FOLDERS}'))`;
-
 /** A JSON array. */
 interface Numbers {
   numbers: string;
 }
 
+const dateAt = (order: string) =>
+  `(SELECT date FROM messages INDEXED BY messages_by_folder
+    WHERE mailbox_id = mailbox.value AND folder = part.value ORDER BY date ${order} LIMIT 1)`;
+const selectWithin = statement<Numbers & { read: number }, [string, ...RangeParameters, number]>(
+  `SELECT json_group_array(seq) FILTER (WHERE size >= ?4 AND size < ?5) AS numbers, count(*) AS read
+   FROM (SELECT seq, size FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?6)`,
+);
+const selectBeyond = statement<Numbers & { read: number }, [string, number, number, number]>(
+  `SELECT json_group_array(seq) AS numbers, count(*) AS read FROM (
+     SELECT seq FROM ${IN_MAILBOXES} AND date < ?2 UNION ALL SELECT seq FROM ${IN_MAILBOXES} AND date >= ?3 LIMIT ?4)`,
+);
+const selectSpan = statement<{ first: number | null; last: number | null }, [string]>(
+  `SELECT min(${dateAt("ASC")}) AS first, max(${dateAt("DESC")}) AS last
+   FROM json_each(?) AS mailbox, json_each('${ALL_FOLDERS}') AS part`,
+);
+const selectLookedUp = statement<Numbers, [string, ...RangeParameters]>(
+  `SELECT json_group_array(value) AS numbers FROM json_each(?) WHERE ${isInRange("value")}`,
+);
+
 /** Filters documents in the given mailboxes (a JSON array of ids) by the range of their messages, in the same order. */
-export function createKeepInRange(sqlite: Database, { few = FEW, readForEach = READ_FOR_EACH } = {}) {
-  const selectWithin = sqlite.prepare<Numbers & { read: number }, [string, ...RangeParameters, number]>(
-    `SELECT json_group_array(seq) FILTER (WHERE size >= ?4 AND size < ?5) AS numbers, count(*) AS read
-     FROM (SELECT seq, size FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?6)`,
-  );
-  const selectBeyond = sqlite.prepare<Numbers & { read: number }, [string, number, number, number]>(
-    `SELECT json_group_array(seq) AS numbers, count(*) AS read FROM (
-       SELECT seq FROM ${IN_MAILBOXES} AND date < ?2 UNION ALL SELECT seq FROM ${IN_MAILBOXES} AND date >= ?3 LIMIT ?4)`,
-  );
-  const dateAt = (order: string) =>
-    `(SELECT date FROM messages INDEXED BY messages_by_folder
-      WHERE mailbox_id = mailbox.value AND folder = part.value ORDER BY date ${order} LIMIT 1)`;
-  const selectSpan = sqlite.prepare<{ first: number | null; last: number | null }, [string]>(
-    `SELECT min(${dateAt("ASC")}) AS first, max(${dateAt("DESC")}) AS last
-     FROM json_each(?) AS mailbox, json_each('${ALL_FOLDERS}') AS part`,
-  );
-  const selectLookedUp = sqlite.prepare<Numbers, [string, ...RangeParameters]>(
-    `SELECT json_group_array(value) AS numbers FROM json_each(?) WHERE ${isInRange("value")}`,
-  );
+export function createKeepInRange(db: Db, { few = FEW, readForEach = READ_FOR_EACH } = {}) {
   const numbersIn = (row: Numbers | null): number[] => JSON.parse(row?.numbers ?? "[]");
 
   /** True if most of the mail probably lies between the dates, assuming it arrived evenly. */
   function isMostWithin({ since, before }: Range, mailboxIds: string): boolean {
-    const { first, last } = selectSpan.get(mailboxIds) ?? {};
+    const { first, last } = selectSpan(db).get(mailboxIds) ?? {};
     if (first == null || last == null) return true;
     return Math.min(before, last) - Math.max(since, first) > (last - first) / 2;
   }
@@ -404,14 +400,14 @@ export function createKeepInRange(sqlite: Database, { few = FEW, readForEach = R
       const most = documents.length * readForEach;
       const isWithin = atLeast > 0 || below < Number.MAX_SAFE_INTEGER || !isMostWithin(range, mailboxIds);
       const row = isWithin
-        ? selectWithin.get(mailboxIds, ...parametersOf(range), most)
-        : selectBeyond.get(mailboxIds, since, before, most);
+        ? selectWithin(db).get(mailboxIds, ...parametersOf(range), most)
+        : selectBeyond(db).get(mailboxIds, since, before, most);
       if (row && row.read < most) {
         const isRead = membershipOfDocuments(numbersIn(row).map(documentNumberOf));
         return documents.filter((document) => isRead(document) === isWithin);
       }
     }
-    return numbersIn(selectLookedUp.get(JSON.stringify(documents), ...parametersOf(range)));
+    return numbersIn(selectLookedUp(db).get(JSON.stringify(documents), ...parametersOf(range)));
   };
 }
 
@@ -431,10 +427,8 @@ function membershipOfDocuments(documents: readonly number[]): (document: number)
 /** Words per query; this many take about a millisecond. */
 const AT_ONCE = 32;
 
-const selectCount = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ n: number }, [string, number]>(
-    "SELECT count(*) AS n FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ?)",
-  ),
+const selectCount = statement<{ n: number }, [string, number]>(
+  "SELECT count(*) AS n FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ?)",
 );
 
 function countAny(db: Db, words: readonly string[], field: TextField, scope: SearchScope, most: number): number {

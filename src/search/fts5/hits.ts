@@ -2,6 +2,7 @@
  * Finds and scores the messages of given conversations that satisfy a query. It asks the embedded index, which always
  * knows all mail, whichever engine found the conversations. The caller has checked access.
  */
+import { statement } from "../../store/statement.ts";
 import type { Store } from "../../store/store.ts";
 import {
   firstWhole,
@@ -30,26 +31,25 @@ import {
 /** Hits read to cover all conversations at once; opening the index costs as much as some hundred. */
 const MOST_AT_ONCE = 1_000;
 
+const hitsIn = (condition: string) =>
+  `SELECT json_group_array(number) AS numbers FROM (
+     SELECT rowid AS number FROM message_index AS hit
+     WHERE message_index MATCH ? AND rowid BETWEEN ? AND ? ${condition}
+     ORDER BY rowid DESC LIMIT ?)`;
+const selectByWords = statement<{ numbers: string }, [string, number, number, number]>(hitsIn(""));
+const selectByBoth = statement<{ numbers: string }, [string, number, number, ...RangeParameters, number]>(
+  hitsIn(`AND ${HIT_IS_IN_RANGE}`),
+);
+const selectIndexed = statement<unknown, [number, number]>(
+  "SELECT 1 FROM message_index_docsize WHERE id BETWEEN ? AND ? LIMIT 1",
+);
+
 /**
  * Makes the function that finds the messages of conversations that satisfy a query; `words`: those that an engine found
  * in place of the query's. Its result maps threads.seq to messages.seq: up to `most` for each conversation, latest
  * filed first.
  */
-export function createHits(store: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) {
-  const sqlite = store.db.$client;
-  const select = (condition: string) =>
-    `SELECT json_group_array(number) AS numbers FROM (
-       SELECT rowid AS number FROM message_index AS hit
-       WHERE message_index MATCH ? AND rowid BETWEEN ? AND ? ${condition}
-       ORDER BY rowid DESC LIMIT ?)`;
-  const selectByWords = sqlite.prepare<{ numbers: string }, [string, number, number, number]>(select(""));
-  const selectByBoth = sqlite.prepare<{ numbers: string }, [string, number, number, ...RangeParameters, number]>(
-    select(`AND ${HIT_IS_IN_RANGE}`),
-  );
-  const selectIndexed = sqlite.prepare<unknown, [number, number]>(
-    "SELECT 1 FROM message_index_docsize WHERE id BETWEEN ? AND ? LIMIT 1",
-  );
-
+export function createHits({ db }: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) {
   return (
     { message: conditions }: Query,
     words?: readonly string[],
@@ -64,13 +64,13 @@ export function createHits(store: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) 
     /** The latest `limit` of these documents. */
     function hitsBetween({ from, to }: NumberRange, limit: number): number[] {
       const row = range
-        ? selectByBoth.get(expression, from, to, ...parametersOf(range), limit)
-        : selectByWords.get(expression, from, to, limit);
+        ? selectByBoth(db).get(expression, from, to, ...parametersOf(range), limit)
+        : selectByWords(db).get(expression, from, to, limit);
       return JSON.parse(row?.numbers ?? "[]");
     }
 
     const indexedRangesOf = (first: number, last: number): NumberRange[] =>
-      rangesOf(first, last).filter(({ from, to }) => selectIndexed.get(from, to) !== null);
+      rangesOf(first, last).filter(({ from, to }) => selectIndexed(db).get(from, to) !== null);
 
     return (threadSeqs, most) => {
       const hits = new Map<number, number[]>(threadSeqs.map((threadSeq) => [threadSeq, []]));
@@ -126,6 +126,11 @@ const MOST_COUNTED = 5_000;
 
 const THREAD_OF_HIT = threadSql("hit.rowid");
 
+const selectColumns = statement<{ name: string }>("SELECT name FROM pragma_table_info('message_index')");
+const countDocuments = statement<{ n: number }, [string]>(
+  `SELECT count(*) AS n FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ${MOST_COUNTED})`,
+);
+
 /** bm25 by document number; lower is better. */
 type Badness = [document: number, badness: number][];
 
@@ -134,8 +139,7 @@ type Badness = [document: number, badness: number][];
  * that the query finds in the scope.
  */
 export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORED) {
-  const sqlite = db.$client;
-  const columns = sqlite.query<{ name: string }, []>("SELECT name FROM pragma_table_info('message_index')").all();
+  const columns = selectColumns(db).all();
   const weights = columns.map(({ name }) => WEIGHTS[name] ?? 0);
   const badness = `bm25(message_index, ${weights.join(", ")})`;
   const select = (score: string, condition: string) =>
@@ -145,24 +149,21 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
        ORDER BY rowid DESC LIMIT ${mostScored})`;
   const isFound = `${THREAD_OF_HIT} IN (SELECT value FROM json_each(?))`;
   const finding = (score: string) => ({
-    byWords: sqlite.prepare<{ scored: string }, [string, string]>(select(score, isFound)),
-    byBoth: sqlite.prepare<{ scored: string }, [string, string, ...RangeParameters]>(
+    byWords: statement<{ scored: string }, [string, string]>(select(score, isFound)),
+    byBoth: statement<{ scored: string }, [string, string, ...RangeParameters]>(
       select(score, `${isFound} AND ${HIT_IS_IN_RANGE}`),
     ),
   });
   const [found, foundAndScored] = [finding("0"), finding(badness)];
   // Without the plus, FTS5 would start a search for each number.
-  const selectAmong = sqlite.prepare<{ scored: string }, [string, number, number, string]>(
+  const selectAmong = statement<{ scored: string }, [string, number, number, string]>(
     select(badness, "rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))"),
-  );
-  const countDocuments = sqlite.prepare<{ n: number }, [string]>(
-    `SELECT count(*) AS n FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ${MOST_COUNTED})`,
   );
   const scoredIn = (row: { scored: string } | null): Badness => JSON.parse(row?.scored ?? "[]");
 
   /** Those of these documents (descending) that match the expression. */
   const scoredAmong = (expression: string, documents: readonly number[]): Badness =>
-    scoredIn(selectAmong.get(expression, documents.at(-1) ?? 0, documents[0] ?? 0, JSON.stringify(documents)));
+    scoredIn(selectAmong(db).get(expression, documents.at(-1) ?? 0, documents[0] ?? 0, JSON.stringify(documents)));
 
   /** The score of these documents (descending): for each word at most 1, times the word's weight. */
   function scoresBy(words: readonly string[], scope: SearchScope, documents: readonly number[]): Map<number, number> {
@@ -170,7 +171,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
     for (const word of words) {
       const hits = scoredAmong(word, documents);
       const best = Math.min(...hits.map(([, bad]) => bad));
-      const messages = countDocuments.get(`${scopeOf(scope)} AND ${word}`)?.n ?? 0;
+      const messages = countDocuments(db).get(`${scopeOf(scope)} AND ${word}`)?.n ?? 0;
       for (const [document, bad] of hits) {
         scores.set(document, (scores.get(document) ?? 0) + bad / best / Math.log2(2 + messages));
       }
@@ -189,7 +190,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
     const among = JSON.stringify(threads.slice(-mostScored));
     const range = rangeOf(conditions);
     const hits = scoredIn(
-      range ? byBoth.get(expression, among, ...parametersOf(range)) : byWords.get(expression, among),
+      range ? byBoth(db).get(expression, among, ...parametersOf(range)) : byWords(db).get(expression, among),
     );
     const documents = hits.map(([document]) => document);
     const scores = isTogether

@@ -9,7 +9,7 @@
  */
 import type { Runtime } from "../../base/runtime.ts";
 import type { Job } from "../../base/scheduler.ts";
-import { prepared } from "../../store/statement.ts";
+import { statement } from "../../store/statement.ts";
 import type { Db, Store, Tx } from "../../store/store.ts";
 import type { SearchEngine } from "../engine.ts";
 import { charactersOf } from "../fold.ts";
@@ -22,38 +22,38 @@ interface Backlog {
   messages: number;
 }
 
-const statements = prepared(({ $client: client }) => ({
-  read: client.prepare<Backlog, []>("SELECT below_seq AS belowSeq, messages FROM search_backlog"),
-  begin: client.prepare(
+const statements = {
+  read: statement<Backlog, []>("SELECT below_seq AS belowSeq, messages FROM search_backlog"),
+  begin: statement(
     `INSERT OR REPLACE INTO search_backlog (id, below_seq, messages)
      SELECT 1, max(seq) + 1, count(*) FROM messages HAVING count(*) > 0`,
   ),
-  advance: client.prepare<unknown, [number, number]>("UPDATE search_backlog SET below_seq = ?, messages = ?"),
-  end: client.prepare("DELETE FROM search_backlog"),
-  putOff: client.prepare<unknown, [number]>("INSERT OR IGNORE INTO search_waiting (message_seq) VALUES (?)"),
-  nextWaiting: client.prepare<{ seq: number }, []>(
+  advance: statement<unknown, [number, number]>("UPDATE search_backlog SET below_seq = ?, messages = ?"),
+  end: statement("DELETE FROM search_backlog"),
+  putOff: statement<unknown, [number]>("INSERT OR IGNORE INTO search_waiting (message_seq) VALUES (?)"),
+  nextWaiting: statement<{ seq: number }, []>(
     "DELETE FROM search_waiting WHERE message_seq = (SELECT max(message_seq) FROM search_waiting) RETURNING message_seq AS seq",
   ),
-  countWaiting: client.prepare<{ messages: number }, []>("SELECT count(*) AS messages FROM search_waiting"),
-}));
+  countWaiting: statement<{ messages: number }, []>("SELECT count(*) AS messages FROM search_waiting"),
+};
 
 /** Approximate number of messages that the index lacks; 0 if it is complete. */
 export const countBacklog = (db: Db): number =>
-  (statements(db).read.get()?.messages ?? 0) + (statements(db).countWaiting.get()?.messages ?? 0);
+  (statements.read(db).get()?.messages ?? 0) + (statements.countWaiting(db).get()?.messages ?? 0);
 
 /** Records that the index lacks a stored message. */
 export function putOff(tx: Tx, messageSeq: number): void {
-  statements(tx).putOff.run(messageSeq);
+  statements.putOff(tx).run(messageSeq);
 }
 
 /** Records that the index lacks all stored mail. */
 export function beginBacklog(tx: Tx): void {
-  statements(tx).begin.run();
+  statements.begin(tx).run();
 }
 
 /** Records that the index lacks only messages that were put off. */
 export function endBacklog(tx: Tx): void {
-  statements(tx).end.run();
+  statements.end(tx).run();
 }
 
 /** Messages read at once, and the number of characters at which a portion ends whatever its `limit`. */
@@ -71,11 +71,11 @@ export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: num
     taken++;
   };
 
-  for (let next = statements(tx).nextWaiting.get(); next; next = isFull() ? null : statements(tx).nextWaiting.get()) {
+  for (let next = statements.nextWaiting(tx).get(); next; next = isFull() ? null : statements.nextWaiting(tx).get()) {
     readStored(tx, [next.seq]).forEach(index);
   }
 
-  const backlog = statements(tx).read.get();
+  const backlog = statements.read(tx).get();
   if (!backlog) return;
   let { belowSeq, messages } = backlog;
   let more = true;
@@ -93,7 +93,7 @@ export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: num
     }
   }
   // At least one message is left. The count is approximate, because messages were deleted and added since.
-  if (more) statements(tx).advance.run(belowSeq, Math.max(1, messages));
+  if (more) statements.advance(tx).run(belowSeq, Math.max(1, messages));
   else endBacklog(tx);
 }
 

@@ -6,6 +6,7 @@ import { documentNumberOf } from "../../../src/search/document-number.ts";
 import { createKeepInRange, createKeptSets } from "../../../src/search/fts5/fts5.ts";
 import { seqsIn, setOf } from "../../../src/search/sets.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
+import { drizzleOver } from "../../../src/store/statement.ts";
 import { type SeedMessage, seedIndex } from "../../harness/data/search-seed.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { testContract } from "../engine-contract.ts";
@@ -96,7 +97,7 @@ describe("texts in bodies", () => {
 describe("kept sets", () => {
   /** Asks, and returns whether the set had to be found. */
   function asker(sqlite: Database, most?: number) {
-    const keep = createKeptSets(sqlite, most);
+    const keep = createKeptSets(drizzleOver(sqlite), most);
     return (question: string, answer: readonly number[]) => {
       let found = false;
       const set = keep(question, () => {
@@ -151,9 +152,9 @@ describe("hits in a range", () => {
     const { store } = seedIndex(MAIL);
     const rows = store.db.select().from(messages).all();
     const ways = [
-      createKeepInRange(store.db.$client),
-      createKeepInRange(store.db.$client, { few: 0, readForEach: 1 }),
-      createKeepInRange(store.db.$client, { few: 0, readForEach: 1_000 }),
+      createKeepInRange(store.db),
+      createKeepInRange(store.db, { few: 0, readForEach: 1 }),
+      createKeepInRange(store.db, { few: 0, readForEach: 1_000 }),
     ];
     const time = fc.oneof(
       fc.integer({ min: -20, max: 620 }),
