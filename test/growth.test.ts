@@ -6,13 +6,13 @@ const sizes = [100, 200, 400];
 const make = (size: number) => "x".repeat(size);
 
 test("work that grows with its input passes, the square of it does not", async () => {
-  await expectLinear({ make, sizes, work: ({ length }) => 5 * length + 30 });
-  await expect(expectLinear({ make, sizes, work: ({ length }) => length * length })).rejects.toThrow(
+  await expectLinear({ make, sizes, steps: ({ length }) => 5 * length + 30 });
+  await expect(expectLinear({ make, sizes, steps: ({ length }) => length * length })).rejects.toThrow(
     '4.00 times a doubling: [{"size":100,"work":10000}',
   );
 });
 
 test("what counts nothing, or doubles nothing, proves nothing", async () => {
-  await expect(expectLinear({ make, sizes, work: () => 0 })).rejects.toThrow("no work was counted");
-  await expect(expectLinear({ make, sizes: [100, 150], work: ({ length }) => length })).rejects.toThrow("double");
+  await expect(expectLinear({ make, sizes, steps: () => 0 })).rejects.toThrow("no work was counted");
+  await expect(expectLinear({ make, sizes: [100, 150], steps: ({ length }) => length })).rejects.toThrow("double");
 });

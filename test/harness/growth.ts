@@ -6,18 +6,28 @@
 /** The most that double the input may cost. */
 const AT_MOST = 2.2;
 /**
- * Runs of a measurement. The cheapest of several runs has the least noise: compiling, collecting garbage, other programs. A
+ * Runs of a measured time. The cheapest of several runs has the least noise: compiling, collecting garbage, other programs. A
  * measurement that seems to grow too fast is repeated most often, since repeating removes only noise.
  */
 const [FEWEST_RUNS, MOST_RUNS] = [2, 15];
 /** Least time of a measurement, in microseconds: Linux counts in ticks of 4 ms, so shorter work runs several times. */
 const RESOLUTION = 40_000;
 
-export interface Growth<T> {
+export type Growth<T> = Inputs<T> & (Counted<T> | Measured<T>);
+
+interface Counted<T> {
+  /** Counts the steps of its work, the same number every time. */
+  steps: (input: T) => number;
+}
+
+interface Measured<T> {
+  /** Measures its work: cpuTime. */
+  work: (input: T) => Promise<number>;
+}
+
+interface Inputs<T> {
   /** Makes an input of a size, in any unit. */
   make: (size: number) => T;
-  /** Measures its work: counted steps, or cpuTime. */
-  work: (input: T) => number | Promise<number>;
   /** Ascending. The first is so large that fixed costs do not matter. */
   sizes: readonly number[];
   /** The most that double the input may cost. More than 2.2 only for CPU time, where caches and garbage matter. */
@@ -25,12 +35,13 @@ export interface Growth<T> {
 }
 
 /** @throws Error with the work of each size, when it grows faster */
-export async function expectLinear<T>({ make, work, sizes, atMost = AT_MOST }: Growth<T>): Promise<void> {
+export async function expectLinear<T>({ make, sizes, atMost = AT_MOST, ...growth }: Growth<T>): Promise<void> {
+  const [work, fewest, most] = "steps" in growth ? [growth.steps, 1, 1] : [growth.work, FEWEST_RUNS, MOST_RUNS];
   const seen = sizes.map((size) => ({ size, input: make(size), work: Number.POSITIVE_INFINITY }));
   const [first, last] = [seen[0], seen.at(-1)];
   if (!first || !last || last.size < 2 * first.size) throw new Error("sizes must at least double");
   const perDoubling = () => (last.work / first.work) ** (1 / Math.log2(last.size / first.size));
-  for (let run = 1; run <= MOST_RUNS && (run <= FEWEST_RUNS || perDoubling() > atMost); run++) {
+  for (let run = 1; run <= most && (run <= fewest || perDoubling() > atMost); run++) {
     // The largest comes first, so that the work of the smallest includes no compiling.
     for (const one of seen.toReversed()) one.work = Math.min(one.work, await work(one.input));
   }

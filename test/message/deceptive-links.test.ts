@@ -82,8 +82,8 @@ test("work grows with the HTML, also for links without end and words without end
   ];
   for (const make of shapes) {
     await expectLinear({
-      ...{ make, sizes: [200, 400, 800] },
-      work(html) {
+      ...{ make, sizes: [200, 800] },
+      steps(html) {
         const budget = createBudget();
         deceptiveLinks(html, budget);
         return budget.spent;

@@ -21,10 +21,10 @@ describe("steps grow linearly with the HTML of", () => {
       run(html, budget);
       return budget.spent;
     };
-    const sizes = [1_000, 2_000, 4_000];
-    await expectLinear({ make, work: stepsOf(visibleHtml), sizes });
-    await expectLinear({ make, work: stepsOf((html, budget) => sanitizeHtml(html, budget)), sizes });
-    await expectLinear({ make, work: stepsOf((html, budget) => sanitizeHtml(html, budget, "recipient")), sizes });
+    const sizes = [1_000, 4_000];
+    await expectLinear({ make, steps: stepsOf(visibleHtml), sizes });
+    await expectLinear({ make, steps: stepsOf((html, budget) => sanitizeHtml(html, budget)), sizes });
+    await expectLinear({ make, steps: stepsOf((html, budget) => sanitizeHtml(html, budget, "recipient")), sizes });
   });
 });
 

@@ -124,7 +124,7 @@ describe("work is bounded", () => {
       return budget.spent;
     };
     const html = (size: number) => `<style>${make(size)}</style><p class=a>x</p>`;
-    await expectLinear({ make: html, work: stepsOf, sizes: [400, 800] });
+    await expectLinear({ make: html, steps: stepsOf, sizes: [400, 800] });
   });
 
   test("selectors that multiply are refused", () => {
