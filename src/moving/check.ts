@@ -12,7 +12,7 @@ import { hashFile, namesIn, readSmall } from "../backup/files.ts";
 import { DATABASE, listGenerations, MANIFEST, readSums, requireFormat, SUMS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
-import { MIGRATIONS, migrate } from "../store/migrate.ts";
+import { emptyDatabase, MIGRATIONS, migrate } from "../store/migrate.ts";
 import * as schema from "../store/schema.ts";
 import { EXPORT, type ExportManifest } from "./layout.ts";
 import { countOf, messagesBetween } from "./rows.ts";
@@ -131,10 +131,9 @@ const SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY typ
  * @throws AppError conflict
  */
 function checkDatabase(path: string, { schema, workspace, rows }: ExportManifest): void {
-  const made = new Database(":memory:", { strict: true });
+  const made = Database.deserialize(emptyDatabase(schema), { strict: true });
   let db: Database | undefined;
   try {
-    migrate(made, { claim: () => () => {}, migrations: MIGRATIONS.slice(0, schema) });
     // Of a database that is opened to read alone, SQLite forgets the CHECK constraints.
     db = new Database(path, { readwrite: true, strict: true });
     db.exec("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");

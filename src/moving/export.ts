@@ -12,7 +12,7 @@
  * only a final export lets another one serve it.
  */
 import { Database } from "bun:sqlite";
-import { closeSync, openSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { readFile, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { eq } from "drizzle-orm";
@@ -59,7 +59,7 @@ import { releaseLeases } from "../outbound/claims.ts";
 import { park, unpark } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, isClaimed, tryClaim } from "../store/claim.ts";
-import { MIGRATIONS, migrate } from "../store/migrate.ts";
+import { emptyDatabase, MIGRATIONS } from "../store/migrate.ts";
 import { workspaces } from "../store/schema.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import { isDamage } from "../store/sound.ts";
@@ -252,12 +252,11 @@ async function writeExport({ store, runtime, log }: ExportParts, request: Export
 
 /** Makes the database of an export. Returns the number of rows by table. */
 async function copyRows({ data, workspace, isInterrupted, onProgress }: ExportRequest, path: string) {
-  closeSync(openSync(path, "wx", 0o600));
+  writeFileSync(path, emptyDatabase(), { flag: "wx", mode: 0o600 });
   const db = new Database(path, { readwrite: true, strict: true });
   try {
     // A file that is not finished is removed.
     db.exec("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536");
-    migrate(db, { claim: () => () => {} });
     db.exec("PRAGMA foreign_keys = OFF");
     db.query("ATTACH ? AS source").run(join(data, "mailroom.db"));
     const aside = db

@@ -2,7 +2,7 @@
  * Migrates a database to this program's schema: forward only, all or nothing, and never while a server runs on it. To
  * go back, restore a backup: an older program refuses a newer database.
  */
-import type { Database } from "bun:sqlite";
+import { Database } from "bun:sqlite";
 import mail from "./migrations/0001_mail.sql" with { type: "text" };
 import sending from "./migrations/0002_sending.sql" with { type: "text" };
 import webhooks from "./migrations/0003_webhooks.sql" with { type: "text" };
@@ -100,6 +100,23 @@ export function migrate(
     applyMissing(sqlite, migrations);
   } finally {
     release?.();
+  }
+}
+
+const empty = new Map<number, Uint8Array>();
+
+/** The bytes of a database without rows, as the first migrations leave it, by default all. They run once in a process. */
+export function emptyDatabase(schema = MIGRATIONS.length): Uint8Array {
+  const known = empty.get(schema);
+  if (known) return known;
+  const sqlite = new Database(":memory:");
+  try {
+    migrate(sqlite, { claim: () => () => {}, migrations: MIGRATIONS.slice(0, schema) });
+    const bytes = sqlite.serialize();
+    empty.set(schema, bytes);
+    return bytes;
+  } finally {
+    sqlite.close();
   }
 }
 

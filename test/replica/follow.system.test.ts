@@ -9,8 +9,7 @@ import { openS3, placeOf } from "../../src/net/s3.ts";
 import type { Identity } from "../../src/replica/identity.ts";
 import { takeLease } from "../../src/replica/lease.ts";
 import { openStandby, type Standby } from "../../src/replica/standby.ts";
-import { MIGRATIONS } from "../../src/store/migrate.ts";
-import { newDatabase } from "../harness/data/database.ts";
+import { emptyDatabase, MIGRATIONS } from "../../src/store/migrate.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type S3, startS3 } from "../harness/peers/s3.ts";
@@ -29,7 +28,7 @@ atEndOfFile(async () => {
 async function server(s3: S3, { epoch = 1, hasty = false } = {}) {
   const data = temporaryFolder();
   const file = join(data, "mailroom.db");
-  writeFileSync(file, newDatabase());
+  writeFileSync(file, emptyDatabase());
   const sqlite = new Database(file);
   sqlite.exec("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0");
   const { location } = s3;

@@ -5,16 +5,16 @@ import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from "nod
 import { join } from "node:path";
 import { StandbyRefusal } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
+import { emptyDatabase } from "../../src/store/migrate.ts";
 import { openReadOnlyStore } from "../../src/store/read-only.ts";
 import { workspaces } from "../../src/store/schema.ts";
-import { newDatabase } from "../harness/data/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 /** A database as Litestream makes it: not in WAL mode. */
 function databaseIn(folder: string, name: string, workspace: string): { file: string; writer: Database } {
   const file = join(folder, name);
-  writeFileSync(file, newDatabase());
+  writeFileSync(file, emptyDatabase());
   const writer = new Database(file);
   writer.exec("PRAGMA journal_mode = DELETE");
   addWorkspace(writer, workspace);

@@ -5,10 +5,10 @@ import { makeDkimKeys } from "../../../src/admin/domains.ts";
 import type { DnsClient, Runtime } from "../../../src/base/runtime.ts";
 import type { DoctorOptions } from "../../../src/doctor/doctor.ts";
 import { type Ready, type Server, serve } from "../../../src/serve.ts";
+import { emptyDatabase } from "../../../src/store/migrate.ts";
 import { SCOPES } from "../../../src/store/schema.ts";
 import type { StartParser } from "../../../src/workers/parser-process.ts";
 import { apiClient, type Client } from "../clients/api.ts";
-import { newDatabase } from "../data/database.ts";
 import { atEndOfFile } from "../end.ts";
 import type { FakeRuntime } from "../runtime.ts";
 import { openInMemory, type TestCore, type TestOpened } from "./core.ts";
@@ -102,7 +102,7 @@ export async function boot(
 /** Starts one without a workspace, as after an installation. `prepare` runs before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
-  { checks = {}, file = newDatabase(), startParser = shareParser, allow, ...world }: Partial<Runtime> & Checked = {},
+  { checks = {}, file = emptyDatabase(), startParser = shareParser, allow, ...world }: Partial<Runtime> & Checked = {},
   prepare: (opened: TestOpened) => void = () => {},
 ): Promise<Omit<Booted, "owner" | "api">> {
   const opened = openInMemory(env, { file, doctor: { checks }, ...world });

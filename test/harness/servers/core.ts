@@ -15,10 +15,10 @@ import type { SendCore } from "../../../src/outbound/core.ts";
 import { createTransport } from "../../../src/outbound/transport.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import { openSpool } from "../../../src/smtp/spool.ts";
+import { emptyDatabase } from "../../../src/store/migrate.ts";
 import { openOptions } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { createParserPool } from "../../../src/workers/parser-pool.ts";
-import { newDatabase } from "../data/database.ts";
 import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
 import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
@@ -37,7 +37,7 @@ export interface TestOpened extends Opened {
 /** `env`: variables of the environment; by default, listeners on free loopback ports. `world`: parts of the runtime that differ. */
 export function openInMemory(
   env: Record<string, string> = {},
-  { file = newDatabase(), doctor, ...world }: Partial<Runtime> & Pick<OpenOptions, "file" | "doctor"> = {},
+  { file = emptyDatabase(), doctor, ...world }: Partial<Runtime> & Pick<OpenOptions, "file" | "doctor"> = {},
 ): TestOpened {
   const runtime = fakeRuntime(world);
   const lines: Record<string, unknown>[] = [];
