@@ -12,7 +12,7 @@ import {
 } from "../../src/authentication/mta-sts.ts";
 import { type HttpClient, openHttpClient } from "../../src/net/http-client.ts";
 import { openStore } from "../../src/store/store.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { newDataFolder } from "../harness/data/database.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -95,7 +95,7 @@ const record = (id: string) => ({ txt: [`v=STSv1; id=${id}`] });
 const policy = (mode: string, days = 7) =>
   `version: STSv1\nmode: ${mode}\nmx: mx.remote.example\nmax_age: ${days * 86_400}\n`;
 
-function setUp(texts: (string | Error)[], folder = temporaryFolder()) {
+function setUp(texts: (string | Error)[], folder = newDataFolder()) {
   const records: Zone = { "_mta-sts.remote.example": record("1") };
   const runtime = fakeRuntime({ dns: zone(records) });
   const store = openStore({ folder, runtime });
@@ -152,7 +152,7 @@ describe("a policy", () => {
   });
 
   test("holds without its record, without its server and over a restart, until it runs out", async () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const first = setUp([policy("enforce", 3), new Error("gone")], folder);
     expect(await first.mode()).toBe("enforce");
     first.after(2 * DAY_MS);

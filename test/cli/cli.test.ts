@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build, version } from "../../src/base/version.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal, type Said, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp, openTerminal, type Said } from "../harness/servers/terminal.ts";
 
 const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["", /^mailroom: name a command:\n/],
@@ -112,8 +112,7 @@ const REFUSED: [line: string, says: RegExp][] = [
 ];
 
 test("a refusal exits with 1 and the reason on stderr", async () => {
-  const { say, ask } = openTerminal();
-  await ask(...SETUP);
+  const { say } = await openSetUp();
   for (const [line, says] of REFUSED) {
     const said = await say(...line.split(" "));
     expect([line, said.stderr]).toEqual([line, expect.stringMatching(says)]);
@@ -245,8 +244,7 @@ test("version needs no data folder", async () => {
 });
 
 test("options may be anywhere, with = or without", async () => {
-  const { say, ask } = openTerminal();
-  await ask(...SETUP);
+  const { say } = await openSetUp();
   const lines = [
     ["--json", "user", "add", "--role=member", "b@acme.test", "--name=B C"],
     ["user", "add", "--name", "D", "--json", "--role", "admin", "d@acme.test"],

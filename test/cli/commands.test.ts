@@ -15,7 +15,7 @@ import { openStore } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Zone, zone, zoneOf } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp, openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 interface Named {
   id: string;
@@ -119,8 +119,7 @@ test("a password is replaced: read or generated; sessions and app passwords end,
 });
 
 test("what a lock ended is listed for people, one thing a line", async () => {
-  const { say, ask } = openTerminal();
-  await ask(...SETUP);
+  const { say, ask } = await openSetUp();
   await ask("user", "add", "bob@acme.test", "--name", "Bob", "--role", "member");
   const ids: string[] = [];
   for (const name of ["One", "Two"]) {
@@ -149,8 +148,7 @@ test("before setup, commands that add are refused", async () => {
 });
 
 test("people, mailboxes, aliases, shares and quotas, as documents", async () => {
-  const { ask, say } = openTerminal({ stdin: "a long password\n" });
-  await ask(...SETUP);
+  const { ask, say } = await openSetUp({ stdin: "a long password\n" });
   const bob = await ask("user", "add", "Bob@acme.test", "--name", "Bob", "--role", "member", "--password-stdin");
   expect(bob).toEqual({
     id: expect.stringMatching(/^usr_/),
@@ -222,8 +220,7 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
 });
 
 test("keys are shown once and revoked", async () => {
-  const { ask, say } = openTerminal();
-  await ask(...SETUP);
+  const { ask, say } = await openSetUp();
   const made = await ask("key", "create", "--user", "ada@acme.test", "--name", "CI", "--scopes", "write,read");
   expect(made).toEqual({
     id: expect.stringMatching(/^key_/),
@@ -239,8 +236,7 @@ test("keys are shown once and revoked", async () => {
 });
 
 test("with several workspaces, additions need --workspace, and lists take it", async () => {
-  const { ask, say } = openTerminal();
-  await ask(...SETUP);
+  const { ask, say } = await openSetUp();
   await ask("workspace", "add", "Beta");
   const noSuchOwner = ["mailbox", "add", "x@beta.test", "--name", "X", "--owner", "ghost@beta.test"];
   for (const command of [["domain", "add", "beta.test"], noSuchOwner]) {
@@ -269,8 +265,7 @@ test("with several workspaces, additions need --workspace, and lists take it", a
 });
 
 test("a domain that two workspaces claim needs --workspace until one has verified it", async () => {
-  const { ask, say } = openTerminal();
-  await ask(...SETUP);
+  const { ask, say } = await openSetUp();
   await ask("workspace", "add", "Beta");
   await ask("domain", "add", "shop.test", "--workspace", "acme.test");
   await ask("domain", "add", "shop.test", "--workspace", "Beta");
@@ -319,8 +314,7 @@ test("a domain that two workspaces claim needs --workspace until one has verifie
 
 test("a domain is added, looked up and verified", async () => {
   const published: Zone = {};
-  const { ask, say } = openTerminal({ runtime: { dns: zone(published) } });
-  await ask(...SETUP);
+  const { ask, say } = await openSetUp({ runtime: { dns: zone(published) } });
   const added = await ask<{ id: string; dns: { type: string; name: string; value: string }[] }>(
     "domain",
     "add",

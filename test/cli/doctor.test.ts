@@ -1,7 +1,7 @@
 /** `mailroom doctor`, as it is typed (rules: Commands, Doctor). */
 import { expect, test } from "bun:test";
 import { zone } from "../harness/peers/dns-server.ts";
-import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp, openTerminal } from "../harness/servers/terminal.ts";
 
 interface Named {
   id: string;
@@ -12,8 +12,7 @@ interface Named {
 }
 
 test("lists its findings, and exits with 1 when something is bad", async () => {
-  const { ask, say } = openTerminal({ runtime: { dns: zone({}) } });
-  await ask(...SETUP);
+  const { say } = await openSetUp({ runtime: { dns: zone({}) } });
   const { exitCode, stdout, stderr } = await say("doctor", "--json");
   expect(exitCode).toBe(1);
   expect(stderr).toMatch(/^mailroom: \d+ things need attention\n$/);
@@ -32,8 +31,7 @@ test("lists its findings, and exits with 1 when something is bad", async () => {
 });
 
 test("for people: a line a finding, and what to do below it", async () => {
-  const { ask, say } = openTerminal({ runtime: { dns: zone({}) } });
-  await ask(...SETUP);
+  const { say } = await openSetUp({ runtime: { dns: zone({}) } });
   const { stdout } = await say("doctor");
   expect(stdout).toContain("ok       Search index: it has all 0 messages\n");
   expect(stdout).toMatch(/BAD {6}MX of acme\.test: it is not published as it should be\n {9}Mail for the domain/);

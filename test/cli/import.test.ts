@@ -2,15 +2,14 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { letter } from "../harness/mail/mail.ts";
-import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp } from "../harness/servers/terminal.ts";
 import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const NEVER = new Promise<void>(() => {});
 const INTO = ["--mailbox", "ada@acme.test"] as const;
 
 test("counts imported, skipped and failed messages by source, with reasons", async () => {
-  const { ask, say } = openTerminal({ interrupted: NEVER });
-  await ask(...SETUP);
+  const { ask, say } = await openSetUp({ interrupted: NEVER });
   const good = join(files({ "good.mbox": mboxEntry(letter({ subject: "One" })) }), "good.mbox");
   const source = { path: good, format: "mbox", imported: 1, skipped: 0, failed: 0, failures: [] };
   expect(await ask("import", ...INTO, good)).toEqual({
@@ -33,8 +32,7 @@ test("counts imported, skipped and failed messages by source, with reasons", asy
 });
 
 test("wrong usage", async () => {
-  const { ask, say } = openTerminal({ interrupted: NEVER });
-  await ask(...SETUP);
+  const { say } = await openSetUp({ interrupted: NEVER });
   for (const argv of [
     ["import", ...INTO],
     ["import", "x.mbox"],
@@ -54,8 +52,7 @@ test("wrong usage", async () => {
 });
 
 test("SIGINT ends it after filing its window, and says how to continue", async () => {
-  const { ask, say } = openTerminal({ interrupted: Promise.resolve() });
-  await ask(...SETUP);
+  const { say } = await openSetUp({ interrupted: Promise.resolve() });
   const { exitCode, stdout, stderr } = await say("import", ...INTO, files({ "a.eml": letter() }), "--json");
   expect(exitCode).toBe(1);
   expect(stderr).toEndWith("mailroom: interrupted; run it again to go on\n");

@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp } from "../harness/servers/terminal.ts";
 
 interface Made {
   id: string;
@@ -15,8 +15,7 @@ interface Made {
 }
 
 async function open() {
-  const terminal = openTerminal();
-  await terminal.ask(...SETUP, "--workspace", "Acme");
+  const terminal = await openSetUp();
   const [owner] = await terminal.ask<{ address?: string; email?: string }[]>("user", "list");
   const user = owner?.address ?? owner?.email ?? "";
   const create = (...more: string[]) =>
@@ -61,8 +60,8 @@ test("key pause and resume", async () => {
   const { ask, create } = await open();
   const { id } = await create();
   expect(await ask<Made>("key", "pause", id)).toMatchObject({ id, paused: true, state: "paused" });
-  expect(await ask("key", "pause", "--all")).toEqual({ all: true, paused: true, workspaces: ["Acme"] });
-  expect(await ask("key", "resume", "--all", "--workspace", "Acme")).toMatchObject({ paused: false });
+  expect(await ask("key", "pause", "--all")).toEqual({ all: true, paused: true, workspaces: ["acme.test"] });
+  expect(await ask("key", "resume", "--all", "--workspace", "acme.test")).toMatchObject({ paused: false });
   expect((await ask<Made[]>("key", "list")).find((key) => key.id === id)).toMatchObject({ paused: true });
   expect(await ask<Made>("key", "resume", id)).toMatchObject({ paused: false, state: "active" });
 });

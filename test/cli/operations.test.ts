@@ -1,7 +1,7 @@
 /** Which operations of administration are commands (operations/command.ts), and why others are none. */
 import { expect, test } from "bun:test";
 import { ADMIN_OPERATIONS } from "../../src/operations/operations.ts";
-import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp, openTerminal } from "../harness/servers/terminal.ts";
 
 /** Operations without a command of their own, and the reason. */
 const NO_COMMAND: Record<string, string> = {
@@ -53,12 +53,11 @@ test("the overview has every command of an operation, once", async () => {
 
 test("a list is whole, and sorted over all workspaces", async () => {
   let now = Date.now();
-  const { ask } = openTerminal({ runtime: { now: () => now++ } });
-  await ask(...SETUP, "--workspace", "Acme");
+  const { ask } = await openSetUp({ runtime: { now: () => now++ } });
   await ask("workspace", "add", "Beta");
   const added: unknown[] = [];
   for (let count = 0; count < 110; count++) {
-    const workspace = count % 50 === 1 ? "Beta" : "Acme";
+    const workspace = count % 50 === 1 ? "Beta" : "acme.test";
     added.push(await ask("suppression", "add", `n${count}@remote.example`, "--workspace", workspace));
   }
   expect(await ask<object[]>("suppression", "list")).toEqual(added as object[]);

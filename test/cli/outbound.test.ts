@@ -4,7 +4,7 @@ import { systemRuntime } from "../../src/base/runtime.ts";
 import { addOutbound, setHeld } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
-import { openTerminal, SETUP, type Terminal } from "../harness/servers/terminal.ts";
+import { openSetUp, openTerminal, SETUP, type Terminal } from "../harness/servers/terminal.ts";
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
 
@@ -44,8 +44,7 @@ function fillQueue({ data }: Terminal, workspaceId: string): void {
 }
 
 test("a mailbox and a workspace are paused, saying why, and resumed", async () => {
-  const { ask, say } = openTerminal();
-  await ask(...SETUP, "--workspace", "Acme");
+  const { ask, say } = await openSetUp();
   expect(await ask("mailbox", "pause", "Ada@acme.test", "--reason", "Sent spam")).toMatchObject({
     address: "ada@acme.test",
     state: "paused",
@@ -54,10 +53,10 @@ test("a mailbox and a workspace are paused, saying why, and resumed", async () =
   expect(await ask<object[]>("mailbox", "list")).toMatchObject([{ address: "ada@acme.test", paused: "Sent spam" }]);
   expect(await ask("mailbox", "resume", "ada@acme.test")).toMatchObject({ state: "active", paused: null });
 
-  const paused = await ask("workspace", "pause", "acme", "--reason", "Moving");
+  const paused = await ask("workspace", "pause", "Acme.TEST", "--reason", "Moving");
   expect(paused).toEqual({
     id: expect.stringMatching(/^wsp_/),
-    name: "Acme",
+    name: "acme.test",
     state: "paused",
     paused: "Moving",
     mailboxes: 1,
@@ -67,19 +66,18 @@ test("a mailbox and a workspace are paused, saying why, and resumed", async () =
     createdAt: ISO,
   });
   expect(await ask<object[]>("workspace", "list")).toEqual([paused]);
-  expect((await say("workspace", "list")).stdout).toMatch(/ Acme {2}paused {2}Moving {2}/);
-  expect(await ask("workspace", "resume", "Acme")).toEqual({ ...paused, state: "active", paused: null });
+  expect((await say("workspace", "list")).stdout).toMatch(/ acme\.test {2}paused {2}Moving {2}/);
+  expect(await ask("workspace", "resume", "acme.test")).toEqual({ ...paused, state: "active", paused: null });
 });
 
 test("an address is suppressed, listed and allowed again", async () => {
-  const { ask, say } = openTerminal();
-  await ask(...SETUP, "--workspace", "Acme");
+  const { ask, say } = await openSetUp();
   const added = await ask("suppression", "add", "Zoe@Remote.example", "--reason", "Asked us to stop");
   expect(added).toEqual({
     id: expect.stringMatching(/^sup_/),
     address: "zoe@remote.example",
     reason: "Asked us to stop",
-    workspace: "Acme",
+    workspace: "acme.test",
     createdAt: ISO,
   });
   expect(await ask("suppression", "add", "zoe@remote.example", "--reason", "Again")).toEqual(added);
@@ -98,8 +96,8 @@ test("an address is suppressed, listed and allowed again", async () => {
   await ask("suppression", "add", "max@remote.example", "--workspace", "Beta");
   const unsure = await say("suppression", "remove", "max@remote.example");
   expect([unsure.exitCode, unsure.stderr]).toEqual([2, expect.stringContaining("--workspace NAME")]);
-  await ask("suppression", "remove", "max@remote.example", "--workspace", "Acme");
-  expect(await ask<object[]>("suppression", "list", "--workspace", "Acme")).toEqual([]);
+  await ask("suppression", "remove", "max@remote.example", "--workspace", "acme.test");
+  expect(await ask<object[]>("suppression", "list", "--workspace", "acme.test")).toEqual([]);
   // Only one workspace has it now.
   expect(await ask("suppression", "remove", "max@remote.example")).toMatchObject({ removed: true });
 });

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { entriesOf as entriesIn, takeBackToSchema14 } from "../harness/data/schema14.ts";
 import { letter } from "../harness/mail/mail.ts";
-import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp, openTerminal } from "../harness/servers/terminal.ts";
 import { files, mboxEntry } from "../harness/servers/transfer-rig.ts";
 
 const WITH_FILE = `From: =?utf-8?q?Zo=C3=AB?= <zoe@b\u00fccher.example>
@@ -40,8 +40,7 @@ const backlogOf = (data: string): unknown[] => {
 };
 
 async function mailbox() {
-  const terminal = openTerminal({ interrupted: new Promise(() => {}) });
-  await terminal.ask(...SETUP);
+  const terminal = await openSetUp({ interrupted: new Promise(() => {}) });
   const letters = [letter({ subject: "One" }), letter({ subject: "Two" }), WITH_FILE];
   const folder = files({ "m.mbox": letters.map(mboxEntry).join("") });
   await terminal.ask("import", "--mailbox", "ada@acme.test", join(folder, "m.mbox"));

@@ -1,6 +1,6 @@
 /** The webhook commands, as documents (rules: Commands). */
 import { expect, test } from "bun:test";
-import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
+import { openSetUp } from "../harness/servers/terminal.ts";
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
 const URL = "https://hooks.example.com/mail";
@@ -13,8 +13,7 @@ interface Added {
 }
 
 async function openAcme() {
-  const terminal = openTerminal();
-  await terminal.ask(...SETUP, "--workspace", "Acme");
+  const terminal = await openSetUp();
   return terminal;
 }
 
@@ -31,7 +30,7 @@ test("an endpoint is added, listed and removed", async () => {
     state: "active",
     exhausted: 0,
     disabledAt: null,
-    workspace: "Acme",
+    workspace: "acme.test",
     createdAt: ISO,
   } as never);
   // One like it is welcome.

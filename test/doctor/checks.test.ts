@@ -14,8 +14,8 @@ import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
 import { NOT_LISTED } from "../../src/outbound/transport.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { openStore } from "../../src/store/store.ts";
 import { savePair, selfSign } from "../../src/tls/pair.ts";
+import { storeInFolder } from "../harness/data/database.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
@@ -73,7 +73,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
     "gmail-smtp-in.test": { a: ["198.51.100.1"] },
   };
   const runtime = fakeRuntime({ dns: zone(records) });
-  const store = openStore({ folder: data, runtime });
+  const store = storeInFolder(data, runtime);
   atEndOfFile(() => store.close());
   const options = openOptions(store);
   const people = createPeople({ store, runtime, baseUrl: "http://mail.example.test" });

@@ -8,13 +8,14 @@ import { MIGRATIONS } from "../../src/store/migrate.ts";
 import * as schema from "../../src/store/schema.ts";
 import { measureDatabase, openSnapshot, takeSnapshot } from "../../src/store/snapshot.ts";
 import { openStore } from "../../src/store/store.ts";
+import { newDataFolder } from "../harness/data/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const nameOf = (n: number): string => String(n).padStart(64, "0");
 
 test("a snapshot names every blob once, in order, as of one moment", () => {
-  const folder = temporaryFolder();
+  const folder = newDataFolder();
   const store = openStore({ folder, runtime: fakeRuntime() });
   const { $client: sqlite } = store.db;
   const put = (n: number, blob: string | null) => {

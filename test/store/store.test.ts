@@ -6,10 +6,11 @@ import { eq } from "drizzle-orm";
 import { AppError } from "../../src/base/errors.ts";
 import { options, workspaces } from "../../src/store/schema.ts";
 import { isRoomLow, openStore, type Store } from "../../src/store/store.ts";
+import { newDataFolder } from "../harness/data/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
-const open = (folder = temporaryFolder(), busyTimeoutMs = 20): Store =>
+const open = (folder = newDataFolder(), busyTimeoutMs = 20): Store =>
   openStore({ folder, busyTimeoutMs, runtime: fakeRuntime() });
 const names = (store: Store): string[] =>
   store.db
@@ -28,7 +29,7 @@ function put<T>(name: string, result?: T) {
 
 describe("transact", () => {
   test("commits what it did", () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder);
     expect(store.transact((tx) => put("a", 7)(tx))).toBe(7);
     expect(names(open(folder))).toEqual(["a"]);
@@ -58,7 +59,7 @@ describe("transact", () => {
   });
 
   test("a busy store is 503 server_error and changes nothing", () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder);
     const other = new Database(join(folder, "mailroom.db"));
     other.exec("BEGIN IMMEDIATE");
@@ -107,7 +108,7 @@ describe("enqueue", () => {
   });
 
   test("waits for works still being prepared, and commits with them", async () => {
-    const store = openStore({ folder: temporaryFolder(), gatherMs: 3_600_000, runtime: fakeRuntime() });
+    const store = openStore({ folder: newDataFolder(), gatherMs: 3_600_000, runtime: fakeRuntime() });
     let commits = 0;
     store.onCommit(() => commits++);
     const ends: (() => void)[] = [];
@@ -179,7 +180,7 @@ describe("enqueue", () => {
   });
 
   test("resolves only after the commit: another process sees it", async () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder);
     const other = open(folder);
     await store.enqueue(put("a"));
@@ -187,7 +188,7 @@ describe("enqueue", () => {
   });
 
   test("a commit that fails rejects all of its group", async () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder);
     const other = new Database(join(folder, "mailroom.db"));
     other.exec("BEGIN IMMEDIATE");
@@ -198,7 +199,7 @@ describe("enqueue", () => {
   });
 
   test("another process's write does not block the event loop, and waiting works follow it", async () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder, 1_000);
     const other = new Database(join(folder, "mailroom.db"));
     other.exec("BEGIN IMMEDIATE");
@@ -213,7 +214,7 @@ describe("enqueue", () => {
   });
 
   test("close commits waiting works", async () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder);
     const waiting = store.enqueue(put("a"));
     store.close();
@@ -224,7 +225,7 @@ describe("enqueue", () => {
 
 describe("works", () => {
   test("only if a commit writes; tried again after a while", async () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const runtime = fakeRuntime();
     const store = openStore({ folder, busyTimeoutMs: 20, runtime });
     const other = open(folder);
@@ -242,7 +243,7 @@ describe("works", () => {
   });
 
   test("only if a file can be written", async () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder);
     mkdirSync(join(folder, "blobs", ".check"));
     expect(await store.works()).toBe(false);
@@ -275,7 +276,7 @@ describe("opening", () => {
   });
 
   test("keeps existing data, and notices another process's commits", () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     const store = open(folder);
     const before = store.dataVersion();
     open(folder).transact((tx) => void tx.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: 1 }).run());
@@ -284,7 +285,7 @@ describe("opening", () => {
   });
 
   test("refuses a data folder of a newer version", () => {
-    const folder = temporaryFolder();
+    const folder = newDataFolder();
     open(folder).db.$client.exec("PRAGMA user_version = 999");
     expect(() => open(folder)).toThrow("newer Mailroom");
   });

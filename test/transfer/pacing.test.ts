@@ -3,12 +3,12 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { isBusy, openStore } from "../../src/store/store.ts";
 import { createPacing } from "../../src/transfer/import.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { newDataFolder } from "../harness/data/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 /** A store in which another process writes, and a pacing whose waits are over at once. */
 function setUp(warned: (times: number, other: Database) => void, isInterrupted?: () => boolean) {
-  const folder = temporaryFolder();
+  const folder = newDataFolder();
   const runtime = fakeRuntime();
   const store = openStore({ folder, busyTimeoutMs: 20, runtime });
   const other = new Database(join(folder, "mailroom.db"));

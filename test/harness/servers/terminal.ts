@@ -1,10 +1,9 @@
 /** The command line in this process: a data folder, and the output of commands. */
-import { cpSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync } from "node:fs";
 import { type Runtime, systemRuntime } from "../../../src/base/runtime.ts";
 import { run } from "../../../src/cli/cli.ts";
 import { lendOwn } from "../../../src/cli/lending.ts";
-import { emptyDatabase } from "../../../src/store/migrate.ts";
+import { newDataFolder } from "../data/database.ts";
 import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
 
@@ -21,11 +20,14 @@ export interface Terminal {
   ask<T = Record<string, unknown>>(...argv: string[]): Promise<T>;
 }
 
-/** A data folder as the first start leaves it, which costs a tenth of the migrations. */
-function newDataFolder(): string {
-  const data = temporaryFolder();
-  writeFileSync(join(data, "mailroom.db"), emptyDatabase(), { mode: 0o600 });
-  return data;
+interface TerminalOptions {
+  env?: Record<string, string>;
+  /** MAILROOM_DATA */
+  data?: string;
+  stdin?: string;
+  runtime?: Partial<Runtime>;
+  interrupted?: Promise<void>;
+  written?: (said: Omit<Said, "exitCode">) => void;
 }
 
 /**
@@ -36,18 +38,10 @@ export function openTerminal({
   env = {},
   stdin = "",
   runtime = {},
-  data = newDataFolder(),
+  data = temporaryFolder(),
   interrupted = Promise.resolve(),
   written = () => {},
-}: {
-  env?: Record<string, string>;
-  /** MAILROOM_DATA */
-  data?: string;
-  stdin?: string;
-  runtime?: Partial<Runtime>;
-  interrupted?: Promise<void>;
-  written?: (said: Omit<Said, "exitCode">) => void;
-} = {}): Terminal {
+}: TerminalOptions = {}): Terminal {
   async function say(...argv: string[]): Promise<Said> {
     let stdout = "";
     let stderr = "";
@@ -93,14 +87,14 @@ atEndOfFile(() => {
 });
 
 /** Makes a terminal with a copy of the data folder that SETUP leaves, the same for a whole file. */
-export async function openSetUp(): Promise<Terminal> {
+export async function openSetUp(options: Omit<TerminalOptions, "data"> = {}): Promise<Terminal> {
   setUp ??= (async () => {
-    const { data, ask } = openTerminal();
+    const { data, ask } = openTerminal({ data: newDataFolder() });
     await ask(...SETUP);
     return data;
   })();
   const data = temporaryFolder();
   // SQLite makes the index of its log again.
   cpSync(await setUp, data, { recursive: true, filter: (path) => !path.endsWith("-shm") });
-  return openTerminal({ data });
+  return openTerminal({ ...options, data });
 }
