@@ -1,4 +1,4 @@
-/** Objects on an S3 server, for few and small ones: requests signed by aws4fetch, which may be conditional. */
+/** Signs requests to S3 servers, and reads and writes few and small objects there; writes may be conditional. */
 import { AwsClient } from "aws4fetch";
 import type { Runtime } from "../base/runtime.ts";
 import { parseTime } from "../base/time.ts";
@@ -43,6 +43,10 @@ export interface S3Listed {
 
 export type S3Objects = ReturnType<typeof openS3>;
 
+/** Signs requests to a location (AWS Signature Version 4), without their bodies. */
+export const signerOf = ({ region, accessKeyId, secretAccessKey }: S3Location) =>
+  new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
+
 /** Bytes: a list of a thousand keys of a kilobyte each, escaped. */
 const LARGEST_ANSWER = 8 * 1024 * 1024;
 /** Objects of one answer to a list: more are not asked for. */
@@ -54,11 +58,12 @@ const LIMIT_MS = 8_000;
 
 /** The objects below the prefix of a location; keys are without the prefix. All functions throw S3Error. */
 export function openS3(
-  { bucket, prefix, endpoint, region, accessKeyId, secretAccessKey }: S3Location,
+  location: S3Location,
   { fetch, setTimer }: Pick<Runtime, "fetch" | "setTimer">,
   limitMs = LIMIT_MS,
 ) {
-  const client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
+  const { bucket, prefix, endpoint } = location;
+  const signer = signerOf(location);
   const root = `${endpoint}/${bucket}`;
 
   /**
@@ -72,7 +77,7 @@ export function openS3(
     let etag: string;
     let text: string;
     try {
-      const request = await client.sign(`${root}${path}`, { ...init, method });
+      const request = await signer.sign(`${root}${path}`, { ...init, method });
       const response = await fetch(request, { signal: controller.signal, redirect: "manual" });
       status = response.status;
       etag = response.headers.get("etag") ?? "";

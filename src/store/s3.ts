@@ -1,6 +1,5 @@
 /**
- * Blobs as objects of a bucket: `PREFIXblobs/ab/cdef…`, as in the data folder. Bun's S3 client signs; the requests
- * themselves are plain ones, which can be cut off and have a bound.
+ * Blobs as objects of a bucket: `PREFIXblobs/ab/cdef…`, as in the data folder.
  *
  * Invariants: what `put` has stored is verified, by the MD5 that the server gives as its ETag, or by reading it back (RFC
  * 9110 §8.8.3 lets an ETag be anything, and a bucket that encrypts gives another). What `get` leaves has the hash of its
@@ -11,7 +10,7 @@ import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../net/answer.ts";
-import { openS3, placeOf, S3Error, type S3Location } from "../net/s3.ts";
+import { openS3, placeOf, S3Error, type S3Location, signerOf } from "../net/s3.ts";
 import { DamagedBlob, eachPiece } from "./sound.ts";
 
 /**
@@ -27,8 +26,6 @@ const PAUSES_MS = [250, 1_000, 4_000];
 const REST_MS = 5_000;
 /** Operations at once, each way. */
 const AT_ONCE = 8;
-/** Of a signature: longer than any operation. */
-const SIGNED_SECONDS = 3_600;
 /** Twice the largest message that may come. */
 const LARGEST_BLOB = 2 * 1024 ** 3;
 const NAME = /^[0-9a-f]{64}$/;
@@ -85,8 +82,8 @@ async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; si
 }
 
 export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" | "setTimer" | "fetch">) {
-  const { bucket, endpoint, region, accessKeyId, secretAccessKey } = location;
-  const client = new Bun.S3Client({ bucket, endpoint, region, accessKeyId, secretAccessKey });
+  const { bucket, endpoint } = location;
+  const signer = signerOf(location);
   const lists = openS3(location, runtime, ATTEMPT_MS);
   const folder = location.prefix + FOLDER;
   const keyOf = (name: string): string => `${folder}${name.slice(0, 2)}/${name.slice(2)}`;
@@ -97,7 +94,6 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
   let failure: { at: number; reason: string } | undefined;
   let probing = false;
 
-  /** Only the message goes on: an error of `fetch` has the signed URL. */
   const told = (reason: unknown): AppError =>
     unavailable(
       "The store of attachments is briefly unavailable; try again",
@@ -214,8 +210,15 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     let ok = false;
     let bytes = 0;
     try {
-      const url = client.presign(key, { method, expiresIn: SIGNED_SECONDS });
-      const response = await runtime.fetch(url, { ...init, method, redirect: "manual" });
+      // The body stays aside: in a Request it would be a stream without a length.
+      const { headers = {}, ...rest } = init;
+      const signed = await signer.sign(`${endpoint}/${bucket}/${key}`, { method, headers });
+      const response = await runtime.fetch(signed.url, {
+        ...rest,
+        method,
+        headers: signed.headers,
+        redirect: "manual",
+      });
       if (!response.ok) {
         const text = await readText(response, SHORT_ANSWER);
         const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? "";
