@@ -225,6 +225,13 @@ test("no declaration has both SQL of drizzle and a statement", () => {
   expect(made.filter((one) => built.includes(one)).map(({ file }) => file)).toEqual([]);
 });
 
+test("only filing-rows.ts says the columns of a message", () => {
+  const listing =
+    /insert\((messages|messageBodies)\)|INSERT INTO (messages|message_bodies)\b|seenVersion: message\.seenVersion|snippet: message\.snippet,\s+fingerprint: message\.fingerprint/;
+  const saying = files.filter((file) => listing.test(readFileSync(join(src, file), "utf8")));
+  expect(saying).toEqual(["mailbox/filing-rows.ts"]);
+});
+
 /** Files that make a Date of a number. */
 const MAKE_DATES = [
   "access/notices.ts",

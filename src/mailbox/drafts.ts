@@ -28,6 +28,7 @@ import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
 import type { MailCore } from "./core.ts";
+import { bodyRow, contentRow } from "./filing-rows.ts";
 import { addUsage, reachedMailbox } from "./mailboxes.ts";
 import { markUnread } from "./message-state.ts";
 import { type AttachmentRow, attachmentsOf, type StoredFile } from "./messages.ts";
@@ -364,38 +365,10 @@ export function changeDraft(
     .where(eq(threads.seq, draft.threadSeq))
     .run();
   tx.update(messages)
-    .set({
-      date: now,
-      filedAt: now,
-      size,
-      sentBy: userId,
-      bcc: [...bcc],
-      read: true,
-      messageId: message.messageId ?? null,
-      inReplyTo: message.inReplyTo ?? null,
-      from: message.from,
-      to: message.to,
-      cc: message.cc,
-      replyTo: message.replyTo,
-      subject: message.subject,
-      snippet: message.snippet,
-      fingerprint: message.fingerprint,
-    })
+    .set({ ...contentRow(message), date: now, filedAt: now, size, sentBy: userId, bcc: [...bcc], read: true })
     .where(eq(messages.seq, draft.seq))
     .run();
-  tx.update(messageBodies)
-    .set({
-      headers: message.headers,
-      text: message.text,
-      html: message.html ?? null,
-      htmlSource: message.htmlSource === undefined ? null : Buffer.from(message.htmlSource),
-      sanitizer: message.sanitizer,
-      seenText: message.seenText === undefined ? null : Buffer.from(message.seenText),
-      seenHidden: message.seenHidden,
-      seenVersion: message.seenVersion,
-    })
-    .where(eq(messageBodies.messageSeq, draft.seq))
-    .run();
+  tx.update(messageBodies).set(bodyRow(message)).where(eq(messageBodies.messageSeq, draft.seq)).run();
   const revision = draft.revision + 1;
   tx.update(drafts)
     .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null, agent: agent ?? null })

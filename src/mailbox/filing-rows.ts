@@ -3,7 +3,7 @@
  * mail kept elsewhere.
  */
 
-import { and, eq, isNull, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, isNull, sql, type Table } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { settle } from "../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
@@ -34,6 +34,10 @@ type Placeholder = ReturnType<typeof sql.placeholder>;
 /** Maps each name to a placeholder of that name. */
 const placeholders = <K extends string>(...names: K[]): Record<K, Placeholder> =>
   Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as unknown as Record<K, Placeholder>;
+
+/** The columns of a table, by their names in rows. */
+const columnsOf = <T extends Table>(table: T) =>
+  Object.keys(getTableColumns(table)) as (keyof T["_"]["columns"] & string)[];
 
 function prepareStatements(db: Db) {
   const thread = placeholders(...THREAD_STATE);
@@ -104,54 +108,12 @@ function prepareStatements(db: Db) {
       .prepare(),
     insertMessage: db
       .insert(messages)
-      .values({
-        ...placeholders(
-          "seq",
-          "id",
-          "threadSeq",
-          "mailboxId",
-          "kind",
-          "folder",
-          "read",
-          "date",
-          "filedAt",
-          "messageId",
-          "inReplyTo",
-          "from",
-          "to",
-          "cc",
-          "bcc",
-          "replyTo",
-          "subject",
-          "snippet",
-          "receivedOn",
-          "sentBy",
-          "size",
-          "fingerprint",
-          "hasAttachments",
-          "deliveredAt",
-          "listSigner",
-          "byKey",
-        ),
-        // Passed as text or null: a JSON column would encode null as text.
-        auth: sql`${sql.placeholder("auth")}`,
-      })
+      // Passed as text or null: a JSON column would encode null as text.
+      .values({ ...placeholders(...columnsOf(messages)), auth: sql`${sql.placeholder("auth")}` })
       .prepare(),
     insertBody: db
       .insert(messageBodies)
-      .values(
-        placeholders(
-          "messageSeq",
-          "headers",
-          "text",
-          "html",
-          "htmlSource",
-          "sanitizer",
-          "seenText",
-          "seenHidden",
-          "seenVersion",
-        ),
-      )
+      .values(placeholders(...columnsOf(messageBodies)))
       .prepare(),
     insertDraft: db
       .insert(drafts)
@@ -290,7 +252,7 @@ export function writeMessage(
   if (facts.kind !== "draft") addReferences(tx, message, mailboxId, threadSeq, facts.references ?? []);
   const id = facts.ids?.message ?? newId(runtime, "msg");
   const seq = threadSeq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
-  insertMessage(runtime, tx, message, { ...facts, id, seq, threadSeq, folder: state.folder });
+  insertMessage(runtime, tx, message, { id, seq, threadSeq, folder: state.folder }, facts);
   if (facts.kind === "draft" && !facts.held) insertDraft(tx, facts, seq);
   if (facts.indexLater) engine.addLater(tx, seq);
   else engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
@@ -317,58 +279,79 @@ function writeThread(
   return { id, seq: inserted.seq };
 }
 
-function insertMessage(
-  runtime: Runtime,
-  tx: Tx,
-  message: PreparedMessage,
-  row: MessageFacts & { id: string; seq: number; threadSeq: number; folder: Folder },
-): void {
-  const kind = storedKind(row.kind);
-  statements(tx).insertMessage.run({
-    seq: row.seq,
-    id: row.id,
-    threadSeq: row.threadSeq,
-    mailboxId: row.mailboxId,
-    read: row.read,
-    date: row.date,
-    filedAt: row.filedAt,
-    deliveredAt: row.deliveredAt ?? null,
+/** The columns of a message that its content decides; those of a draft change with it. */
+export const contentRow = (message: PreparedMessage) => ({
+  messageId: message.messageId ?? null,
+  inReplyTo: message.inReplyTo ?? null,
+  from: message.from ?? NO_SENDER,
+  to: message.to,
+  cc: message.cc,
+  replyTo: message.replyTo,
+  subject: message.subject,
+  snippet: message.snippet,
+  fingerprint: message.fingerprint,
+});
+
+/** The columns of a message's body. */
+export const bodyRow = (message: PreparedMessage) => ({
+  headers: message.headers,
+  text: message.text,
+  html: message.html ?? null,
+  htmlSource: packed(message.htmlSource),
+  sanitizer: message.sanitizer,
+  seenText: packed(message.seenText),
+  seenHidden: message.seenHidden,
+  seenVersion: message.seenVersion,
+});
+
+/** The same bytes, as drizzle types them. */
+const packed = (bytes: Uint8Array | undefined): Buffer | null =>
+  bytes === undefined ? null : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+/** Where a message is put. */
+interface Place {
+  id: string;
+  seq: number;
+  threadSeq: number;
+  /** Of its conversation. */
+  folder: Folder;
+}
+
+/** The columns of a message. `auth` is text or null. */
+function messageRow(message: PreparedMessage, { id, seq, threadSeq, folder }: Place, facts: MessageFacts) {
+  const kind = storedKind(facts.kind);
+  return {
+    ...contentRow(message),
+    id,
+    seq,
+    threadSeq,
+    mailboxId: facts.mailboxId,
     kind,
-    folder: row.ownFolder ?? folderOfMessage(kind, row.folder),
-    messageId: message.messageId ?? null,
-    inReplyTo: message.inReplyTo ?? null,
-    from: message.from ?? NO_SENDER,
-    to: message.to,
-    cc: message.cc,
-    bcc: row.bcc ?? message.bcc,
-    replyTo: message.replyTo,
-    subject: message.subject,
-    snippet: message.snippet,
-    receivedOn: row.kind === "received" ? row.receivedOn : null,
-    sentBy: row.sentBy ?? null,
+    folder: facts.ownFolder ?? folderOfMessage(kind, folder),
+    read: facts.read,
+    flagged: false,
+    date: facts.date,
+    filedAt: facts.filedAt,
+    deliveredAt: facts.deliveredAt ?? null,
+    bcc: facts.bcc ?? message.bcc,
+    receivedOn: facts.kind === "received" ? facts.receivedOn : null,
+    sentBy: facts.sentBy ?? null,
     size: message.size,
-    fingerprint: message.fingerprint,
     hasAttachments: message.attachments.length > 0,
-    auth: row.auth === undefined ? null : JSON.stringify(row.auth),
-    listSigner: row.listSigner ?? null,
-    byKey: row.byKey ?? false,
-  });
-  statements(tx).insertBody.run({
-    messageSeq: row.seq,
-    headers: message.headers,
-    text: message.text,
-    html: message.html ?? null,
-    htmlSource: message.htmlSource ?? null,
-    sanitizer: message.sanitizer,
-    seenText: message.seenText ?? null,
-    seenHidden: message.seenHidden,
-    seenVersion: message.seenVersion,
-  });
+    auth: facts.auth === undefined ? null : JSON.stringify(facts.auth),
+    listSigner: facts.listSigner ?? null,
+    byKey: facts.byKey ?? false,
+  };
+}
+
+function insertMessage(runtime: Runtime, tx: Tx, message: PreparedMessage, place: Place, facts: MessageFacts): void {
+  statements(tx).insertMessage.run(messageRow(message, place, facts));
+  statements(tx).insertBody.run({ messageSeq: place.seq, ...bodyRow(message) });
   message.attachments.forEach((attachment, position) => {
     statements(tx).insertAttachment.run({
       ...attachment,
       id: newId(runtime, "att"),
-      messageSeq: row.seq,
+      messageSeq: place.seq,
       position,
       contentId: attachment.contentId ?? null,
     });
