@@ -3,9 +3,8 @@ import { join } from "node:path";
 import { openTlsPolicies } from "./authentication/tls-policy.ts";
 import { createRoom, mostLargeBytes } from "./base/memory.ts";
 import type { Job } from "./base/scheduler.ts";
-import { createAutomatic } from "./compose/automatic.ts";
-import { createInvitations } from "./compose/invitations.ts";
-import { createSending } from "./compose/send.ts";
+import { automaticMail } from "./compose/automatic.ts";
+import { dueDraftSending } from "./compose/draft-sending.ts";
 import { acceptMessage } from "./inbound/data.ts";
 import { createBlocklists } from "./inbound/dnsbl.ts";
 import { createGreylist } from "./inbound/greylist.ts";
@@ -16,20 +15,19 @@ import type { MailCore } from "./mailbox/core.ts";
 import { createMailbox } from "./mailbox/mailbox.ts";
 import { workspaceOf } from "./mailbox/mailboxes.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
-import { type Submit, submitMessage } from "./outbound/accept.ts";
-import { createApprovals } from "./outbound/approval.ts";
-import { deliverHere, recodeContent } from "./outbound/attempt.ts";
+import { heldMessages } from "./outbound/approval.ts";
 import type { SendCore } from "./outbound/core.ts";
-import { createHoldNotices } from "./outbound/hold-notices.ts";
-import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
-import { concludeAttempt } from "./outbound/outcome.ts";
+import { holdNotices } from "./outbound/hold-notices.ts";
 import { createRelay } from "./outbound/relay.ts";
-import { createRefusalLimit, createTraceUpkeep } from "./outbound/trace-log.ts";
+import { createRefusalLimit, traceUpkeep } from "./outbound/trace-log.ts";
 import { createTransport } from "./outbound/transport.ts";
 import { openSpool } from "./smtp/spool.ts";
 import { isReserveSpent } from "./store/reserve.ts";
 import { createParserPool } from "./workers/parser-pool.ts";
 import type { StartParser } from "./workers/parser-process.ts";
+
+/** Most waiting recipients that the queue accepts. */
+const LARGEST_QUEUE = 1_000_000;
 
 interface MailOptions {
   startParser?: StartParser | undefined;
@@ -40,8 +38,8 @@ interface MailOptions {
 }
 
 export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival }: MailOptions) {
-  const { store, options, runtime, log, wake, site } = opened;
-  const { folder, hostname, baseUrl } = site;
+  const { store, options, runtime, log, site } = opened;
+  const { folder, hostname } = site;
   const names = createDnsCache(runtime);
   const parser = createParserPool({
     blobFolder: join(folder, "blobs"),
@@ -57,35 +55,13 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
   const isTraced = createRefusalLimit(runtime);
   const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
   const transport = createTransport({ runtime, hostname, options, tlsPolicies, log });
-  const core: SendCore = { ...opened, parser, transport, spool };
+  const core: SendCore = { ...opened, parser, transport, spool, largestQueue: LARGEST_QUEUE };
   const mailbox = createMailbox(core);
-  const parts = { ...core, mailbox, hold, hostname, baseUrl, verifyOnArrival };
-  const wakeRelay = (): void => wake(relay.job.name);
-  const relay = createRelay({
-    ...parts,
-    deliverHere: (claim, content) => deliverHere({ db: store.db, mailbox, parser, runtime }, claim, content),
-    recode: (...recoding) => recodeContent({ db: store.db, parser, runtime }, ...recoding),
-    conclude: (claim, results) => concludeAttempt(parts, claim, results),
-    rooms: { here: room, away: createRoom(2 * mostLargeBytes()) },
-    wake: wakeRelay,
-  });
-  const submit: Submit = async (...submission) => {
-    const sent = await submitMessage(parts, ...submission);
-    wakeRelay();
-    return sent;
-  };
+  const parts = { ...core, mailbox, hostname, verifyOnArrival };
+  const relay = createRelay(core, { hold, rooms: { here: room, away: createRoom(2 * mostLargeBytes()) } });
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
-  const approvals = createApprovals({ ...parts, wakeRelay });
-  const sending = createSending({ ...parts, submit, approvals });
-  const automatic = createAutomatic({ ...parts, onQueued: wakeRelay });
-  const invitations = createInvitations({ ...parts, sending });
   const known = createKnownNetworks({ store, runtime });
-  const notify: NotifyAdmins = async (...notice) => {
-    await notifyAdmins(parts, ...notice);
-    wakeRelay();
-  };
-  const holdNotices = createHoldNotices({ store, notify, page: `${baseUrl}/approve` });
   const jobs: readonly Job[] = [
     relay.job,
     // Woken when an administrator asks for attempts now (admin/outbound.ts).
@@ -96,13 +72,13 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
         return null;
       },
     },
-    sending.job,
-    automatic.job,
-    approvals.job,
-    holdNotices,
+    dueDraftSending(core),
+    automaticMail(core),
+    heldMessages(core),
+    holdNotices(core),
     greylist.job,
     known.job,
-    createTraceUpkeep(store, options),
+    traceUpkeep(core),
   ];
   return {
     /** The role of the MX listener. */
@@ -117,10 +93,6 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
     }),
     core,
     mailbox,
-    submit,
-    sending,
-    invitations,
-    notifyAdmins: notify,
     relay,
     jobs,
   };

@@ -32,6 +32,7 @@ import { registerGauges } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
 import type { Opened } from "./open.ts";
 import { createIdempotency } from "./operations/idempotency.ts";
+import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
 import { createPush } from "./push/push.ts";
 import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
@@ -176,29 +177,30 @@ async function start(
   if (replication) registerReplicaGauges(metrics, replication.state);
 
   const mail = openMail(core, { hold, startParser, verifyOnArrival: domains.verifyOnArrival });
-  const { relay, submit, sending, invitations, notifyAdmins, mailbox } = mail;
+  const { relay, mailbox } = mail;
   const { parser, spool } = mail.core;
+  const notify: NotifyAdmins = (notice, record) => notifyAdmins(mail.core, notice, record);
   backends.push(parser);
   frontends.push(relay);
   const base = { store, options, runtime, log, meters };
-  const events = createEvents({ ...base, notifyAdmins, baseUrl, wake, mostConnections: shares.webhooks });
+  const events = createEvents({ ...base, notifyAdmins: notify, baseUrl, wake, mostConnections: shares.webhooks });
   frontends.push(events);
   const operators = () => people.listWorkspaces()[0]?.id;
   const backups = createScheduledBackups({
     ...base,
     folder,
     hostname,
-    notifyAdmins,
+    notifyAdmins: notify,
     operators,
     environment: blobsEnvironment(config),
     start: startBackup,
   });
-  const watch = doctor.watch({ notifyAdmins, operators });
+  const watch = doctor.watch({ notifyAdmins: notify, operators });
   if (!following) frontends.push(backups, watch);
 
   const identity = openIdentity({ ...base, folder });
   const { signIn, signInSources, slowdown, touchKey } = identity;
-  const role = createSubmissionRole({ ...base, signIn, signInSources, submit, spool, hostname });
+  const role = createSubmissionRole(mail.core, { signIn, signInSources });
   const listen = (variable: string, at: Listen, most: number, role: SmtpRole, implicitTls = false) =>
     startSmtp(core, running, { variable, listen: at, most, role, implicitTls, certificates });
   const listeners = {
@@ -259,7 +261,6 @@ async function start(
   const performing = {
     core: mail.core,
     mailbox,
-    sending,
     snoozed: () => wake("wake-snoozed"),
     administration,
     idempotency,
@@ -281,7 +282,6 @@ async function start(
   const web = createWeb({
     ...base,
     ...performing,
-    invitations,
     allow: () => allow,
     people,
     firstRun: opened.firstRun,
@@ -374,12 +374,12 @@ async function start(
     identity.sweepSessionKeys,
     signInSources.job,
     oauth.job,
-    createAccessNotices({ ...base, notify: notifyAdmins }),
-    createPasswordLinkMails({ ...base, notify: notifyAdmins, baseUrl, wake }),
-    createExpiryNotices({ store, notify: notifyAdmins }),
+    createAccessNotices({ ...base, notify }),
+    createPasswordLinkMails({ ...base, notify, baseUrl, wake }),
+    createExpiryNotices({ store, notify }),
     people.finishRemovals,
     people.removeExpired,
-    createLossNotices({ store, runtime, hostname, notifyAdmins }),
+    createLossNotices({ store, runtime, hostname, notifyAdmins: notify }),
     ...mail.jobs,
     ...events.jobs,
     backups.job,

@@ -10,25 +10,26 @@
 import { eq, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { Meters } from "../base/metrics.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { absenceOf } from "../mailbox/absences.ts";
 import { ownAddresses } from "../mailbox/addresses.ts";
 import { type AutomaticMail, dueMail, nextMailDue, postponeMail, settleMail } from "../mailbox/automatic.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import { filesOf, getMessage } from "../mailbox/messages.ts";
+import { renewHtml } from "../mailbox/reading.ts";
 import { mayForwardTo } from "../mailbox/rules.ts";
 import { isAnonymous } from "../message/address.ts";
 import { formatAddress, LONGEST_SUBJECT } from "../message/compose.ts";
 import { forwardSubject } from "../message/composition.ts";
 import { referencesOf } from "../message/identity.ts";
-import { type SubmitParts, submitAutomatic } from "../outbound/accept.ts";
+import { submitAutomatic } from "../outbound/accept.ts";
+import type { SendCore } from "../outbound/core.ts";
 import { traceAutomatic } from "../outbound/trace-log.ts";
+import type { Core } from "../store/core.ts";
 import { mailboxes, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
-import { compositionFile } from "./drafts.ts";
+import type { Tx } from "../store/store.ts";
+import { compositionFile } from "./files.ts";
 import { forwardedFrom, type Outgoing, outgoing } from "./outgoing.ts";
 import { answerTo, replyHeaders } from "./reply.ts";
 
@@ -72,142 +73,132 @@ const statements = prepared((db) => ({
 
 type Arrived = NonNullable<ReturnType<ReturnType<typeof statements>["message"]["get"]>>;
 
-export function createAutomatic(
-  parts: SubmitParts & {
-    mailbox: Mailbox;
-    runtime: Pick<Runtime, "now" | "randomBytes">;
-    log: Log;
-    meters?: Pick<Meters, "countAutomatic"> | undefined;
-    store: Pick<Store, "onCommit">;
-    /** Called when a message was queued. */
-    onQueued(): void;
-    wake(job: string): void;
-  },
-) {
-  const { store, mailbox, options, runtime, log, meters } = parts;
+/** The server reads a message for its mailbox. */
+const readerOf = ({ workspaceId }: Reach["mailbox"]): Caller => ({
+  userId: "",
+  workspaceId,
+  role: "owner",
+  email: "",
+  scopes: new Set(),
+});
 
-  /** The server reads a message for its mailbox. */
-  const readerOf = ({ workspaceId }: Reach["mailbox"]): Caller => ({
-    userId: "",
-    workspaceId,
-    role: "owner",
-    email: "",
-    scopes: new Set(),
-  });
+async function forwardOf(core: MailCore, arrived: Arrived, { recipient, passed }: AutomaticMail): Promise<Outgoing> {
+  const { id, mailbox: box, replyTo, from, subject } = arrived;
+  const reader = readerOf(box);
+  await renewHtml(core, id);
+  const forwarded = { ...forwardedFrom(getMessage(core, reader, id, { html: true })), from, subject };
+  const files = filesOf(core, reader, id).map(compositionFile);
+  const own = ownAddresses(core.db, box.id);
+  const answered = answerTo(own, { replyTo, from }).filter(({ email }) => !isAnonymous(email));
+  // It answers nothing.
+  const references = replyHeaders(answeredIn(arrived)).filter(([name]) => name === "References");
+  return outgoing(
+    core,
+    {
+      mailbox: box,
+      from: box.address,
+      recipients: [{ email: recipient, field: "to" }],
+      subject: forwardSubject(subject),
+    },
+    { forwarded, files },
+    [
+      ...(answered.length === 0 ? [] : [["Reply-To", answered.map(formatAddress).join(", ")] as const]),
+      ...references,
+      ...[...passed, box.address].map((address) => ["Delivered-To", address] as const),
+      ...markedAs("auto-generated"),
+    ],
+  );
+}
 
-  async function forwardOf(arrived: Arrived, { recipient, passed }: AutomaticMail): Promise<Outgoing> {
-    const { id, mailbox: box, replyTo, from, subject } = arrived;
-    const reader = readerOf(box);
-    await mailbox.renewHtml(id);
-    const forwarded = { ...forwardedFrom(mailbox.getMessage(reader, id, { html: true })), from, subject };
-    const files = mailbox.filesOf(reader, id).map(compositionFile);
-    const own = ownAddresses(store.db, box.id);
-    const answered = answerTo(own, { replyTo, from }).filter(({ email }) => !isAnonymous(email));
-    // It answers nothing.
-    const references = replyHeaders(answeredIn(arrived)).filter(([name]) => name === "References");
-    return outgoing(
-      runtime,
-      {
-        mailbox: box,
-        from: box.address,
-        recipients: [{ email: recipient, field: "to" }],
-        subject: forwardSubject(subject),
-      },
-      { forwarded, files },
-      [
-        ...(answered.length === 0 ? [] : [["Reply-To", answered.map(formatAddress).join(", ")] as const]),
-        ...references,
-        ...[...passed, box.address].map((address) => ["Delivered-To", address] as const),
-        ...markedAs("auto-generated"),
-      ],
-    );
-  }
+/** Undefined once nobody is absent. */
+function absenceReplyOf(core: Core, arrived: Arrived, { recipient }: AutomaticMail): Outgoing | undefined {
+  const { mailbox: box, receivedOn, subject } = arrived;
+  const absence = absenceOf(core.db, box.id);
+  if (!absence) return undefined;
+  const own = ownAddresses(core.db, box.id);
+  const from = receivedOn !== null && own.has(receivedOn) ? receivedOn : box.address;
+  return outgoing(
+    core,
+    {
+      mailbox: box,
+      from,
+      recipients: [{ email: recipient, field: "to" }],
+      subject: absence.subject ?? `Auto: ${subject}`.slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd(),
+    },
+    { text: absence.text },
+    [...replyHeaders(answeredIn(arrived)), ...markedAs("auto-replied")],
+  );
+}
 
-  /** Undefined once nobody is absent. */
-  function absenceReplyOf(arrived: Arrived, { recipient }: AutomaticMail): Outgoing | undefined {
-    const { mailbox: box, receivedOn, subject } = arrived;
-    const absence = absenceOf(store.db, box.id);
-    if (!absence) return undefined;
-    const own = ownAddresses(store.db, box.id);
-    const from = receivedOn !== null && own.has(receivedOn) ? receivedOn : box.address;
-    return outgoing(
-      runtime,
-      {
-        mailbox: box,
-        from,
-        recipients: [{ email: recipient, field: "to" }],
-        subject: absence.subject ?? `Auto: ${subject}`.slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd(),
-      },
-      { text: absence.text },
-      [...replyHeaders(answeredIn(arrived)), ...markedAs("auto-replied")],
-    );
-  }
+const messageOf = async (core: MailCore, arrived: Arrived, request: AutomaticMail): Promise<Outgoing | undefined> => {
+  if (request.kind === "absence") return absenceReplyOf(core, arrived, request);
+  const { workspaceId } = arrived.mailbox;
+  return mayForwardTo(core.db, core.options, workspaceId, request.recipient)
+    ? forwardOf(core, arrived, request)
+    : undefined;
+};
 
-  const messageOf = async (arrived: Arrived, request: AutomaticMail): Promise<Outgoing | undefined> => {
-    if (request.kind === "absence") return absenceReplyOf(arrived, request);
-    const { workspaceId } = arrived.mailbox;
-    return mayForwardTo(store.db, options, workspaceId, request.recipient) ? forwardOf(arrived, request) : undefined;
+/** Ends a request, or puts it off. */
+async function send(core: SendCore, request: AutomaticMail): Promise<void> {
+  const { db, store, now, meters, log } = core;
+  const { seq, messageSeq, kind, recipient, askedAt } = request;
+  const arrived = statements(db).message.get({ seq: messageSeq });
+  if (!arrived) return;
+  /** False if the message is gone by now. */
+  const end = (tx: Tx, outcome: "accepted" | "refused", reply: string): boolean => {
+    if (!settleMail(tx, seq)) return false;
+    const key = arrived.messageId ?? arrived.id;
+    traceAutomatic(tx, key, { at: now(), emailId: arrived.id, automatic: kind, recipient, outcome, reply });
+    return true;
   };
-
-  /** Ends a request, or puts it off. */
-  async function send(request: AutomaticMail): Promise<void> {
-    const { seq, messageSeq, kind, recipient, askedAt } = request;
-    const arrived = statements(store.db).message.get({ seq: messageSeq });
-    if (!arrived) return;
-    /** False if the message is gone by now. */
-    const end = (tx: Tx, outcome: "accepted" | "refused", reply: string): boolean => {
-      if (!settleMail(tx, seq)) return false;
-      const key = arrived.messageId ?? arrived.id;
-      traceAutomatic(tx, key, { at: runtime.now(), emailId: arrived.id, automatic: kind, recipient, outcome, reply });
-      return true;
-    };
-    const refuse = async (reason: string): Promise<void> => {
-      await store.enqueue((tx) => void end(tx, "refused", reason));
-      meters?.countAutomatic(kind, "refused");
-      log.info("automatic mail was not sent", { kind, emailId: arrived.id, reason });
-    };
-    try {
-      const message = await messageOf(arrived, request);
-      if (!message) return await refuse("It is no longer wanted, or no longer allowed");
-      await submitAutomatic(parts, { ...message, threadId: arrived.threadId, automatic: kind }, (tx) => {
-        if (!end(tx, "accepted", `Queued as ${message.messageId}`))
-          throw new AppError("conflict", "The message is gone");
-      });
-      parts.onQueued();
-      meters?.countAutomatic(kind, "accepted");
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      const isForNow = ["rate_limited", "upstream_failed", "server_error"].includes(error.code);
-      if (!isForNow || runtime.now() - askedAt >= GIVE_UP_MS) return await refuse(`${error.code}: ${error.message}`);
-      await store.enqueue((tx) => postponeMail(tx, seq, runtime.now() + RETRY_MS));
-    }
+  const refuse = async (reason: string): Promise<void> => {
+    await store.enqueue((tx) => void end(tx, "refused", reason));
+    meters.countAutomatic(kind, "refused");
+    log.info("automatic mail was not sent", { kind, emailId: arrived.id, reason });
+  };
+  try {
+    const message = await messageOf(core, arrived, request);
+    if (!message) return await refuse("It is no longer wanted, or no longer allowed");
+    await submitAutomatic(core, { ...message, threadId: arrived.threadId, automatic: kind }, (tx) => {
+      if (!end(tx, "accepted", `Queued as ${message.messageId}`)) throw new AppError("conflict", "The message is gone");
+    });
+    meters.countAutomatic(kind, "accepted");
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const isForNow = ["rate_limited", "upstream_failed", "server_error"].includes(error.code);
+    if (!isForNow || now() - askedAt >= GIVE_UP_MS) return await refuse(`${error.code}: ${error.message}`);
+    await store.enqueue((tx) => postponeMail(tx, seq, now() + RETRY_MS));
   }
+}
 
-  const job: Job = {
-    name: "send-automatic-mail",
-    async runDue(now) {
+/** The job that sends what filing asked for, woken by the commit in which mail is due. */
+export function automaticMail(core: SendCore): Job {
+  const { db, store, now } = core;
+  const name = "send-automatic-mail";
+  store.onCommit(() => {
+    const dueAt = nextMailDue(db);
+    if (dueAt !== null && dueAt <= now()) core.wake(name);
+  });
+  return {
+    name,
+    async runDue(from) {
       let failure: unknown;
-      for (let due = dueMail(store.db, now); due.length > 0; due = dueMail(store.db, now)) {
+      for (let due = dueMail(db, from); due.length > 0; due = dueMail(db, from)) {
         for (const request of due) {
           try {
-            await send(request);
+            await send(core, request);
           } catch (error) {
             // One that fails does not delay the others.
             failure ??= error;
-            await store.enqueue((tx) => postponeMail(tx, request.seq, runtime.now() + RETRY_MS));
+            await store.enqueue((tx) => postponeMail(tx, request.seq, now() + RETRY_MS));
           }
         }
       }
       // The scheduler logs it, and tries again.
       if (failure !== undefined) throw failure;
-      return nextMailDue(store.db);
+      return nextMailDue(db);
     },
   };
-  store.onCommit(() => {
-    const dueAt = nextMailDue(store.db);
-    if (dueAt !== null && dueAt <= runtime.now()) parts.wake(job.name);
-  });
-  return { job };
 }
 
 /** What a reply refers to. */

@@ -12,23 +12,39 @@
 import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
-import type { Draft, Due } from "../mailbox/drafts.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { trashDraft } from "../mailbox/change.ts";
+import {
+  type Draft,
+  type Due,
+  dueDrafts,
+  nextDue,
+  readDraft,
+  recallDrafts,
+  refuseDraft,
+  removeDraft,
+  scheduleDraft,
+} from "../mailbox/drafts.ts";
+import { requireAcceptable } from "../outbound/accept.ts";
 import { refusalForReaders } from "../outbound/bcc.ts";
+import type { SendCore } from "../outbound/core.ts";
 import { recipientsOf } from "../outbound/guardrails.ts";
 import { judge } from "../outbound/judgement.ts";
+import type { Core } from "../store/core.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
-import { type createDrafts, type Described, requireUnchanged } from "./drafts.ts";
+import type { Tx } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
+import { type Described, describeDraft, messageOfDraft, requireUnchanged, storeDraft } from "./drafts.ts";
+import { type OutgoingFile, storeFiles } from "./files.ts";
 import { type Outgoing, requireBodySize } from "./outgoing.ts";
 import type { DraftRequest } from "./requests.ts";
+import { type RecordResponse, sendView, sizeOf, submitOutgoing } from "./submit.ts";
 import type { SendView } from "./views.ts";
+
+const SEND_DUE_DRAFTS = "send-due-drafts";
 
 export interface SendDraftRequest extends DraftRequest {
   revision: number;
@@ -56,154 +72,192 @@ const undoTime = prepared((db) =>
     .prepare(),
 );
 
-export function createDraftSending({
-  store,
-  mailbox,
-  writing,
-  requireAcceptable,
-  submitOutgoing,
-  runtime,
-  log,
-  onScheduled,
-}: {
-  store: Pick<Store, "db" | "enqueue">;
-  mailbox: Pick<Mailbox, "drafts">;
-  writing: ReturnType<typeof createDrafts>["writing"];
-  /** @throws AppError as Submit, if the message would not be accepted now with so many bytes */
-  requireAcceptable(message: Outgoing & { caller: Caller }, bytes: number): Promise<unknown>;
-  submitOutgoing(
-    caller: Caller,
-    message: Outgoing & { isDue?: boolean },
-    threadId: string | undefined,
-    record: (tx: Tx, sent: SendView) => void,
-  ): Promise<SendView>;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-  /** Called when a draft is scheduled, which may be due sooner than the job expects. */
-  onScheduled(): void;
-}) {
-  async function sendDue({ id, at, userId, keyId }: Due & { id: string }): Promise<void> {
-    const person = findPerson(store.db, userId);
-    if (!person) throw new AppError("forbidden", "The person who pressed Send has left");
-    // What the key may do by now is judged with the message, which waits for a person if that is less than before.
-    const origin = { face: "schedule", operation: "sendDraft", isCounted: true } as const;
-    const caller = { ...person, ...(keyId !== undefined && { keyId, origin }) };
-    const draft = mailbox.drafts.read(person, id);
-    await submitOutgoing(caller, { ...writing.stored(person, draft), isDue: true }, draft.answers, (tx, { held }) => {
-      const present = mailbox.drafts.read(person, id);
-      if (present.due?.at !== at) throw new AppError("conflict", "The sending was undone");
-      // As where it is held at once (program-drafts.ts).
-      if (held && present.writtenBy === undefined) {
-        mailbox.drafts.schedule(tx, present, undefined);
-        mailbox.drafts.trash(tx, caller, id);
-      } else mailbox.drafts.remove(tx, present);
-    });
-  }
-
-  const job: Job = {
-    name: "send-due-drafts",
-    async runDue(now, wasAhead) {
-      if (wasAhead) await store.enqueue((tx) => mailbox.drafts.recall(tx, now));
-      let failure: unknown;
-      for (const due of mailbox.drafts.due(now)) {
-        try {
-          await sendDue(due);
-        } catch (error) {
-          if (error instanceof AppError && error.code !== "server_error") {
-            const reason = (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) =>
-              refusalForReaders(error.message, recipientsOf(draft), draft.from.email);
-            log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
-            await store.enqueue((tx) => mailbox.drafts.refuse(tx, due.id, due.at, reason));
-          } else failure ??= error;
-        }
-      }
-      // The scheduler tries again, with growing waits.
-      if (failure !== undefined) throw failure;
-      return mailbox.drafts.nextDue();
-    },
-  };
-
-  /**
-   * Keeps a message, in place of a draft that must still have the revision or as a new one, to be sent at `due.at`.
-   * `also` runs in the transaction; its result is the result.
-   */
-  async function schedule<T>(
-    caller: Caller,
-    described: Described,
-    { at, also, ...saving }: Parameters<typeof writing.save<T>>[2] & { at: number },
-  ): Promise<T> {
-    const due = { at, userId: caller.userId, keyId: caller.keyId };
-    const saved = await writing.save(caller, described, {
-      ...saving,
-      // A key sends what is stored.
-      asWritten: caller.keyId !== undefined,
-      also(tx, draft) {
-        mailbox.drafts.schedule(tx, draft, due);
-        const { message, answers: threadId } = described;
-        const { recipients } = message;
-        // Messages that were judged at the same time may exceed a limit together; what makes this one wait does so when it is due.
-        judge(tx, caller, { ...message, threadId }, { now: runtime.now() });
-        noteDeed(tx, caller, { ids: [draft.id], recipients: recipients.length }, runtime.now());
-        return also(tx, draft);
-      },
-    });
-    onScheduled();
-    return saved;
-  }
-
-  return {
-    schedule,
-
-    /** @throws AppError as Sending.send, conflict */
-    async sendDraft(
-      caller: Caller,
-      draftId: string,
-      { attachments, at, ...request }: SendDraftRequest,
-    ): Promise<SentDraft> {
-      requireBodySize(request);
-      const draft = mailbox.drafts.read(caller, draftId);
-      requireUnchanged(draft, request.revision);
-      requireSeen(draft, attachments);
-      const described = writing.describe(caller, request, { draft, strict: true });
-      const { message } = described;
-      if (message.recipients.length === 0) {
-        throw new AppError("unprocessable", "There is no recipient: add an address");
-      }
-      const undoMs = (undoTime(store.db).get({ id: caller.userId })?.seconds ?? 0) * 1_000;
-      if (at === undefined && undoMs === 0) {
-        const sent = await submitOutgoing(caller, message, draft.answers, (tx) => {
-          const present = mailbox.drafts.read(caller, draftId);
-          requireUnchanged(present, request.revision);
-          requireSeen(present, attachments);
-          mailbox.drafts.remove(tx, present);
-        });
-        return { sent };
-      }
-      await requireAcceptable({ caller, ...message }, draft.size);
-      const dueAt = at ?? runtime.now() + undoMs;
-      const scheduledId = await schedule(caller, described, {
-        at: dueAt,
-        draft,
-        revision: request.revision,
-        check: (present) => requireSeen(present, attachments),
-        also: (_, saved) => saved.id,
-      });
-      return { due: { draftId: scheduledId, at: isoOf(dueAt), inMs: dueAt - runtime.now() } };
-    },
-
-    /** Makes it a draft again. @throws AppError not_found (it was sent), forbidden, conflict (it is not scheduled) */
-    async undoSend(caller: Caller, draftId: string): Promise<void> {
-      await store.enqueue((tx) => {
-        const draft = mailbox.drafts.read(caller, draftId);
-        if (!draft.due) throw new AppError("conflict", "This draft is not waiting to be sent");
-        mailbox.drafts.schedule(tx, draft, undefined);
-      });
-    },
-
-    /** Sends drafts that are due. */
-    job,
-  };
+async function sendDue(core: SendCore, { id, at, userId, keyId }: Due & { id: string }): Promise<void> {
+  const { db, now } = core;
+  const person = findPerson(db, userId);
+  if (!person) throw new AppError("forbidden", "The person who pressed Send has left");
+  // What the key may do by now is judged with the message, which waits for a person if that is less than before.
+  const origin = { face: "schedule", operation: "sendDraft", isCounted: true } as const;
+  const caller = { ...person, ...(keyId !== undefined && { keyId, origin }) };
+  const draft = readDraft(db, person, id);
+  const message = { ...messageOfDraft(core, person, draft), isDue: true };
+  await submitOutgoing(core, caller, message, draft.answers, (tx, { held }) => {
+    const present = readDraft(tx, person, id);
+    if (present.due?.at !== at) throw new AppError("conflict", "The sending was undone");
+    // As where it is held at once (program-drafts.ts).
+    if (held && present.writtenBy === undefined) {
+      scheduleDraft(tx, present, undefined);
+      trashDraft(tx, caller, id, now());
+    } else removeDraft(tx, present);
+  });
 }
+
+/**
+ * Keeps a message, in place of a draft that must still have the revision or as a new one, to be sent at `due.at`.
+ * `also` runs in the transaction; its result is the result.
+ */
+async function schedule<T>(
+  core: ParsingCore,
+  caller: Caller,
+  described: Described,
+  { at, also, ...saving }: Parameters<typeof storeDraft<T>>[3] & { at: number },
+): Promise<T> {
+  const due = { at, userId: caller.userId, keyId: caller.keyId };
+  const saved = await storeDraft(core, caller, described, {
+    ...saving,
+    // A key sends what is stored.
+    asWritten: caller.keyId !== undefined,
+    also(tx, draft) {
+      scheduleDraft(tx, draft, due);
+      const { message, answers: threadId } = described;
+      const { recipients } = message;
+      // Messages that were judged at the same time may exceed a limit together; what makes this one wait does so when it is due.
+      judge(tx, caller, { ...message, threadId }, { now: core.now() });
+      noteDeed(tx, caller, { ids: [draft.id], recipients: recipients.length }, core.now());
+      return also(tx, draft);
+    },
+  });
+  core.wake(SEND_DUE_DRAFTS);
+  return saved;
+}
+
+/**
+ * Keeps a message as a draft that is sent at a time, instead of `draft` or as a new one; one that has to wait for a
+ * person is held until then. @throws AppError as submitMessage
+ */
+export async function sendLater(
+  core: SendCore,
+  caller: Caller,
+  message: Outgoing,
+  {
+    at,
+    draft,
+    remove,
+    answers,
+    files,
+  }: {
+    at: number;
+    draft?: Draft;
+    /** Takes the draft away when the message is held instead. */
+    remove?: (tx: Tx, sent: SendView) => void;
+    answers?: string;
+    files?: readonly OutgoingFile[];
+  },
+  record?: RecordResponse,
+): Promise<SendView> {
+  const threadId = draft?.answers ?? answers;
+  const size = draft?.size ?? sizeOf(files ?? []);
+  const held = await requireAcceptable(core, { caller, ...message, threadId }, size);
+  if (held !== undefined) {
+    return submitOutgoing(
+      core,
+      caller,
+      { ...message, heldUntil: at },
+      threadId,
+      (tx, view) => {
+        remove?.(tx, view);
+        record?.(tx, view);
+      },
+      files,
+    );
+  }
+  const { mailbox: box, from, messageId } = message;
+  return schedule(
+    core,
+    caller,
+    { message, answers: draft?.answers ?? answers, unfinished: { to: "", cc: "", bcc: "" } },
+    {
+      at,
+      draft,
+      revision: draft?.revision,
+      files: files && (await storeFiles(files)),
+      also(tx, { id }) {
+        const threadId = draft?.answers ?? answers ?? id;
+        const view: SendView = {
+          ...sendView({ messageId, emailId: null, threadId, mailboxId: box.id, from }),
+          scheduled: true,
+          sendAt: isoOf(at),
+          draftId: id,
+        };
+        record?.(tx, view);
+        return view;
+      },
+    },
+  );
+}
+
+/** Sends a draft, or schedules that. @throws AppError as sendMessage, conflict */
+export async function sendDraft(
+  core: SendCore,
+  caller: Caller,
+  draftId: string,
+  { attachments, at, ...request }: SendDraftRequest,
+): Promise<SentDraft> {
+  const { db, now } = core;
+  requireBodySize(request);
+  const draft = readDraft(db, caller, draftId);
+  requireUnchanged(draft, request.revision);
+  requireSeen(draft, attachments);
+  const described = describeDraft(core, caller, request, { draft, strict: true });
+  const { message } = described;
+  if (message.recipients.length === 0) {
+    throw new AppError("unprocessable", "There is no recipient: add an address");
+  }
+  const undoMs = (undoTime(db).get({ id: caller.userId })?.seconds ?? 0) * 1_000;
+  if (at === undefined && undoMs === 0) {
+    const sent = await submitOutgoing(core, caller, message, draft.answers, (tx) => {
+      const present = readDraft(tx, caller, draftId);
+      requireUnchanged(present, request.revision);
+      requireSeen(present, attachments);
+      removeDraft(tx, present);
+    });
+    return { sent };
+  }
+  await requireAcceptable(core, { caller, ...message }, draft.size);
+  const dueAt = at ?? now() + undoMs;
+  const scheduledId = await schedule(core, caller, described, {
+    at: dueAt,
+    draft,
+    revision: request.revision,
+    check: (present) => requireSeen(present, attachments),
+    also: (_, saved) => saved.id,
+  });
+  return { due: { draftId: scheduledId, at: isoOf(dueAt), inMs: dueAt - now() } };
+}
+
+/** Makes it a draft again. @throws AppError not_found (it was sent), forbidden, conflict (it is not scheduled) */
+export async function undoSend({ store }: Core, caller: Caller, draftId: string): Promise<void> {
+  await store.enqueue((tx) => {
+    const draft = readDraft(tx, caller, draftId);
+    if (!draft.due) throw new AppError("conflict", "This draft is not waiting to be sent");
+    scheduleDraft(tx, draft, undefined);
+  });
+}
+
+/** The job that sends drafts that are due. */
+export const dueDraftSending = (core: SendCore): Job => ({
+  name: SEND_DUE_DRAFTS,
+  async runDue(now, wasAhead) {
+    const { db, store, log } = core;
+    if (wasAhead) await store.enqueue((tx) => recallDrafts(tx, now));
+    let failure: unknown;
+    for (const due of dueDrafts(db, now)) {
+      try {
+        await sendDue(core, due);
+      } catch (error) {
+        if (error instanceof AppError && error.code !== "server_error") {
+          const reason = (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) =>
+            refusalForReaders(error.message, recipientsOf(draft), draft.from.email);
+          log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
+          await store.enqueue((tx) => refuseDraft(tx, due.id, due.at, reason));
+        } else failure ??= error;
+      }
+    }
+    // The scheduler tries again, with growing waits.
+    if (failure !== undefined) throw failure;
+    return nextDue(db);
+  },
+});
 
 /** @throws AppError conflict */
 function requireSeen(draft: Draft, attachments: readonly string[]): void {

@@ -10,14 +10,35 @@ import { eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { holderOf } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
-import { type Draft, transmittedSize, transmittedSizes } from "../mailbox/drafts.ts";
+import { trashDraft } from "../mailbox/change.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import {
+  attachFiles,
+  changeDraft,
+  claimDraft,
+  type Draft,
+  detachFile,
+  draftsAnswering,
+  readDraft,
+  removeDraft,
+  replaceFiles,
+  transmittedSize,
+  transmittedSizes,
+} from "../mailbox/drafts.ts";
+import { fileMessage } from "../mailbox/filing.ts";
 import type { NewDraft } from "../mailbox/filing-rows.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
-import { mailboxIdOf } from "../mailbox/mailboxes.ts";
-import { attachmentView, type StoredFile, storedFile } from "../mailbox/messages.ts";
+import { mailboxIdOf, usageOf } from "../mailbox/mailboxes.ts";
+import {
+  attachmentView,
+  filesOf,
+  getMessage,
+  type StoredFile,
+  storedFile,
+  writtenContent,
+} from "../mailbox/messages.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
+import { forwardHtml, renewHtml } from "../mailbox/reading.ts";
 import { signatureBlock, textsOf } from "../mailbox/texts.ts";
 import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -28,22 +49,16 @@ import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { htmlOfText } from "../message/text.ts";
 import { requireSize } from "../outbound/accept.ts";
-import type { Approvals } from "../outbound/approval.ts";
+import { getHeld } from "../outbound/approval.ts";
+import type { SendCore } from "../outbound/core.ts";
 import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
-import type { Spool } from "../smtp/spool.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { type DraftAgent, type RecipientField, threads, type Unfinished } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
-import { bytesWithoutBcc, mediaTypeOf } from "./files.ts";
-import {
-  addressesIn,
-  forwardedFrom,
-  type Outgoing,
-  outgoing,
-  type PreparingParts,
-  prepareDraft,
-  requireBodySize,
-} from "./outgoing.ts";
+import type { Db, NotAPromise, Tx } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
+import { bytesWithoutBcc, compositionFile, mediaTypeOf } from "./files.ts";
+import { addressesIn, forwardedFrom, type Outgoing, outgoing, prepareDraft, requireBodySize } from "./outgoing.ts";
 import { readReplyContext, replyHeaders, replySender, TRANSMITTABLE_ID } from "./reply.ts";
 import type { DraftRequest } from "./requests.ts";
 
@@ -111,377 +126,356 @@ const MOST_FILES = 100;
 /** Most bytes of a forwarded text in the draft itself; the limit for a message leaves room for some words above it. */
 const LARGEST_INLINE = 900_000;
 
-/** `drafts`: for the app. `writing`: for replies and for sending. */
-export function createDrafts(
-  parts: PreparingParts & {
-    store: Pick<Store, "db" | "enqueue" | "blobs">;
-    mailbox: Mailbox;
-    runtime: Pick<Runtime, "now" | "randomBytes">;
-    spool: Pick<Spool, "keep">;
-    approvals: Pick<Approvals, "held">;
+/** Checks that the caller may send from the address. @throws AppError not_found, forbidden, unprocessable */
+export function composeDraft(
+  core: Core,
+  caller: Caller,
+  {
+    from,
+    recipients,
+    subject,
+    content,
+    messageId,
+  }: Pick<Outgoing, "from" | "recipients"> & {
+    subject: string;
+    content: Pick<Composition, "text" | "html">;
+    messageId?: string;
   },
-) {
-  const { store, mailbox, options, runtime, spool, approvals } = parts;
-
-  /** Checks that the caller may send from the address. @throws AppError not_found, forbidden, unprocessable */
-  function compose(
-    caller: Caller,
+  answers: string | undefined,
+  draft: Draft | undefined,
+): Outgoing {
+  const context = answers === undefined ? undefined : readReplyContext(core.db, caller, answers);
+  if (context) requireAccess(context.reach, "send");
+  const answered = context?.answered;
+  const sender =
+    context && answered
+      ? { reach: context.reach, address: replySender(context, answered, from) }
+      : senderFor(core.db, caller, from, { alias: true });
+  return outgoing(
+    core,
     {
-      from,
+      mailbox: sender.reach.mailbox,
+      from: sender.address,
       recipients,
       subject,
-      content,
-      messageId,
-    }: Pick<Outgoing, "from" | "recipients"> & {
-      subject: string;
-      content: Pick<Composition, "text" | "html">;
-      messageId?: string;
+      ...(messageId !== undefined && { messageId }),
     },
-    answers: string | undefined,
-    draft: Draft | undefined,
-  ): Outgoing {
-    const context = answers === undefined ? undefined : readReplyContext(store.db, caller, answers);
-    if (context) requireAccess(context.reach, "send");
-    const answered = context?.answered;
-    const sender =
-      context && answered
-        ? { reach: context.reach, address: replySender(context, answered, from) }
-        : senderFor(store.db, caller, from, { alias: true });
-    return outgoing(
-      runtime,
-      {
-        mailbox: sender.reach.mailbox,
-        from: sender.address,
-        recipients,
-        subject,
-        ...(messageId !== undefined && { messageId }),
-      },
-      { ...content, files: draft?.attachments.map(compositionFile) },
-      draft?.headers ?? (answered ? replyHeaders(answered) : []),
+    { ...content, files: draft?.attachments.map(compositionFile) },
+    draft?.headers ?? (answered ? replyHeaders(answered) : []),
+  );
+}
+
+/**
+ * The address of a mailbox if the caller may send from there, else of another, preferably their own.
+ * @throws AppError forbidden
+ */
+export function addressFor({ db }: Reader, caller: Caller, mailboxId?: string): string {
+  const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.send);
+  const chosen =
+    reached.find(({ mailbox: { id } }) => id === mailboxId) ??
+    reached.find(({ source }) => source === "owner") ??
+    reached[0];
+  if (!chosen) throw new AppError("forbidden", "You have no mailbox to send from");
+  return chosen.mailbox.address;
+}
+
+/** What a person wrote last, before a key replaces it: nothing that a key wrote is kept. */
+async function formerVersion(
+  core: ParsingCore,
+  caller: Caller,
+  draft: Draft,
+): Promise<{ message: Outgoing; prepared: PreparedMessage } | undefined> {
+  if (draft.writtenBy !== undefined) return undefined;
+  const message = messageOfDraft(core, caller, draft);
+  const { files: _, ...composition } = message.composition;
+  return { message, prepared: await prepareDraft(core, message.mailbox.id, composition) };
+}
+
+/** Puts that version into trash, where people find it and undo takes it from (rules: What a key cannot delete). */
+function keepFormer(
+  core: MailCore,
+  tx: Tx,
+  caller: Caller,
+  { unfinished, answers, agent, attachments }: Draft,
+  { message, prepared }: { message: Outgoing; prepared: PreparedMessage },
+): void {
+  const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
+  const { keyId: _, ...person } = caller;
+  const id = fileDraft(core, tx, person, message, prepared, more, attachments.map(storedFile));
+  trashDraft(tx, caller, id, core.now());
+}
+
+/** Files a new draft; returns the id of its conversation. @throws AppError not_found, unprocessable (no room) */
+export function fileDraft(
+  core: MailCore,
+  tx: Tx,
+  caller: Caller,
+  { mailbox: box, from, recipients }: Outgoing,
+  prepared: PreparedMessage,
+  more: NewDraft,
+  files: readonly StoredFile[] = [],
+): string {
+  // The mailbox, or the caller's share of it, may have ended meanwhile.
+  if (!reachTo(tx, caller, box.id)) throw notFound("thread");
+  requireRoom(usageOf(core, box.id), prepared.size + transmittedSizes(files), box.address, "unprocessable");
+  const agent = more.agent ?? holderOf(tx, caller);
+  const { threadId } = fileMessage(core, tx, {
+    kind: "draft",
+    mailboxId: box.id,
+    receivedOn: from,
+    message: prepared,
+    now: core.now(),
+    sentBy: caller.userId,
+    bcc: addressesIn(recipients, "bcc"),
+    draft: { ...more, ...(agent && { agent }), ...(caller.keyId !== undefined && { writtenBy: caller.keyId }) },
+  });
+  if (files.length > 0) attachFiles(core, tx, readDraft(tx, caller, threadId), files);
+  return threadId;
+}
+
+/** The message that a request describes. @throws AppError as saveDraft, unprocessable */
+export function describeDraft(
+  core: Core,
+  caller: Caller,
+  request: DraftRequest,
+  {
+    draft,
+    answers = draft?.answers,
+    strict,
+  }: { draft?: Draft | undefined; answers?: string | undefined; strict: boolean },
+): Described {
+  const to = readField(request.to, strict);
+  const cc = readField(request.cc, strict);
+  const bcc = readField(request.bcc, strict);
+  const recipients = recipientsOf({ to: to.addresses, cc: cc.addresses, bcc: bcc.addresses });
+  const { from, subject = "" } = request;
+  const content = contentOf(request, draft);
+  const message = composeDraft(core, caller, { from, recipients, subject, content }, answers, draft);
+  return { message, answers, unfinished: { to: to.rest, cc: cc.rest, bcc: bcc.rest } };
+}
+
+/** The message of a stored draft, which keeps its Message-ID. @throws AppError not_found, forbidden, unprocessable */
+export function messageOfDraft(core: Core, caller: Caller, draft: Draft): Outgoing {
+  const { subject, text, html, messageId = "" } = draft;
+  const fields = { from: draft.from.email, recipients: recipientsOf(draft), subject, content: { text, html } };
+  const described = { ...fields, ...(TRANSMITTABLE_ID.test(messageId) && { messageId }) };
+  return composeDraft(core, caller, described, draft.answers, draft);
+}
+
+/**
+ * Saves a message in place of `draft`, which must still have the revision, or as a new draft. `files` replace those
+ * of the draft. In the transaction `check` may refuse the draft as it is before, and `also` runs at the end: its
+ * result is the result.
+ * @throws AppError as saveDraft, unprocessable
+ */
+export async function storeDraft<T>(
+  core: ParsingCore,
+  caller: Caller,
+  { message, unfinished, answers }: Described,
+  {
+    draft,
+    revision,
+    files,
+    asWritten = false,
+    check,
+    also,
+  }: {
+    draft?: Draft | undefined;
+    revision?: number | undefined;
+    files?: readonly StoredFile[] | undefined;
+    /** The content stays as it is, and whose it is. */
+    asWritten?: boolean;
+    check?: ((draft: Draft) => void) | undefined;
+    also(tx: Tx, draft: Draft): NotAPromise<T>;
+  },
+): Promise<T> {
+  // Without its files, which are stored already.
+  const { files: _, ...composition } = message.composition;
+  const prepared = await prepareDraft(core, message.mailbox.id, composition);
+  const former =
+    draft && caller.keyId !== undefined && !asWritten ? await formerVersion(core, caller, draft) : undefined;
+  const from = prepared.from ?? { email: message.from };
+  const bcc = addressesIn(message.recipients, "bcc");
+  return core.store.enqueue((tx) => {
+    const present = draft && readDraft(tx, caller, draft.id);
+    if (present) {
+      requireUnchanged(present, revision);
+      check?.(present);
+    }
+    if (present && former) keepFormer(core, tx, caller, present, former);
+    const kept = files ?? present?.attachments ?? [];
+    const size = prepared.size + transmittedSizes(kept);
+    requireSize({ size }, largestMessage(core));
+    let id = present?.id ?? "";
+    if (present && present.reach.mailbox.id === message.mailbox.id) {
+      requireRoom(usageOf(core, message.mailbox.id), size - present.size, message.mailbox.address);
+      const { userId } = caller;
+      const keyId = asWritten ? present.writtenBy : caller.keyId;
+      const agent = present.agent ?? (asWritten ? undefined : holderOf(tx, caller));
+      const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, agent, now: core.now() };
+      changeDraft(core, tx, present, change);
+      if (files) replaceFiles(core, tx, readDraft(tx, caller, id), files);
+    } else {
+      const { agent } = { ...present };
+      const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
+      id = fileDraft(core, tx, caller, message, prepared, more, kept.map(storedFile));
+      if (present) removeDraft(tx, present);
+    }
+    return also(tx, readDraft(tx, caller, id));
+  });
+}
+
+/**
+ * Saves what a person wrote in place of the draft `draftId`, which must still have the revision, or as a new draft with `files`,
+ * which may reply to a conversation. Recipients that are not addresses yet are kept as typed.
+ * @throws AppError not_found, forbidden, conflict, payload_too_large, unprocessable
+ */
+export async function saveDraft(
+  core: ParsingCore,
+  caller: Caller,
+  request: DraftRequest & { revision?: number; answers?: string | undefined },
+  { draftId, files }: { draftId?: string; files?: readonly StoredFile[] } = {},
+): Promise<SavedDraft> {
+  requireBodySize(request);
+  const draft = draftId === undefined ? undefined : readDraft(core.db, caller, draftId);
+  if (draft) requireUnchanged(draft, request.revision);
+  const described = describeDraft(core, caller, request, { draft, answers: request.answers, strict: false });
+  const { revision } = request;
+  const also = (_: Tx, saved: Draft): SavedDraft => savedView(saved, largestMessage(core));
+  return storeDraft(core, caller, described, { draft, revision, files, also });
+}
+
+/** Bytes. */
+const largestMessage = ({ options }: Core): number => options.get("smtp.maxMessageBytes");
+
+/** @throws AppError conflict */
+function readChangeable(db: Db, caller: Caller, draftId: string): Draft {
+  const draft = readDraft(db, caller, draftId);
+  requireUnscheduled(draft);
+  return draft;
+}
+
+/** A message as a file. */
+async function messageFile(core: MailCore, caller: Caller, message: MessageView): Promise<StoredFile> {
+  const bytes = await bytesWithoutBcc(core, caller, message);
+  const blob = await core.blobs.write(bytes);
+  const size = bytes.byteLength;
+  return { filename: "forwarded.eml", contentType: "message/rfc822", size, inline: false, contentId: null, blob };
+}
+
+/** @throws AppError not_found, forbidden, conflict (it is not a draft) */
+export const openDraft = (core: Core, caller: Caller, draftId: string): DraftContent =>
+  contentView(readDraft(core.db, caller, draftId), largestMessage(core));
+
+/** The drafts that reply to a conversation, oldest first. @throws AppError not_found */
+export const listAnswering = (reader: Reader, caller: Caller, threadId: string): DraftSummary[] =>
+  draftsAnswering(reader, caller, threadId).map((id) => summaryView(readDraft(reader.db, caller, id)));
+
+/** @throws AppError not_found, forbidden, conflict, payload_too_large, insufficient_storage; errors of `content` */
+export async function attach(
+  core: SendCore,
+  caller: Caller,
+  draftId: string,
+  { filename, contentType, size: declared = 0, content }: Upload,
+): Promise<AttachmentView> {
+  const { db, store, spool } = core;
+  const most = largestMessage(core);
+  const requireFits = (draft: Draft, size: number) => {
+    if (draft.attachments.length >= MOST_FILES) {
+      throw new AppError("unprocessable", `A message takes at most ${MOST_FILES} attachments`);
+    }
+    if (draft.size + transmittedSize(size) <= most) return;
+    throw new AppError(
+      "payload_too_large",
+      `The file is ${size} bytes${declared === 0 ? " or more" : ""}; at most ${roomFor(most - draft.size)} more can be attached to this message`,
     );
-  }
-
-  /**
-   * The address of a mailbox if the caller may send from there, else of another, preferably their own.
-   * @throws AppError forbidden
-   */
-  function addressFor(caller: Caller, mailboxId?: string): string {
-    const reached = [...reachOf(store.db, caller).values()].filter(({ access }) => access.send);
-    const chosen =
-      reached.find(({ mailbox: { id } }) => id === mailboxId) ??
-      reached.find(({ source }) => source === "owner") ??
-      reached[0];
-    if (!chosen) throw new AppError("forbidden", "You have no mailbox to send from");
-    return chosen.mailbox.address;
-  }
-
-  /** What a person wrote last, before a key replaces it: nothing that a key wrote is kept. */
-  async function formerVersion(
-    caller: Caller,
-    draft: Draft,
-  ): Promise<{ message: Outgoing; prepared: PreparedMessage } | undefined> {
-    if (draft.writtenBy !== undefined) return undefined;
-    const message = writing.stored(caller, draft);
-    const { files: _, ...composition } = message.composition;
-    return { message, prepared: await prepareDraft(parts, message.mailbox.id, composition) };
-  }
-
-  /** Puts that version into trash, where people find it and undo takes it from (rules: What a key cannot delete). */
-  function keepFormer(
-    tx: Tx,
-    caller: Caller,
-    { unfinished, answers, agent, attachments }: Draft,
-    { message, prepared }: { message: Outgoing; prepared: PreparedMessage },
-  ): void {
-    const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
-    const { keyId: _, ...person } = caller;
-    const id = writing.begin(tx, person, message, prepared, more, attachments.map(storedFile));
-    mailbox.drafts.trash(tx, caller, id);
-  }
-
-  const writing = {
-    compose,
-    addressFor,
-
-    /** Files a new draft; returns the id of its conversation. @throws AppError not_found, unprocessable (no room) */
-    begin(
-      tx: Tx,
-      caller: Caller,
-      { mailbox: box, from, recipients }: Outgoing,
-      prepared: PreparedMessage,
-      more: NewDraft,
-      files: readonly StoredFile[] = [],
-    ): string {
-      // The mailbox, or the caller's share of it, may have ended meanwhile.
-      if (!reachTo(tx, caller, box.id)) throw notFound("thread");
-      requireRoom(mailbox.usage(box.id), prepared.size + transmittedSizes(files), box.address, "unprocessable");
-      const agent = more.agent ?? holderOf(tx, caller);
-      const { threadId } = mailbox.file(tx, {
-        kind: "draft",
-        mailboxId: box.id,
-        receivedOn: from,
-        message: prepared,
-        now: runtime.now(),
-        sentBy: caller.userId,
-        bcc: addressesIn(recipients, "bcc"),
-        draft: { ...more, ...(agent && { agent }), ...(caller.keyId !== undefined && { writtenBy: caller.keyId }) },
-      });
-      if (files.length > 0) mailbox.drafts.attach(tx, mailbox.drafts.read(caller, threadId), files);
-      return threadId;
-    },
-
-    /** The message that a request describes. @throws AppError as saveDraft, unprocessable */
-    describe(
-      caller: Caller,
-      request: DraftRequest,
-      {
-        draft,
-        answers = draft?.answers,
-        strict,
-      }: { draft?: Draft | undefined; answers?: string | undefined; strict: boolean },
-    ): Described {
-      const to = readField(request.to, strict);
-      const cc = readField(request.cc, strict);
-      const bcc = readField(request.bcc, strict);
-      const recipients = recipientsOf({ to: to.addresses, cc: cc.addresses, bcc: bcc.addresses });
-      const { from, subject = "" } = request;
-      const content = contentOf(request, draft);
-      const message = compose(caller, { from, recipients, subject, content }, answers, draft);
-      return { message, answers, unfinished: { to: to.rest, cc: cc.rest, bcc: bcc.rest } };
-    },
-
-    /** The message of a stored draft, which keeps its Message-ID. @throws AppError not_found, forbidden, unprocessable */
-    stored(caller: Caller, draft: Draft): Outgoing {
-      const { subject, text, html, messageId = "" } = draft;
-      const fields = { from: draft.from.email, recipients: recipientsOf(draft), subject, content: { text, html } };
-      return compose(
-        caller,
-        { ...fields, ...(TRANSMITTABLE_ID.test(messageId) && { messageId }) },
-        draft.answers,
-        draft,
-      );
-    },
-
-    /**
-     * Saves a message in place of `draft`, which must still have the revision, or as a new draft. `files` replace those
-     * of the draft. In the transaction `check` may refuse the draft as it is before, and `also` runs at the end: its
-     * result is the result.
-     * @throws AppError as saveDraft, unprocessable
-     */
-    async save<T>(
-      caller: Caller,
-      { message, unfinished, answers }: Described,
-      {
-        draft,
-        revision,
-        files,
-        asWritten = false,
-        check,
-        also,
-      }: {
-        draft?: Draft | undefined;
-        revision?: number | undefined;
-        files?: readonly StoredFile[] | undefined;
-        /** The content stays as it is, and whose it is. */
-        asWritten?: boolean;
-        check?: ((draft: Draft) => void) | undefined;
-        also(tx: Tx, draft: Draft): NotAPromise<T>;
-      },
-    ): Promise<T> {
-      // Without its files, which are stored already.
-      const { files: _, ...composition } = message.composition;
-      const prepared = await prepareDraft(parts, message.mailbox.id, composition);
-      const former = draft && caller.keyId !== undefined && !asWritten ? await formerVersion(caller, draft) : undefined;
-      const from = prepared.from ?? { email: message.from };
-      const bcc = addressesIn(message.recipients, "bcc");
-      return store.enqueue((tx) => {
-        const present = draft && mailbox.drafts.read(caller, draft.id);
-        if (present) {
-          requireUnchanged(present, revision);
-          check?.(present);
-        }
-        if (present && former) keepFormer(tx, caller, present, former);
-        const kept = files ?? present?.attachments ?? [];
-        const size = prepared.size + transmittedSizes(kept);
-        requireSize({ size }, options.get("smtp.maxMessageBytes"));
-        let id = present?.id ?? "";
-        if (present && present.reach.mailbox.id === message.mailbox.id) {
-          requireRoom(mailbox.usage(message.mailbox.id), size - present.size, message.mailbox.address);
-          const { userId } = caller;
-          const keyId = asWritten ? present.writtenBy : caller.keyId;
-          const agent = present.agent ?? (asWritten ? undefined : holderOf(tx, caller));
-          const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, agent, now: runtime.now() };
-          mailbox.drafts.change(tx, present, change);
-          if (files) mailbox.drafts.setFiles(tx, mailbox.drafts.read(caller, id), files);
-        } else {
-          const { agent } = { ...present };
-          const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
-          id = writing.begin(tx, caller, message, prepared, more, kept.map(storedFile));
-          if (present) mailbox.drafts.remove(tx, present);
-        }
-        return also(tx, mailbox.drafts.read(caller, id));
-      });
-    },
-
-    /**
-     * Saves what a person wrote in place of the draft `draftId`, or as a new draft with `files`.
-     * @throws AppError as saveDraft, unprocessable
-     */
-    async keep(
-      caller: Caller,
-      request: DraftRequest & { revision?: number; answers?: string | undefined },
-      { draftId, files }: { draftId?: string; files?: readonly StoredFile[] } = {},
-    ): Promise<SavedDraft> {
-      requireBodySize(request);
-      const draft = draftId === undefined ? undefined : mailbox.drafts.read(caller, draftId);
-      if (draft) requireUnchanged(draft, request.revision);
-      const described = writing.describe(caller, request, { draft, answers: request.answers, strict: false });
-      const { revision } = request;
-      const also = (_: Tx, saved: Draft): SavedDraft => savedView(saved, largestMessage());
-      return writing.save(caller, described, { draft, revision, files, also });
-    },
   };
-
-  const largestMessage = (): number => options.get("smtp.maxMessageBytes");
-
-  /** @throws AppError conflict */
-  function readChangeable(caller: Caller, draftId: string): Draft {
-    const draft = mailbox.drafts.read(caller, draftId);
-    requireUnscheduled(draft);
-    return draft;
-  }
-
-  /** A message as a file. */
-  async function messageFile(caller: Caller, message: MessageView): Promise<StoredFile> {
-    const bytes = await bytesWithoutBcc(mailbox, caller, message);
-    const blob = await store.blobs.write(bytes);
-    const size = bytes.byteLength;
-    return { filename: "forwarded.eml", contentType: "message/rfc822", size, inline: false, contentId: null, blob };
-  }
-
-  const drafts = {
-    /** @throws AppError not_found, forbidden, conflict (it is not a draft) */
-    openDraft: (caller: Caller, draftId: string): DraftContent =>
-      contentView(mailbox.drafts.read(caller, draftId), largestMessage()),
-    /** The drafts that reply to a conversation, oldest first. @throws AppError not_found */
-    draftsAnswering: (caller: Caller, threadId: string): DraftSummary[] =>
-      mailbox.drafts.answering(caller, threadId).map((id) => summaryView(mailbox.drafts.read(caller, id))),
-    /**
-     * Creates a draft, which may reply to a conversation. Recipients that are not addresses yet are kept as typed.
-     * @throws AppError not_found, forbidden, payload_too_large, unprocessable
-     */
-    createDraft: (caller: Caller, request: DraftRequest & { answers?: string | undefined }): Promise<SavedDraft> =>
-      writing.keep(caller, request),
-    /** @throws AppError as createDraft, conflict */
-    saveDraft: (caller: Caller, draftId: string, request: DraftRequest & { revision: number }): Promise<SavedDraft> =>
-      writing.keep(caller, request, { draftId }),
-
-    /** @throws AppError not_found, forbidden, conflict, payload_too_large, insufficient_storage; errors of `content` */
-    async attach(
-      caller: Caller,
-      draftId: string,
-      { filename, contentType, size: declared = 0, content }: Upload,
-    ): Promise<AttachmentView> {
-      const most = largestMessage();
-      const requireFits = (draft: Draft, size: number) => {
-        if (draft.attachments.length >= MOST_FILES) {
-          throw new AppError("unprocessable", `A message takes at most ${MOST_FILES} attachments`);
-        }
-        if (draft.size + transmittedSize(size) <= most) return;
-        throw new AppError(
-          "payload_too_large",
-          `The file is ${size} bytes${declared === 0 ? " or more" : ""}; at most ${roomFor(most - draft.size)} more can be attached to this message`,
-        );
-      };
-      const requireKeepable = (draft: Draft, size: number) => {
-        requireFits(draft, size);
-        const { mailbox: box } = draft.reach;
-        requireRoom(mailbox.usage(box.id), transmittedSize(size), box.address);
-      };
-      // Checked before any of the file is read.
-      const opened = readChangeable(caller, draftId);
-      requireKeepable(opened, declared);
-      const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
-      try {
-        const file = {
-          contentType: mediaTypeOf(contentType),
-          size: kept.size,
-          inline: false,
-          contentId: null,
-        };
-        // Checked again before it becomes a blob, since a refused blob stays until the sweep.
-        requireKeepable(readChangeable(caller, draftId), kept.size);
-        const blob = await store.blobs.adopt(kept.path, kept.sha256);
-        return await store.enqueue((tx) => {
-          const draft = readChangeable(caller, draftId);
-          requireKeepable(draft, kept.size);
-          const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
-          mailbox.drafts.attach(tx, draft, [{ ...file, blob, filename: name }]);
-          mailbox.drafts.claim(tx, draft);
-          const attached = mailbox.drafts.read(caller, draftId).attachments.at(-1);
-          if (!attached) throw new Error("the file that was just attached is not there");
-          return attachmentView(attached);
-        });
-      } finally {
-        await kept.dispose();
-      }
-    },
-
-    /** @throws AppError not_found, forbidden, conflict */
-    async detach(caller: Caller, draftId: string, attachmentId: string): Promise<void> {
-      await store.enqueue((tx) => {
-        const draft = readChangeable(caller, draftId);
-        if (!draft.attachments.some(({ id }) => id === attachmentId)) throw notFound("attachment");
-        mailbox.drafts.detach(tx, draft, attachmentId);
-        mailbox.drafts.claim(tx, draft);
-      });
-    },
-
-    /**
-     * Creates a draft that contains a whole message.
-     * @throws AppError not_found, forbidden (no mailbox to send from), unprocessable (no room)
-     */
-    async forward(caller: Caller, messageId: string): Promise<SavedDraft> {
-      await mailbox.renewHtml(messageId);
-      const message = mailbox.getMessage(caller, messageId, { html: true });
-      const from = addressFor(caller, message.mailboxId);
-      const { subject, html } = message;
-      const forwarded = forwardedFrom(message);
-      const signature = signatureBlock(textsOf(store.db, mailboxIdOf(store.db, caller, from)).signature);
-      const text = signature + forwardedText(forwarded);
-      const below = html === undefined ? undefined : await mailbox.forwardHtml(caller, forwarded);
-      const rich = below === undefined ? undefined : htmlOfText(signature) + below;
-      const envelope = { from, to: "", subject: forwardSubject(subject) };
-      const files = mailbox.filesOf(caller, messageId);
-      if (rich !== undefined && Buffer.byteLength(rich) <= LARGEST_INLINE) {
-        return writing.keep(caller, { ...envelope, html: rich }, { files });
-      }
-      if (rich === undefined && Buffer.byteLength(text) <= LARGEST_INLINE) {
-        return writing.keep(caller, { ...envelope, text }, { files });
-      }
-      return writing.keep(caller, { ...envelope, text: "" }, { files: [await messageFile(caller, message)] });
-    },
-
-    /**
-     * Creates a draft of the caller's own with what a held message has, which stays as it is.
-     * @throws AppError not_found, forbidden, payload_too_large, unprocessable (no room)
-     */
-    async copyHeld(caller: Caller, messageId: string): Promise<SavedDraft> {
-      const { recipients, subject, answers } = approvals.held(caller, messageId);
-      const { from } = mailbox.getMessage(caller, messageId, { html: false });
-      const field = (name: RecipientField) => addressesIn(recipients, name).map(formatAddress).join(", ");
-      const request = {
-        from: from.email,
-        ...{ to: field("to"), cc: field("cc"), bcc: field("bcc") },
-        subject,
-        ...mailbox.writtenContent(caller, messageId),
-        ...(answers !== null && isThread(store.db, answers) && { answers }),
-      };
-      return writing.keep(caller, request, { files: mailbox.filesOf(caller, messageId) });
-    },
+  const requireKeepable = (draft: Draft, size: number) => {
+    requireFits(draft, size);
+    const { mailbox: box } = draft.reach;
+    requireRoom(usageOf(core, box.id), transmittedSize(size), box.address);
   };
+  // Checked before any of the file is read.
+  const opened = readChangeable(db, caller, draftId);
+  requireKeepable(opened, declared);
+  const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
+  try {
+    const file = {
+      contentType: mediaTypeOf(contentType),
+      size: kept.size,
+      inline: false,
+      contentId: null,
+    };
+    // Checked again before it becomes a blob, since a refused blob stays until the sweep.
+    requireKeepable(readChangeable(db, caller, draftId), kept.size);
+    const blob = await store.blobs.adopt(kept.path, kept.sha256);
+    return await store.enqueue((tx) => {
+      const draft = readChangeable(tx, caller, draftId);
+      requireKeepable(draft, kept.size);
+      const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
+      attachFiles(core, tx, draft, [{ ...file, blob, filename: name }]);
+      claimDraft(tx, draft);
+      const attached = readDraft(tx, caller, draftId).attachments.at(-1);
+      if (!attached) throw new Error("the file that was just attached is not there");
+      return attachmentView(attached);
+    });
+  } finally {
+    await kept.dispose();
+  }
+}
 
-  return { drafts, writing };
+/** @throws AppError not_found, forbidden, conflict */
+export async function detach(core: MailCore, caller: Caller, draftId: string, attachmentId: string): Promise<void> {
+  await core.store.enqueue((tx) => {
+    const draft = readChangeable(tx, caller, draftId);
+    if (!draft.attachments.some(({ id }) => id === attachmentId)) throw notFound("attachment");
+    detachFile(core, tx, draft, attachmentId);
+    claimDraft(tx, draft);
+  });
+}
+
+/**
+ * Creates a draft that contains a whole message.
+ * @throws AppError not_found, forbidden (no mailbox to send from), unprocessable (no room)
+ */
+export async function forward(core: ParsingCore, caller: Caller, messageId: string): Promise<SavedDraft> {
+  const { db } = core;
+  await renewHtml(core, messageId);
+  const message = getMessage(core, caller, messageId, { html: true });
+  const from = addressFor(core, caller, message.mailboxId);
+  const { subject, html } = message;
+  const forwarded = forwardedFrom(message);
+  const signature = signatureBlock(textsOf(db, mailboxIdOf(db, caller, from)).signature);
+  const text = signature + forwardedText(forwarded);
+  const below = html === undefined ? undefined : await forwardHtml(core, caller, forwarded);
+  const rich = below === undefined ? undefined : htmlOfText(signature) + below;
+  const envelope = { from, to: "", subject: forwardSubject(subject) };
+  const files = filesOf(core, caller, messageId);
+  if (rich !== undefined && Buffer.byteLength(rich) <= LARGEST_INLINE) {
+    return saveDraft(core, caller, { ...envelope, html: rich }, { files });
+  }
+  if (rich === undefined && Buffer.byteLength(text) <= LARGEST_INLINE) {
+    return saveDraft(core, caller, { ...envelope, text }, { files });
+  }
+  return saveDraft(core, caller, { ...envelope, text: "" }, { files: [await messageFile(core, caller, message)] });
+}
+
+/**
+ * Creates a draft of the caller's own with what a held message has, which stays as it is.
+ * @throws AppError not_found, forbidden, payload_too_large, unprocessable (no room)
+ */
+export async function copyHeld(core: ParsingCore, caller: Caller, messageId: string): Promise<SavedDraft> {
+  const { recipients, subject, answers } = getHeld(core, caller, messageId);
+  const { from } = getMessage(core, caller, messageId, { html: false });
+  const field = (name: RecipientField) => addressesIn(recipients, name).map(formatAddress).join(", ");
+  const request = {
+    from: from.email,
+    ...{ to: field("to"), cc: field("cc"), bcc: field("bcc") },
+    subject,
+    ...writtenContent(core, caller, messageId),
+    ...(answers !== null && isThread(core.db, answers) && { answers }),
+  };
+  return saveDraft(core, caller, request, { files: filesOf(core, caller, messageId) });
 }
 
 const threadById = prepared((db) =>
@@ -572,8 +566,3 @@ function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick
 function readField(given: string | undefined, strict: boolean): { addresses: EmailAddress[]; rest: string } {
   return strict ? { addresses: readRecipients(given), rest: "" } : readUnfinished(given ?? "");
 }
-
-export const compositionFile = (attachment: StoredFile) => {
-  const { contentId, ...file } = storedFile(attachment);
-  return { ...file, ...(contentId !== null && { contentId }) };
-};

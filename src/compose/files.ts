@@ -6,18 +6,18 @@
 import { createHash } from "node:crypto";
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { StoredFile } from "../mailbox/messages.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import { fileOf, getMessage, getRawMessage, type StoredFile, storedFile } from "../mailbox/messages.ts";
 import type { MessageView } from "../mailbox/views.ts";
 import { withoutBcc } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
+import type { SendCore } from "../outbound/core.ts";
 import type { Kept, Spool } from "../smtp/spool.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
 import type { AttachmentRequest, DraftReplyArguments } from "./requests.ts";
 
 /** A file that came with a request. */
 export type KeptFile = Kept;
+
 /** Puts files into the spool: see openSpool. */
 export type FileKeeper = Pick<Spool, "keep">;
 
@@ -83,19 +83,12 @@ export function readable<T>(what: string, read: () => T): T {
   }
 }
 
-export interface FileParts {
-  store: Pick<Store, "blobs">;
-  mailbox: Pick<Mailbox, "fileOf" | "filesOf" | "getMessage" | "getRawMessage">;
-  options: Pick<Options, "get">;
-  spool: FileKeeper;
-}
-
 /** The bytes of a message without Bcc: its sender sees it, and those whom a copy reaches must not (rules: Bcc). */
 export const bytesWithoutBcc = async (
-  mailbox: Pick<Mailbox, "getRawMessage">,
+  core: MailCore,
   caller: Caller,
   { id }: Pick<MessageView, "id">,
-): Promise<Uint8Array> => withoutBcc(await mailbox.getRawMessage(caller, id));
+): Promise<Uint8Array> => withoutBcc(await getRawMessage(core, caller, id));
 
 /** A file that is stored already, for another message. */
 export const storedAgain = ({ blob, ...file }: StoredFile): OutgoingFile => ({
@@ -110,32 +103,31 @@ export const storedAgain = ({ blob, ...file }: StoredFile): OutgoingFile => ({
  * @throws AppError payload_too_large, unprocessable, bad_request (a content that did not come with the request)
  */
 export async function readAttachments(
-  { store, mailbox, options, spool }: FileParts,
+  core: SendCore,
   caller: Caller,
   attachments: readonly AttachmentRequest[],
   uploads: KeptFile[],
 ): Promise<OutgoingFile[]> {
+  const { blobs, options, spool } = core;
   const files: OutgoingFile[] = [];
   const byName = new Map(uploads.map((kept, n) => [uploadName(n), kept]));
 
   const spooled = (kept: KeptFile) => ({
     size: kept.size,
     sha256: kept.sha256,
-    store: () => store.blobs.adopt(kept.path, kept.sha256),
+    store: () => blobs.adopt(kept.path, kept.sha256),
   });
 
   async function read(request: AttachmentRequest): Promise<OutgoingFile> {
     const { attachmentId, emailId, contentType, text, content } = request;
     const given = { inline: request.inline ?? false, contentId: request.contentId ?? null };
     if (attachmentId !== undefined) {
-      const file = storedAgain(
-        readable(`attachment ${shown(attachmentId)}`, () => mailbox.fileOf(caller, attachmentId)),
-      );
+      const file = storedAgain(readable(`attachment ${shown(attachmentId)}`, () => fileOf(core, caller, attachmentId)));
       return { ...file, inline: request.inline ?? file.inline, contentId: request.contentId ?? file.contentId };
     }
     if (emailId !== undefined) {
-      const message = readable(`message ${shown(emailId)}`, () => mailbox.getMessage(caller, emailId, { html: false }));
-      const bytes = await bytesWithoutBcc(mailbox, caller, message);
+      const message = readable(`message ${shown(emailId)}`, () => getMessage(core, caller, emailId, { html: false }));
+      const bytes = await bytesWithoutBcc(core, caller, message);
       const kept = await spool.keep([bytes], () => {});
       uploads.push(kept);
       return { filename: "forwarded.eml", contentType: "message/rfc822", ...given, ...spooled(kept) };
@@ -148,7 +140,7 @@ export async function readAttachments(
         size: bytes.byteLength,
         ...given,
         sha256: createHash("sha256").update(bytes).digest("hex"),
-        store: () => store.blobs.write(bytes),
+        store: () => blobs.write(bytes),
       };
     }
     const kept = byName.get(content ?? "");
@@ -176,6 +168,12 @@ function requireFit(files: readonly Pick<StoredFile, "size">[], most: number): v
     `The attachments take ${bytes} bytes of a message, in base64; a message takes ${most} at most`,
   );
 }
+
+/** A stored file as a composition names it. */
+export const compositionFile = (attachment: StoredFile) => {
+  const { contentId, ...file } = storedFile(attachment);
+  return { ...file, ...(contentId !== null && { contentId }) };
+};
 
 /** Makes the contents of files durable. */
 export const storeFiles = (files: readonly OutgoingFile[]): Promise<StoredFile[]> =>

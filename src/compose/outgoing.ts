@@ -2,8 +2,7 @@
 
 import type { Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import { newTimedToken, type Runtime, randomToken } from "../base/runtime.ts";
+import { newTimedToken, randomToken } from "../base/runtime.ts";
 import { parseTime } from "../base/time.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { MessageView } from "../mailbox/views.ts";
@@ -15,8 +14,8 @@ import { readRecipients } from "../message/recipients.ts";
 import { redirectedTo } from "../message/redirection.ts";
 import { asRefusal, requireSize } from "../outbound/accept.ts";
 import type { Recipient } from "../outbound/queue.ts";
-import type { Options } from "../store/settings.ts";
-import type { ParserPool } from "../workers/parser-pool.ts";
+import type { Core } from "../store/core.ts";
+import type { ParsingCore } from "../workers/core.ts";
 import type { AddedFields, DraftFields } from "./requests.ts";
 
 /** Text and HTML together, UTF-8 (rules: Body size). */
@@ -34,17 +33,6 @@ export interface Outgoing {
   composition: Composition;
 }
 
-/** A message, with its HTML, as others forward it. */
-export const forwardedFrom = ({ from, to, cc, subject, date, text, html }: MessageView): ForwardedMessage => ({
-  from,
-  to,
-  cc,
-  subject,
-  date: parseTime(date) ?? Number.NaN,
-  text,
-  html,
-});
-
 /** Names of fields that programs may add. */
 export const ADDED_FIELD = /^(?:x|list)-[a-z0-9_-]{1,60}$/i;
 
@@ -59,7 +47,7 @@ export function addedFields({ replyTo, headers = {} }: AddedFields): [name: stri
 
 /** A new message; with a new Message-ID unless it has one. `more`: further headers. */
 export function outgoing(
-  runtime: Pick<Runtime, "now" | "randomBytes">,
+  { runtime }: Core,
   {
     mailbox,
     from,
@@ -82,15 +70,20 @@ export function outgoing(
   return { mailbox, from, recipients, messageId, named: redirectedTo(more), composition };
 }
 
-export interface PreparingParts {
-  parser: Pick<ParserPool, "prepare">;
-  options: Pick<Options, "get">;
-  log: Log;
-}
+/** A message, with its HTML, as others forward it. */
+export const forwardedFrom = ({ from, to, cc, subject, date, text, html }: MessageView): ForwardedMessage => ({
+  from,
+  to,
+  cc,
+  subject,
+  date: parseTime(date) ?? Number.NaN,
+  text,
+  html,
+});
 
 /** @throws AppError payload_too_large, unprocessable, server_error 503 */
 export async function prepareDraft(
-  { parser, options, log }: PreparingParts,
+  { parser, options, log }: ParsingCore,
   mailboxId: string,
   composition: Composition,
 ): Promise<PreparedMessage> {

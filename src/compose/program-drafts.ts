@@ -6,21 +6,28 @@
 
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
-import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { trashDraft } from "../mailbox/change.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import { type Draft, readDraft, removeDraft, transmittedSizes } from "../mailbox/drafts.ts";
+import { usageOf } from "../mailbox/mailboxes.ts";
+import { getMessage } from "../mailbox/messages.ts";
+import { renewHtml } from "../mailbox/reading.ts";
 import { decodeWords } from "../message/headers.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
+import type { SendCore } from "../outbound/core.ts";
 import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store, Tx } from "../store/store.ts";
-import { type createDrafts, requireUnchanged } from "./drafts.ts";
+import type { Core, Reader } from "../store/core.ts";
+import type { Tx } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
+import { sendLater } from "./draft-sending.ts";
+import { composeDraft, messageOfDraft, requireUnchanged, storeDraft } from "./drafts.ts";
 import { type OutgoingFile, storeFiles } from "./files.ts";
 import { ADDED_FIELD, addedFields, type Outgoing, requireBodySize } from "./outgoing.ts";
 import type { DraftFields, DraftPatch, DraftSendRequest, Timed } from "./requests.ts";
+import { submitOutgoing } from "./submit.ts";
 import type { ProgramDraftView, SendView } from "./views.ts";
 
 /** Records an answer in the transaction that makes it true; may run twice, the first time rolled back. */
@@ -28,201 +35,172 @@ type RecordIn<T> = (tx: Tx, answer: T) => void;
 
 const NO_TEXT = { to: "", cc: "", bcc: "" };
 
-export function createProgramDrafts({
-  store,
-  mailbox,
-  options,
-  runtime,
-  writing,
-  submitOutgoing,
-  sendLater,
-}: {
-  store: Pick<Store, "db">;
-  mailbox: Mailbox;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
-  writing: ReturnType<typeof createDrafts>["writing"];
-  submitOutgoing(
-    caller: Caller,
-    message: Outgoing,
-    threadId: string | undefined,
-    record: (tx: Tx, sent: SendView) => void,
-  ): Promise<SendView>;
-  /**
-   * Keeps a draft to be sent at `at`, epoch ms; `remove` takes it away when the message is held instead.
-   * @throws AppError as Submit
-   */
-  sendLater(
-    caller: Caller,
-    message: Outgoing,
-    given: { at: number; draft: Draft; remove(tx: Tx, sent: SendView): void },
-    record: RecordIn<SendView>,
-  ): Promise<SendView>;
-}) {
-  function viewOf(caller: Caller, draft: Draft): ProgramDraftView {
-    const { id, emailId, revision, reach, from, replyTo, answers = null, savedAt, due, refusal } = draft;
-    const { to, cc, bcc, subject, text, html, attachments } = mailbox.getMessage(caller, emailId, { html: true });
-    const added = draft.headers.filter(([name]) => ADDED_FIELD.test(name));
-    const headers = Object.fromEntries(added.map(([name, value]) => [name, decodeWords(value)]));
-    return {
-      id,
-      draftId: id,
-      emailId,
-      revision,
-      mailboxId: reach.mailbox.id,
-      from: from.email,
-      to,
-      cc,
-      ...(bcc && { bcc }),
-      ...(replyTo.length > 0 && { replyTo }),
-      ...(Object.keys(headers).length > 0 && { headers }),
-      subject,
-      text,
-      ...(html !== undefined && { html }),
-      attachments,
-      replyToThreadId: answers,
-      savedAt: isoOf(savedAt),
-      ...(due && { sendAt: isoOf(due.at) }),
-      ...(refusal !== undefined && { refusal }),
-    };
-  }
-
-  /** Makes files durable, once they are known to fit. @throws AppError payload_too_large, unprocessable */
-  async function keepFiles({ mailbox: box }: Outgoing, files: readonly OutgoingFile[]) {
-    const size = transmittedSizes(files);
-    requireSize({ size }, options.get("smtp.maxMessageBytes"));
-    requireRoom(mailbox.usage(box.id), size, box.address, "unprocessable");
-    return storeFiles(files);
-  }
-
-  /** The message after a change. @throws AppError not_found, forbidden, unprocessable */
-  function changed(caller: Caller, draft: Draft, fields: DraftFields): Outgoing {
-    const { from, text, html, subject = draft.subject, replyTo, headers } = fields;
-    if (from !== undefined && draft.answers === undefined) senderFor(store.db, caller, from, { alias: false });
-    const list = (name: "to" | "cc" | "bcc") =>
-      fields[name] === undefined ? draft[name] : readRecipients(fields[name]);
-    const isReplaced = (name: string): boolean =>
-      /^reply-to$/i.test(name) ? replyTo !== undefined : ADDED_FIELD.test(name) && headers !== undefined;
-    return writing.compose(
-      caller,
-      {
-        from: from ?? draft.from.email,
-        recipients: recipientsOf({ to: list("to"), cc: list("cc"), bcc: list("bcc") }),
-        subject,
-        // HTML does not match a changed text.
-        content: text === undefined && html === undefined ? { text: draft.text, html: draft.html } : { text, html },
-      },
-      draft.answers,
-      { ...draft, headers: [...draft.headers.filter(([name]) => !isReplaced(name)), ...addedFields(fields)] },
-    );
-  }
-
+function viewOf(reader: Reader, caller: Caller, draft: Draft): ProgramDraftView {
+  const { id, emailId, revision, reach, from, replyTo, answers = null, savedAt, due, refusal } = draft;
+  const { to, cc, bcc, subject, text, html, attachments } = getMessage(reader, caller, emailId, { html: true });
+  const added = draft.headers.filter(([name]) => ADDED_FIELD.test(name));
+  const headers = Object.fromEntries(added.map(([name, value]) => [name, decodeWords(value)]));
   return {
-    /** Keeps a new message as a draft. @throws AppError payload_too_large, unprocessable */
-    async createProgramDraft(
-      caller: Caller,
-      message: Outgoing,
-      record: RecordIn<ProgramDraftView>,
-      files: readonly OutgoingFile[],
-    ): Promise<ProgramDraftView> {
-      const stored = await keepFiles(message, files);
-      return writing.save(
-        caller,
-        { message, answers: undefined, unfinished: NO_TEXT },
-        {
-          files: stored,
-          also(tx, draft) {
-            const view = viewOf(caller, draft);
-            noteDeed(tx, caller, { ids: [view.id] }, runtime.now());
-            record(tx, view);
-            return view;
-          },
-        },
-      );
-    },
-
-    /** @throws AppError not_found, conflict (it is not a draft) */
-    async getProgramDraft(caller: Caller, draftId: string): Promise<ProgramDraftView> {
-      await mailbox.renewHtml(draftId);
-      return viewOf(caller, mailbox.drafts.read(caller, draftId, "read"));
-    },
-
-    /**
-     * Changes the fields that are given; `files` replace the attachments. `record` is called in the transaction.
-     * @throws AppError not_found, forbidden, missing_scope, conflict, payload_too_large, unprocessable, insufficient_storage
-     */
-    async changeProgramDraft(
-      caller: Caller,
-      draftId: string,
-      { revision, ...fields }: DraftPatch,
-      record: RecordIn<ProgramDraftView>,
-      files?: readonly OutgoingFile[],
-    ): Promise<ProgramDraftView> {
-      requireBodySize(fields);
-      const draft = mailbox.drafts.read(caller, draftId);
-      // The answer has all of it.
-      if (draft.writtenBy === undefined || draft.writtenBy !== caller.keyId) requireScope(caller, "read");
-      requireUnchanged(draft, revision);
-      const message = changed(caller, draft, fields);
-      const { to, cc, bcc } = draft.unfinished;
-      const unfinished = {
-        to: fields.to === undefined ? to : "",
-        cc: fields.cc === undefined ? cc : "",
-        bcc: fields.bcc === undefined ? bcc : "",
-      };
-      return writing.save(
-        caller,
-        { message, answers: draft.answers, unfinished },
-        {
-          draft,
-          revision,
-          files: files && (await keepFiles(message, files)),
-          also(tx, saved) {
-            const view = viewOf(caller, saved);
-            noteDeed(tx, caller, { ids: [view.id], changes: 1 }, runtime.now());
-            record(tx, view);
-            return view;
-          },
-        },
-      );
-    },
-
-    /** Moves a draft to trash, also one that is about to be sent. @throws AppError not_found, forbidden, conflict */
-    discardProgramDraft(tx: Tx, caller: Caller, draftId: string): void {
-      const { id } = mailbox.drafts.read(caller, draftId);
-      mailbox.drafts.trash(tx, caller, id);
-      noteDeed(tx, caller, { ids: [draftId], changes: 1 }, runtime.now());
-    },
-
-    /**
-     * Sends a draft as it is stored, now or at a time (epoch ms). `revision`: the one that the caller has seen.
-     * @throws AppError as Sending.send, not_found, conflict
-     */
-    async sendProgramDraft(
-      caller: Caller,
-      draftId: string,
-      { revision, at }: Timed<DraftSendRequest>,
-      record: RecordIn<SendView>,
-    ): Promise<SendView> {
-      const draft = mailbox.drafts.read(caller, draftId);
-      requireUnchanged(draft, revision ?? draft.revision);
-      requireFinished(draft);
-      const message = writing.stored(caller, draft);
-      const remove = (tx: Tx, { held }: Pick<SendView, "held">) => {
-        const present = mailbox.drafts.read(caller, draftId);
-        requireUnchanged(present, draft.revision);
-        requireSameFiles(present, draft);
-        // A held message may end unsent, and is then deleted: what a person wrote stays in trash.
-        if (held && present.writtenBy === undefined) mailbox.drafts.trash(tx, caller, present.id);
-        else mailbox.drafts.remove(tx, present);
-      };
-      if (at !== undefined) return sendLater(caller, message, { at, draft, remove }, record);
-      return submitOutgoing(caller, message, draft.answers, (tx, sent) => {
-        remove(tx, sent);
-        record(tx, sent);
-      });
-    },
+    id,
+    draftId: id,
+    emailId,
+    revision,
+    mailboxId: reach.mailbox.id,
+    from: from.email,
+    to,
+    cc,
+    ...(bcc && { bcc }),
+    ...(replyTo.length > 0 && { replyTo }),
+    ...(Object.keys(headers).length > 0 && { headers }),
+    subject,
+    text,
+    ...(html !== undefined && { html }),
+    attachments,
+    replyToThreadId: answers,
+    savedAt: isoOf(savedAt),
+    ...(due && { sendAt: isoOf(due.at) }),
+    ...(refusal !== undefined && { refusal }),
   };
+}
+
+/** Makes files durable, once they are known to fit. @throws AppError payload_too_large, unprocessable */
+async function keepFiles(core: Core, { mailbox: box }: Outgoing, files: readonly OutgoingFile[]) {
+  const size = transmittedSizes(files);
+  requireSize({ size }, core.options.get("smtp.maxMessageBytes"));
+  requireRoom(usageOf(core, box.id), size, box.address, "unprocessable");
+  return storeFiles(files);
+}
+
+/** The message after a change. @throws AppError not_found, forbidden, unprocessable */
+function changed(core: Core, caller: Caller, draft: Draft, fields: DraftFields): Outgoing {
+  const { from, text, html, subject = draft.subject, replyTo, headers } = fields;
+  if (from !== undefined && draft.answers === undefined) senderFor(core.db, caller, from, { alias: false });
+  const list = (name: "to" | "cc" | "bcc") => (fields[name] === undefined ? draft[name] : readRecipients(fields[name]));
+  const isReplaced = (name: string): boolean =>
+    /^reply-to$/i.test(name) ? replyTo !== undefined : ADDED_FIELD.test(name) && headers !== undefined;
+  return composeDraft(
+    core,
+    caller,
+    {
+      from: from ?? draft.from.email,
+      recipients: recipientsOf({ to: list("to"), cc: list("cc"), bcc: list("bcc") }),
+      subject,
+      // HTML does not match a changed text.
+      content: text === undefined && html === undefined ? { text: draft.text, html: draft.html } : { text, html },
+    },
+    draft.answers,
+    { ...draft, headers: [...draft.headers.filter(([name]) => !isReplaced(name)), ...addedFields(fields)] },
+  );
+}
+
+/** Keeps a new message as a draft. @throws AppError payload_too_large, unprocessable */
+export async function createProgramDraft(
+  core: ParsingCore,
+  caller: Caller,
+  message: Outgoing,
+  record: RecordIn<ProgramDraftView>,
+  files: readonly OutgoingFile[],
+): Promise<ProgramDraftView> {
+  const stored = await keepFiles(core, message, files);
+  return storeDraft(
+    core,
+    caller,
+    { message, answers: undefined, unfinished: NO_TEXT },
+    {
+      files: stored,
+      also(tx, draft) {
+        const view = viewOf(core, caller, draft);
+        noteDeed(tx, caller, { ids: [view.id] }, core.now());
+        record(tx, view);
+        return view;
+      },
+    },
+  );
+}
+
+/** Reads a draft. @throws AppError not_found, conflict (it is not a draft) */
+export async function getProgramDraft(core: MailCore, caller: Caller, draftId: string): Promise<ProgramDraftView> {
+  await renewHtml(core, draftId);
+  return viewOf(core, caller, readDraft(core.db, caller, draftId, "read"));
+}
+
+/**
+ * Changes the fields that are given; `files` replace the attachments. `record` is called in the transaction.
+ * @throws AppError not_found, forbidden, missing_scope, conflict, payload_too_large, unprocessable, insufficient_storage
+ */
+export async function changeProgramDraft(
+  core: ParsingCore,
+  caller: Caller,
+  draftId: string,
+  { revision, ...fields }: DraftPatch,
+  record: RecordIn<ProgramDraftView>,
+  files?: readonly OutgoingFile[],
+): Promise<ProgramDraftView> {
+  requireBodySize(fields);
+  const draft = readDraft(core.db, caller, draftId);
+  // The answer has all of it.
+  if (draft.writtenBy === undefined || draft.writtenBy !== caller.keyId) requireScope(caller, "read");
+  requireUnchanged(draft, revision);
+  const message = changed(core, caller, draft, fields);
+  const { to, cc, bcc } = draft.unfinished;
+  const unfinished = {
+    to: fields.to === undefined ? to : "",
+    cc: fields.cc === undefined ? cc : "",
+    bcc: fields.bcc === undefined ? bcc : "",
+  };
+  return storeDraft(
+    core,
+    caller,
+    { message, answers: draft.answers, unfinished },
+    {
+      draft,
+      revision,
+      files: files && (await keepFiles(core, message, files)),
+      also(tx, saved) {
+        const view = viewOf(core, caller, saved);
+        noteDeed(tx, caller, { ids: [view.id], changes: 1 }, core.now());
+        record(tx, view);
+        return view;
+      },
+    },
+  );
+}
+
+/** Moves a draft to trash, also one that is about to be sent. @throws AppError not_found, forbidden, conflict */
+export function discardProgramDraft({ now }: Reader, tx: Tx, caller: Caller, draftId: string): void {
+  const { id } = readDraft(tx, caller, draftId);
+  trashDraft(tx, caller, id, now());
+  noteDeed(tx, caller, { ids: [draftId], changes: 1 }, now());
+}
+
+/**
+ * Sends a draft as it is stored, now or at a time (epoch ms). `revision`: the one that the caller has seen.
+ * @throws AppError as sendMessage, not_found, conflict
+ */
+export async function sendProgramDraft(
+  core: SendCore,
+  caller: Caller,
+  draftId: string,
+  { revision, at }: Timed<DraftSendRequest>,
+  record: RecordIn<SendView>,
+): Promise<SendView> {
+  const draft = readDraft(core.db, caller, draftId);
+  requireUnchanged(draft, revision ?? draft.revision);
+  requireFinished(draft);
+  const message = messageOfDraft(core, caller, draft);
+  const remove = (tx: Tx, { held }: Pick<SendView, "held">) => {
+    const present = readDraft(tx, caller, draftId);
+    requireUnchanged(present, draft.revision);
+    requireSameFiles(present, draft);
+    // A held message may end unsent, and is then deleted: what a person wrote stays in trash.
+    if (held && present.writtenBy === undefined) trashDraft(tx, caller, present.id, core.now());
+    else removeDraft(tx, present);
+  };
+  if (at !== undefined) return sendLater(core, caller, message, { at, draft, remove }, record);
+  return submitOutgoing(core, caller, message, draft.answers, (tx, sent) => {
+    remove(tx, sent);
+    record(tx, sent);
+  });
 }
 
 /** @throws AppError unprocessable */

@@ -7,14 +7,15 @@ import { type Caller, requireAccess } from "../access/caller.ts";
 import { createSlots } from "../access/slowdown.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { createShares } from "../base/shares.ts";
 import { isoOf } from "../base/time.ts";
 import { leftAt, noteLeft, type ReceivedMessage, receivedMessage } from "../mailbox/received.ts";
 import { listOf, type WayToLeave, wayToLeave } from "../message/list.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
-import type { Store, Tx } from "../store/store.ts";
-import type { Sending } from "./send.ts";
+import type { SendCore } from "../outbound/core.ts";
+import type { Reader } from "../store/core.ts";
+import type { Tx } from "../store/store.ts";
+import { sendFor } from "./send.ts";
 
 const TIMEOUT_MS = 10_000;
 /** Requests at once for one person, and how many more wait. */
@@ -32,25 +33,24 @@ export interface UnsubscribeView {
   leftAt?: string;
 }
 
+/** None in spam: an answer would tell the sender that the address exists. */
+const wayFrom = ({ folder, headers, isListSigned }: ReceivedMessage): WayToLeave | undefined =>
+  folder === "spam" ? undefined : wayToLeave(headers, isListSigned);
+
+/** The way that a person who may send from the mailbox has; undefined if there is none. */
+export function wayToUnsubscribe({ db }: Reader, message: ReceivedMessage): UnsubscribeView | undefined {
+  const way = message.reach.access.send ? wayFrom(message) : undefined;
+  if (!way) return undefined;
+  const left = leftAt(db, message.reach.mailbox.id, listOf(message.headers, message.from.email));
+  return { by: way.by, at: placeOf(way), ...(left !== undefined && { leftAt: isoOf(left) }) };
+}
+
 /** `allow`: excepted networks, as readDestination takes them. */
-export function openUnsubscribing({
-  store,
-  sending,
-  runtime,
-  allow = () => [],
-}: {
-  store: Pick<Store, "db" | "transact">;
-  sending: Pick<Sending, "sendFor">;
-  runtime: HttpClientParts["runtime"] & Pick<Runtime, "now">;
-  allow?: HttpClientParts["allow"];
-}) {
+export function openUnsubscribing(core: SendCore, allow: HttpClientParts["allow"] = () => []) {
+  const { db, store, runtime } = core;
   const client = openHttpClient({ runtime, allow, mostIdle: 1 });
   const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
   const underWay = createShares({ most: MOST_REQUESTS.unsubscribing, runtime });
-
-  /** None in spam: an answer would tell the sender that the address exists. */
-  const wayFrom = ({ folder, headers, isListSigned }: ReceivedMessage): WayToLeave | undefined =>
-    folder === "spam" ? undefined : wayToLeave(headers, isListSigned);
 
   async function post(caller: Caller, url: string): Promise<void> {
     const { host } = new URL(url);
@@ -76,19 +76,12 @@ export function openUnsubscribing({
   }
 
   return {
-    /** The way that a person who may send from the mailbox has; undefined if there is none. */
-    wayFor(message: ReceivedMessage): UnsubscribeView | undefined {
-      const way = message.reach.access.send ? wayFrom(message) : undefined;
-      if (!way) return undefined;
-      const left = leftAt(store.db, message.reach.mailbox.id, listOf(message.headers, message.from.email));
-      return { by: way.by, at: placeOf(way), ...(left !== undefined && { leftAt: isoOf(left) }) };
-    },
     /**
      * Leaves the list of a message, unless that takes a page. @throws AppError not_found, forbidden, conflict,
-     * upstream_failed; as Sending.send
+     * upstream_failed; as sendMessage
      */
     async leave(caller: Caller, id: string): Promise<UnsubscribeView> {
-      const message = receivedMessage(store.db, caller, id);
+      const message = receivedMessage(db, caller, id);
       const way = message && wayFrom(message);
       if (!message || !way || way.by === "link") {
         throw new AppError("conflict", "This message offers no way to unsubscribe except on a web page");
@@ -96,14 +89,14 @@ export function openUnsubscribing({
       const { reach, headers, from } = message;
       requireAccess(reach, "send");
       const list = listOf(headers, from.email);
-      const now = runtime.now();
+      const now = core.now();
       const note = (tx: Tx) => noteLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now });
       if (way.by === "post") {
         await slots.within(caller.userId, () => post(caller, way.url));
         store.transact(note);
       } else {
         const { to, subject, body } = way;
-        await sending.sendFor(caller, { about: message, to, subject, text: body }, note);
+        await sendFor(core, caller, { about: message, to, subject, text: body }, note);
       }
       return { by: way.by, at: placeOf(way), leftAt: isoOf(now) };
     },

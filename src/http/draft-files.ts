@@ -1,9 +1,9 @@
 /** The files of a draft: uploads of attachments, and the document in which its HTML is edited. */
 import type { Pools } from "../api/pools.ts";
 import { declaredLength, queryOf, readParts } from "../api/request.ts";
-import type { Sending } from "../compose/send.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { attach } from "../compose/drafts.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
+import type { AppServices } from "../operations/operation.ts";
 import { FRAME_HEADERS } from "./frame.ts";
 import type { Route } from "./route.ts";
 
@@ -14,21 +14,17 @@ async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): Asy
 }
 
 export function draftFileRoutes({
+  core,
   mailbox,
-  sending,
   pools: { uploads },
-}: {
-  mailbox: Mailbox;
-  sending: Sending;
-  pools: Pick<Pools, "uploads">;
-}): Route[] {
+}: Pick<AppServices, "core" | "mailbox"> & { pools: Pick<Pools, "uploads"> }): Route[] {
   return [
     {
       ...APP_ROUTES.attachFile,
       run({ request, session, params: { id = "" }, requireSession }) {
         return uploads.within(session.caller, async (count) => {
           count(1);
-          const saved = await sending.attach(session.caller, id, {
+          const saved = await attach(core, session.caller, id, {
             filename: new URLSearchParams(queryOf(request.url)).get("name") ?? "",
             contentType: request.headers.get("content-type") ?? "",
             size: declaredLength(request),

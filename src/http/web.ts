@@ -2,7 +2,6 @@
 import { isReading, methodResponse, READING } from "../api/methods.ts";
 import type { Serving } from "../api/rest.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Sending } from "../compose/send.ts";
 import { openUnsubscribing } from "../compose/unsubscribe.ts";
 import type { HttpClientParts } from "../net/http-client.ts";
 import { APP_PREFIX } from "../operations/app-routes.ts";
@@ -30,7 +29,6 @@ export interface WebParts
     Pick<OperatorContext, "doctor" | "searching"> {
   store: Pick<Store, "db" | "transact" | "note" | "onCommit">;
   options: Pick<Options, "get">;
-  sending: Sending;
   /** The certificate of the listeners, if there is one. */
   certificate(): KeyPair | undefined;
   /** Excepted networks for strangers' URLs to unsubscribe at, as readDestination takes them. */
@@ -56,7 +54,7 @@ export function createWeb(parts: WebParts): Web {
   const cookie = createSessionCookie({ secure });
   const gate = createPageGate({ ...parts, cookie, touchSession: parts.identity.touchSession });
   const images = openImageProxy({ runtime: parts.runtime });
-  const unsubscribing = openUnsubscribing(parts);
+  const unsubscribing = openUnsubscribing(parts.core, parts.allow);
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
   const pdfPage = createPdfPage(headers);

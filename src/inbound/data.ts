@@ -26,11 +26,11 @@ import { traceArrival } from "../outbound/trace-log.ts";
 import { Refusal, refusalOf } from "../smtp/refusal.ts";
 import type { Envelope } from "../smtp/role.ts";
 import { MOST_HOPS, type Received, type Spool } from "../smtp/spool.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
 import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
-import type { ParserPool } from "../workers/parser-pool.ts";
 import type { Admitted } from "./connect.ts";
-import { considerReport, type FeedbackParts, type Finding } from "./feedback.ts";
+import { considerReport, type Finding } from "./feedback.ts";
 import type { KnownNetworks } from "./known.ts";
 import { notVerified } from "./rcpt.ts";
 
@@ -49,15 +49,11 @@ export interface Accepted {
   replyAt?: number;
 }
 
-interface AcceptParts extends FeedbackParts {
-  store: Pick<Store, "db" | "enqueue" | "preparing" | "blobs" | "remote">;
-  mailbox: FeedbackParts["mailbox"] &
-    Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived" | "fileCopies">;
-  parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
-  spool: Pick<Spool, "receive" | "keep">;
+interface AcceptParts extends ParsingCore {
+  spool: Spool;
+  mailbox: Pick<Mailbox, "isLocal" | "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived" | "fileCopies">;
   /** Tells whether one more refusal is recorded: see createRefusalLimit. */
   isTraced(): boolean;
-  meters?: Pick<Meters, "countArrival"> | undefined;
   known?: Pick<KnownNetworks, "isKnown" | "noteDelivery"> | undefined;
 }
 
@@ -129,7 +125,7 @@ export async function acceptMessage(
     throw refusal;
   } finally {
     const ms = runtime.now() - startedAt;
-    meters?.countArrival(count, size ?? 0, ms);
+    meters.countArrival(count, size ?? 0, ms);
     log.info("message", { trace, ...detail(), problem: arrived?.message.problem, outcome, ms });
   }
 }
@@ -155,14 +151,14 @@ async function decide(
  * accepted is lost; it is authenticated too, so that unreadable mail gets no way around DMARC.
  */
 async function prepare(
-  { parser, spool, options, runtime, hostname, log, known }: AcceptParts,
+  { parser, spool, options, runtime, site, log, known }: AcceptParts,
   received: Received,
   envelope: Envelope,
 ): Promise<PreparedInbound> {
   const { ip, helo, reversePath } = envelope;
   const forwarders = options.get("spam.trustedForwarders");
   const trustedForwarders = forwarders === "none" ? [] : forwarders;
-  const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: runtime.now() };
+  const arrival = { ip, helo, reversePath, hostname: site.hostname, trustedForwarders, now: runtime.now() };
   try {
     const isStranger = known?.isKnown(ip) === false;
     return await parser.prepareInbound(received.source, received.size, arrival, {

@@ -11,12 +11,13 @@
  */
 import { newId } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { localDomain } from "../mailbox/addresses.ts";
+import type { MailCore } from "../mailbox/core.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { type DeliveryReport, type FeedbackReport, MOST_REPORTED } from "../message/report.ts";
 import { bccDetector } from "../outbound/bcc.ts";
-import { bounceLater, type LateFailure, namesOf, type OutcomeParts } from "../outbound/outcome.ts";
+import { bounceLater, type LateFailure, namesOf } from "../outbound/outcome.ts";
 import {
   entriesOf,
   findByMessageId,
@@ -29,6 +30,7 @@ import {
 import { suppress } from "../outbound/suppression.ts";
 import { isHard } from "../smtp/delivery-result.ts";
 import { Refusal } from "../smtp/refusal.ts";
+import type { Core } from "../store/core.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 interface ReportEnvelope {
@@ -50,10 +52,6 @@ export interface Finding {
 }
 
 type Effect = Omit<Finding, "isAboutSent">;
-
-export interface FeedbackParts extends OutcomeParts {
-  mailbox: Pick<Mailbox, "isLocal" | "file" | "markDelivered">;
-}
 
 /** Most messages with one Message-ID, the newest, that a report is matched with: mail apps may send the same id again. */
 const MOST_CANDIDATES = 20;
@@ -82,12 +80,11 @@ export function sentWith(db: Db, recipient: string): Returned | undefined {
  * return path. Changes nothing yet. @throws Refusal tooEarly while a recipient on which it would count is being attempted
  */
 export async function considerReport(
-  parts: FeedbackParts,
+  core: MailCore,
   mail: PreparedMessage,
   envelope: ReportEnvelope,
 ): Promise<Finding | undefined> {
-  const { db } = parts.store;
-  const { isLocal } = parts.mailbox;
+  const { db } = core;
   const { report } = mail;
   const { returned } = envelope;
   if (report === undefined && returned.length === 0) return undefined;
@@ -105,7 +102,7 @@ export async function considerReport(
     };
   });
   const isBeingSent = ({ message, entries }: Subject) =>
-    entries.some((entry) => entry.leased && isBelieved(entry) && !isLocal(message.workspaceId, entry.domain));
+    entries.some((entry) => entry.leased && isBelieved(entry) && !isLocal(db, message, entry));
   // The report of a server that bounces at once may arrive before its reply is recorded, and must count. Whom the report
   // names does not matter: whoever names people in turn would learn who is a Bcc recipient.
   if (report !== undefined && subjects.some(isBeingSent)) throw new Refusal("tooEarly");
@@ -114,15 +111,14 @@ export async function considerReport(
   const isShown = !subjects.map((subject) => mayNameBcc(subject, mail, words, envelope)).includes(true);
   const withNamed = (is: (entry: QueueEntry) => boolean) =>
     subjects.find(({ message, believed }) =>
-      believed.some((entry) => entry && wasSent(isLocal, message, entry) && is(entry)),
+      believed.some((entry) => entry && wasSent(db, message, entry) && is(entry)),
     );
   // Messages may share a Message-ID: one without a report so far goes first.
   const subject =
     withNamed(({ state, complainedAt }) => state === "delivered" && complainedAt === null) ?? withNamed(() => true);
   const isAboutSent = subjects.length > 0;
   if (report !== undefined && subject !== undefined) {
-    const effect =
-      report.kind === "delivery" ? await bounces(parts, subject, report) : complaint(parts, subject, report);
+    const effect = report.kind === "delivery" ? await bounces(core, subject, report) : complaint(core, subject, report);
     return { ...effect, isAboutSent, isFiled: (...to) => isShown && effect.isFiled(...to) };
   }
   return { isAboutSent, record() {}, isFiled: () => isShown };
@@ -155,45 +151,38 @@ function namedAmong(
   });
 }
 
-type IsLocal = Mailbox["isLocal"];
+const isLocal = (db: Db, { workspaceId }: OutboundMessage, { domain }: QueueEntry): boolean =>
+  localDomain(db, workspaceId, domain) !== undefined;
 
 /**
  * Tells whether another server has accepted the message for the recipient, even if it bounced later. Nobody outside can report
  * on mail delivered here.
  */
-const wasSent = (isLocal: IsLocal, { workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
-  (state === "delivered" || state === "bounced") && !isLocal(workspaceId, domain);
+const wasSent = (db: Db, message: OutboundMessage, entry: QueueEntry): boolean =>
+  (entry.state === "delivered" || entry.state === "bounced") && !isLocal(db, message, entry);
 
-async function bounces(
-  parts: FeedbackParts,
-  { message, named, believed }: Subject,
-  report: DeliveryReport,
-): Promise<Effect> {
+async function bounces(core: MailCore, { message, named, believed }: Subject, report: DeliveryReport): Promise<Effect> {
   const failures = new Map<number, LateFailure>();
   for (const [i, entry] of believed.entries()) {
     const reported = report.recipients[i];
     if (reported?.action !== "failed" || entry === undefined) continue;
-    if (!wasSent(parts.mailbox.isLocal, message, entry)) continue;
+    if (!wasSent(core.db, message, entry)) continue;
     const { status, code, diagnostic, bareAtRcpt, assumed = false } = reported;
     const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
     const hard = !assumed && isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
     failures.set(entry.seq, { entry, hard, reply, status });
   }
   const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
-  const record = fresh.length === 0 ? () => {} : await bounceLater(parts, message, fresh);
+  const record = fresh.length === 0 ? () => {} : await bounceLater(core, message, fresh);
   // Our notice replaces the report, unless the report also names recipients for whom it is not believed.
   const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
   const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
   return { record, isFiled: (...to) => saysMore || !isTold(...to) };
 }
 
-function complaint(
-  { mailbox, runtime }: FeedbackParts,
-  { message, believed }: Subject,
-  { type }: FeedbackReport,
-): Effect {
+function complaint({ db, runtime }: Core, { message, believed }: Subject, { type }: FeedbackReport): Effect {
   if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
-  const complainers = new Set(believed.map((entry) => entry && wasSent(mailbox.isLocal, message, entry) && entry.seq));
+  const complainers = new Set(believed.map((entry) => entry && wasSent(db, message, entry) && entry.seq));
 
   function record(tx: Tx): void {
     const now = runtime.now();

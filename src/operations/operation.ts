@@ -19,8 +19,6 @@ import { type ObjectSchema, type Schema, type Static, t } from "../base/json-sch
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { OutgoingFile } from "../compose/files.ts";
-import type { Invitations } from "../compose/invitations.ts";
-import type { ApiSending, Sending } from "../compose/send.ts";
 import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { MailCore } from "../mailbox/core.ts";
@@ -54,7 +52,6 @@ export interface MailContext {
   core: SendCore;
   caller: Caller;
   mailbox: Mailbox;
-  sending: ApiSending;
   store: Pick<Store, "db" | "transact">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now">;
@@ -142,9 +139,7 @@ export interface AppServices {
   core: SendCore;
   store: Pick<Store, "db" | "transact" | "note">;
   mailbox: Mailbox;
-  sending: Sending;
   unsubscribing: Unsubscribing;
-  invitations: Invitations;
   people: People;
   identity: Identity;
   firstRun: FirstRun;

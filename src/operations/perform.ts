@@ -13,7 +13,7 @@ import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
-import { type KeptFile, type OutgoingFile, requireReadable, uploadName } from "../compose/files.ts";
+import { type KeptFile, type OutgoingFile, readAttachments, requireReadable, uploadName } from "../compose/files.ts";
 import type { AttachmentRequest } from "../compose/requests.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
@@ -40,7 +40,6 @@ import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
 export interface OperationServices {
   core: SendCore;
   mailbox: Mailbox;
-  sending: MailContext["sending"];
   snoozed: MailContext["snoozed"];
   administration: Administration;
   idempotency: Idempotency;
@@ -148,7 +147,7 @@ function adminContextOf(
 }
 
 function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
-  const { core, mailbox, sending, administration, idempotency, reads, snoozed } = services;
+  const { core, mailbox, administration, idempotency, reads, snoozed } = services;
   const { store, options, runtime } = administration;
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
@@ -179,7 +178,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     const context =
       operation.audience === "admin"
         ? adminContextOf(administration, operation, caller, signedIn, recordShown)
-        : { core, caller, mailbox, sending, store, options, runtime, wait, record: recordMail, snoozed };
+        : { core, caller, mailbox, store, options, runtime, wait, record: recordMail, snoozed };
     const body = operation.body && knownOf(input.body);
     const answer = await operation.run(context as never, { ...input, body, files });
     const fault = faultOf(answer);
@@ -212,7 +211,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     // Nothing else is checked for a replay.
     if (operation.audience === "admin") requireAdmin(presentCaller(administration.store.db, caller));
     const attachments = (takesFiles && attachmentsIn(input.body)) || [];
-    const readFiles = () => sending.readFiles(caller, attachments, uploads);
+    const readFiles = () => readAttachments(core, caller, attachments, uploads);
     // Idempotency keys belong to an API key, which a session of the web app does not have.
     if (key === undefined || caller.keyId === undefined) {
       const files = attachments.length > 0 ? await readFiles() : [];

@@ -14,23 +14,24 @@ import type { Log } from "../base/log.ts";
 import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
 import { noteDeed } from "../journal/entries.ts";
+import { dropAppended } from "../mailbox/carrying.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import { fileMessage } from "../mailbox/filing.ts";
 import { putHold } from "../mailbox/holds.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { usageOf } from "../mailbox/mailboxes.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { redirectedTo } from "../message/redirection.ts";
 import type { MessageDsn } from "../smtp/dsn.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 import { type OutboundContent, type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
-import type { ParserPool } from "../workers/parser-pool.ts";
+import type { SendCore } from "./core.ts";
 import { countOutside, type Outgoing, requireAllowed, requireRoom } from "./guardrails.ts";
 import { type HoldReason, judge } from "./judgement.ts";
 import { addOutbound, type OutboundMessage, type Recipient, waitingCount } from "./queue.ts";
-import type { Transport } from "./transport.ts";
 
 /** A message to send. The caller has the right to send from `from`; senderFor has checked that. */
 export interface Submission {
@@ -75,27 +76,6 @@ export interface Sent {
   sendAt?: number;
 }
 
-/**
- * Accepts a message for delivery; resolves once that is durable. `record` writes the caller's response in the accepting
- * transaction; it may run twice, the first time rolled back.
- * @throws AppError unprocessable, locked, rate_limited, upstream_failed, insufficient_storage, payload_too_large;
- * server_error 503. Then nothing was stored.
- */
-export type Submit = (submission: Submission, record?: (tx: Tx, sent: Sent) => void) => Promise<Sent>;
-
-export interface SubmitParts {
-  store: Pick<Store, "db" | "blobs" | "enqueue" | "preparing">;
-  mailbox: Pick<Mailbox, "dropAppended" | "file" | "isLocal" | "usage">;
-  transport: Pick<Transport, "refusal">;
-  parser: Pick<ParserPool, "prepareOutbound">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  log: Log;
-  /** Most waiting recipients that the queue accepts. */
-  largestQueue?: number;
-}
-
-const LARGEST_QUEUE = 1_000_000;
 /** 85 random bits: nobody guesses a return path, so a report that comes to it is about its message. */
 const RETURN_PATH_LENGTH = 26;
 
@@ -120,34 +100,32 @@ export const signingKeys = prepared((db) =>
     .prepare(),
 );
 
-export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<Store, "db"> };
-
 /**
  * Checks, before a message is composed, that the queue would accept it now; `bytes`: its size. A draft that is sent later is
  * checked too, so that the caller learns of a refusal at once. Resolves with the reason if it would wait for a person.
- * @throws AppError as Submit
+ * @throws AppError as submitMessage
  */
 export async function requireAcceptable(
-  parts: GuardParts,
+  core: SendCore,
   submission: Pick<Submission, "caller" | "mailbox" | "from" | "recipients" | "threadId" | "named" | "isDue">,
   bytes: number,
 ): Promise<HoldReason | undefined> {
-  const { store, mailbox: mail, runtime } = parts;
+  const { db } = core;
   const { caller, mailbox, isDue } = submission;
-  const now = runtime.now();
-  const held = judge(store.db, caller, submission, { now, isDue });
-  requireAllowed(parts, store.db, outgoingOf(submission), now, { isHeld: held !== undefined });
-  if (held === undefined) await requireQueue(parts, submission);
-  requireRoom(mail.usage(mailbox.id), bytes, mailbox.address);
+  const now = core.now();
+  const held = judge(db, caller, submission, { now, isDue });
+  requireAllowed(core, db, outgoingOf(submission), now, { isHeld: held !== undefined });
+  if (held === undefined) await requireQueue(core, submission);
+  requireRoom(usageOf(core, mailbox.id), bytes, mailbox.address);
   return held;
 }
 
 /** Checks that the queue has room, and that the smarthost takes mail. @throws AppError upstream_failed */
 export async function requireQueue(
-  { store, transport, runtime, log, largestQueue = LARGEST_QUEUE }: GuardParts,
+  { db, now, transport, log, largestQueue }: SendCore,
   { recipients }: Pick<Submission, "recipients">,
 ): Promise<void> {
-  if (waitingCount(store.db, runtime.now()) + recipients.length > largestQueue) {
+  if (waitingCount(db, now()) + recipients.length > largestQueue) {
     log.error("the outbound queue is full", { recipients: largestQueue });
     throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
   }
@@ -168,32 +146,37 @@ const outgoingOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | 
   recipients,
 });
 
-/** Accepts a message: see Submit. */
+/**
+ * Accepts a message for delivery; resolves once that is durable. `record` writes the caller's response in the accepting
+ * transaction; it may run twice, the first time rolled back.
+ * @throws AppError unprocessable, locked, rate_limited, upstream_failed, insufficient_storage, payload_too_large;
+ * server_error 503. Then nothing was stored.
+ */
 export async function submitMessage(
-  parts: SubmitParts,
+  core: SendCore,
   submission: Submission,
   record?: (tx: Tx, sent: Sent) => void,
 ): Promise<Sent> {
-  const { store, mailbox: mail, runtime, log } = parts;
+  const { store, log } = core;
   const { caller, mailbox, recipients, threadId, isDue, heldUntil } = submission;
-  await requireAcceptable(parts, submission, submission.bytes || 1);
-  const { message, content } = await store.preparing(() => prepare(parts, submission));
+  await requireAcceptable(core, submission, submission.bytes || 1);
+  const { message, content } = await store.preparing(() => prepare(core, submission));
   const named = [...[...message.to, ...message.cc].map(({ email }) => email), ...redirectedTo(message.headers)];
 
   const sent = await store.enqueue((tx) => {
-    const now = runtime.now();
+    const now = core.now();
     const reason =
       judge(tx, caller, { ...submission, named }, { now, isDue }) ??
       (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
-    requireAllowed(parts, tx, outgoingOf(submission), now, { isHeld: reason !== undefined });
-    requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
+    requireAllowed(core, tx, outgoingOf(submission), now, { isHeld: reason !== undefined });
+    requireRoom(usageOf(core, mailbox.id), message.size, mailbox.address);
     const { userId: sentBy, keyId } = caller;
     const copies = { mailboxId: mailbox.id, messageId: message.messageId, sentBy, byKey: keyId !== undefined, now };
-    mail.dropAppended(tx, copies);
+    dropAppended(tx, copies);
     const accepted =
       reason === undefined
-        ? fileSent(parts, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent
-        : hold(parts, tx, submission, { message, content, reason, now });
+        ? fileSent(core, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent
+        : hold(core, tx, submission, { message, content, reason, now });
     const ids = [accepted.emailId, accepted.threadId];
     const count = recipients.length;
     noteDeed(tx, caller, { ids, recipients: count, ...(accepted.held ? { outcome: "held" } : { sent: count }) }, now);
@@ -224,13 +207,13 @@ export interface Accepted extends Pick<Submission, "mailbox" | "from" | "recipie
 
 /** Files the Sent copy, puts the message into the queue and announces it. `seq`: messages.seq of the copy. */
 export function fileSent(
-  parts: Pick<SubmitParts, "mailbox" | "options" | "runtime">,
+  core: MailCore,
   tx: Tx,
   { mailbox, from, recipients, messageId, dsn, threadId, sentBy, message, content, now, ids }: Accepted,
 ): { sent: Sent; seq: number } {
-  const { mailbox: mail, runtime } = parts;
+  const { runtime } = core;
   const { domain } = splitAddress(from);
-  const filed = mail.file(tx, {
+  const filed = fileMessage(core, tx, {
     kind: "sent",
     mailboxId: mailbox.id,
     receivedOn: from,
@@ -253,11 +236,12 @@ export function fileSent(
     domain,
     returnPath: newReturnPath(runtime, domain),
     acceptedAt: now,
-    outsideRecipients: countOutside(parts, outgoingOf({ mailbox, from, recipients })),
+    outsideRecipients: countOutside(tx, outgoingOf({ mailbox, from, recipients })),
     recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
     content,
     ...dsn,
   });
+  core.wake("relay");
   emit(tx, {
     id: newId(runtime, "evt"),
     workspaceId: mailbox.workspaceId,
@@ -278,7 +262,7 @@ export function fileSent(
 
 /** Keeps a message of a key until a person decides. */
 function hold(
-  { mailbox: mail, runtime }: SubmitParts,
+  core: MailCore,
   tx: Tx,
   { caller, mailbox, from, recipients, messageId, dsn = {}, threadId, heldUntil }: Submission,
   {
@@ -290,7 +274,7 @@ function hold(
 ): Sent {
   const { userId, keyId } = caller;
   if (keyId === undefined) throw new Error("a message without a key was held");
-  const filed = mail.file(tx, {
+  const filed = fileMessage(core, tx, {
     kind: "draft",
     held: true,
     mailboxId: mailbox.id,
@@ -317,7 +301,7 @@ function hold(
   });
   const hold = { emailId, threadId: threadId ?? filed.threadId, mailboxId: mailbox.id };
   emit(tx, {
-    id: newId(runtime, "evt"),
+    id: newId(core.runtime, "evt"),
     workspaceId: mailbox.workspaceId,
     event: "message.held",
     now,
@@ -336,26 +320,26 @@ export interface AutomaticMessage extends Pick<Submission, "mailbox" | "from" | 
 
 /**
  * Accepts a message that the server writes for a mailbox, without Sent copy and event. `record` writes in the accepting
- * transaction. @throws AppError as Submit, and what `record` throws
+ * transaction. @throws AppError as submitMessage, and what `record` throws
  */
 export async function submitAutomatic(
-  parts: SubmitParts,
+  core: SendCore,
   { composition, ...message }: AutomaticMessage,
   record: (tx: Tx) => void,
 ): Promise<void> {
-  const { store, runtime, log } = parts;
+  const { store, runtime, log } = core;
   const { mailbox, from, recipients, messageId, automatic, threadId } = message;
   const outgoing = outgoingOf(message);
-  requireAllowed(parts, store.db, outgoing, runtime.now());
-  await requireQueue(parts, message);
+  requireAllowed(core, store.db, outgoing, runtime.now());
+  await requireQueue(core, message);
   const { message: composed, content } = await store.preparing(() =>
-    prepare(parts, { ...message, compose: async () => composition }),
+    prepare(core, { ...message, compose: async () => composition }),
   );
   const { domain } = splitAddress(from);
   const id = newId(runtime, "msg");
   await store.enqueue((tx) => {
     const now = runtime.now();
-    requireAllowed(parts, tx, outgoing, now);
+    requireAllowed(core, tx, outgoing, now);
     addOutbound(tx, {
       id,
       workspaceId: mailbox.workspaceId,
@@ -367,11 +351,12 @@ export async function submitAutomatic(
       domain,
       returnPath: newReturnPath(runtime, domain),
       acceptedAt: now,
-      outsideRecipients: countOutside(parts, outgoing),
+      outsideRecipients: countOutside(tx, outgoing),
       recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
       content,
       automatic,
     });
+    core.wake("relay");
     record(tx);
   });
   log.info("automatic mail accepted for sending", { emailId: id, automatic, size: composed.size });
@@ -384,15 +369,15 @@ const addressOf = ({ email, name }: EmailAddress): EmailAddress => (name === und
 
 /** @throws AppError payload_too_large, unprocessable, server_error 503 */
 async function prepare(
-  { store, parser, options, runtime, log }: SubmitParts,
+  { db, now, parser, options, log }: SendCore,
   submission: Pick<Submission, "mailbox" | "from" | "compose">,
 ): Promise<PreparedOutbound> {
   const { domain } = splitAddress(submission.from);
-  const keys: SigningKey[] = signingKeys(store.db).all({ domain });
+  const keys: SigningKey[] = signingKeys(db).all({ domain });
   if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
   try {
     const source = await submission.compose();
-    const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: runtime.now() });
+    const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: now() });
     if (isComposition(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
     return prepared;
   } catch (error) {

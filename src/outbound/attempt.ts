@@ -5,44 +5,34 @@
  * during an attempt defers its recipients. When a fault keeps us from concluding the attempt, the bare results are recorded, so
  * that an accepted message is not sent again.
  */
-import type { Log } from "../base/log.ts";
 import type { Room } from "../base/memory.ts";
-import type { Meters } from "../base/metrics.ts";
-import type { Runtime } from "../base/runtime.ts";
-import type { Filing } from "../mailbox/filing.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { isVerifiedElsewhere, isVerifiedFor, localDomain, routeFor } from "../mailbox/addresses.ts";
+import { type Filing, fileCopies, hasReceived } from "../mailbox/filing.ts";
+import { hasRoom } from "../mailbox/mailboxes.ts";
 import { type PreparedMessage, portionOf } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { Carriage } from "../message/recode.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
 import { decodeXtext, type TransactionDsn } from "../smtp/dsn.ts";
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
-import { createPatientCommit, type Db, type Store, type Tx } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
+import { createPatientCommit, type Db, type Tx } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
 import { UnparseableError } from "../workers/jobs.ts";
-import type { ParserPool } from "../workers/parser-pool.ts";
 import { signingKeys } from "./accept.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
+import type { SendCore } from "./core.ts";
+import { concludeAttempt } from "./outcome.ts";
 import { entriesOf, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
 import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
 
-export interface AttemptParts {
-  store: Pick<Store, "db" | "blobs" | "enqueue">;
-  mailbox: Pick<Mailbox, "isLocal" | "isVerifiedElsewhere" | "isVerifiedFor">;
-  /** See the function `deliverHere`. */
-  deliverHere(claim: Claim, content: Uint8Array): ReturnType<typeof deliverHere>;
-  /** Makes the content of a message fit a server that does not offer what it needs, as far as that is possible. */
-  recode(claim: Claim, content: Uint8Array, takes: Carriage): Promise<Uint8Array>;
-  /** See `concludeAttempt`. */
-  conclude(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void>;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Log;
+export interface AttemptOptions {
   /** Hold mail for other servers instead of sending it. */
   hold: boolean;
   /** For contents in memory: of deliveries here, and of those to other servers, which may take their time. */
   rooms: { here: Room; away: Room };
-  meters?: Pick<Meters, "countDelivered"> | undefined;
 }
 
 /** Copies of a message to file here, in order, each portion in a transaction of its own. */
@@ -89,14 +79,14 @@ const NOT_VERIFIED: DeliveryResult = {
 /** Wait for the next attempt after a fault, outside the schedule. */
 const AFTER_FAULT_MS = 15 * 60_000;
 
-export function createAttempts(parts: AttemptParts) {
-  const { store, mailbox, runtime, log, hold, meters, rooms } = parts;
+/** Why a message is not sent under its domain; undefined if it is. Notices may be from the server's own name. */
+function refusalOf(db: Db, { notice, workspaceId, domain }: Claim["message"]): DeliveryResult | undefined {
+  if (notice || isVerifiedFor(db, workspaceId, domain)) return undefined;
+  return isVerifiedElsewhere(db, workspaceId, domain) ? DOMAIN_LOST : NOT_VERIFIED;
+}
 
-  /** Why a message is not sent under its domain; undefined if it is. Notices may be from the server's own name. */
-  function refusalOf({ notice, workspaceId, domain }: Claim["message"]): DeliveryResult | undefined {
-    if (notice || mailbox.isVerifiedFor(workspaceId, domain)) return undefined;
-    return mailbox.isVerifiedElsewhere(workspaceId, domain) ? DOMAIN_LOST : NOT_VERIFIED;
-  }
+export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) {
+  const { db, store, runtime, log, meters } = core;
 
   /** Commits; waits while the store is unavailable. */
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
@@ -133,12 +123,12 @@ export function createAttempts(parts: AttemptParts) {
     let attempted: Attempted;
     let remote: string | undefined;
     try {
-      const refusal = refusalOf(message);
+      const refusal = refusalOf(db, message);
       if (refusal) {
         attempted = { kind: "attempted", results: entries.map(() => refusal) };
-      } else if (mailbox.isLocal(message.workspaceId, domain)) {
+      } else if (localDomain(db, message.workspaceId, domain) !== undefined) {
         remote = "here";
-        const delivery = await withContent(rooms.here, message.seq, (content) => parts.deliverHere(claim, content));
+        const delivery = await withContent(rooms.here, message.seq, (content) => deliverHere(core, claim, content));
         attempted = { kind: "attempted", ...delivery };
       } else if (hold) {
         attempted = { kind: "held" };
@@ -152,8 +142,8 @@ export function createAttempts(parts: AttemptParts) {
             reversePath: reversePathTo(message, destinations),
             recipients,
             content,
-            recode: (takes) => parts.recode(claim, content, takes),
-            ...dsnFor(store.db, claim),
+            recode: (takes) => recodeContent(core, claim, content, takes),
+            ...dsnFor(db, claim),
           }),
         );
         attempted = { kind: "attempted", results };
@@ -188,9 +178,9 @@ export function createAttempts(parts: AttemptParts) {
     }
     const results = attempted.kind === "attempted" ? attempted.results : entries.map(() => attempted.result);
     const { portions = [], bytes } = attempted.kind === "attempted" ? attempted : {};
-    for (const { kind } of results) meters?.countDelivered(kind);
+    for (const { kind } of results) meters.countDelivered(kind);
     try {
-      const recordOutcome = await parts.conclude(claim, results);
+      const recordOutcome = await concludeAttempt(core, claim, results);
       for (const file of portions.slice(0, -1)) await commit(file, bytes);
       return await commit((tx) => {
         portions.at(-1)?.(tx);
@@ -258,36 +248,23 @@ function summaryOf(attempted: Attempted): string {
   return [...counts].map(([kind, count]) => `${kind} ${count}`).join(", ");
 }
 
-interface RecodeParts {
-  db: Db;
-  parser: Pick<ParserPool, "recodeOutbound">;
-  runtime: Pick<Runtime, "now">;
-}
-
 /**
  * Makes the content of a message fit a server, signed with the keys that its domain has now. Content that no parser can take
  * apart stays as it is. @throws AppError server_error 503
  */
-export async function recodeContent(
-  { db, parser, runtime }: RecodeParts,
+async function recodeContent(
+  { db, parser, now }: SendCore,
   { message }: Claim,
   content: Uint8Array,
   takes: Carriage,
 ): Promise<Uint8Array> {
-  const signing = { keys: signingKeys(db).all({ domain: message.domain }), signedAt: runtime.now() };
+  const signing = { keys: signingKeys(db).all({ domain: message.domain }), signedAt: now() };
   try {
     return (await parser.recodeOutbound(message.mailboxId, content, takes, signing)) ?? content;
   } catch (error) {
     if (error instanceof UnparseableError) return content;
     throw error;
   }
-}
-
-interface HereParts {
-  db: Db;
-  mailbox: Pick<Mailbox, "routeFor" | "hasRoom" | "hasReceived" | "fileCopies">;
-  parser: Pick<ParserPool, "prepare">;
-  runtime: Pick<Runtime, "now">;
 }
 
 /** The destination of a recipient at this server: a mailbox, or a refusal. */
@@ -303,12 +280,12 @@ type Destination = { mailboxId: string; receivedOn: string } | { refusal: Refusa
  * @throws AppError server_error 503 when the message cannot be prepared for now
  */
 export async function deliverHere(
-  { db, mailbox, parser, runtime }: HereParts,
+  core: ParsingCore,
   { message, entries }: Claim,
   content: Uint8Array,
 ): Promise<{ results: DeliveryResult[] } & Copies> {
-  const prepared = await parser.prepare({ kind: "interactive", source: message.mailboxId }, content);
-  const decide = () => entries.map(({ recipient }) => destinationOf(mailbox, message.workspaceId, recipient, prepared));
+  const prepared = await core.parser.prepare({ kind: "interactive", source: message.mailboxId }, content);
+  const decide = () => entries.map(({ recipient }) => destinationOf(core, message.workspaceId, recipient, prepared));
   const decided = decide();
 
   const { atOnce, bytes } = portionOf(prepared);
@@ -322,8 +299,8 @@ export async function deliverHere(
     if (first === 0 && JSON.stringify(decide()) !== JSON.stringify(decided)) {
       throw new Error("recipients changed while mail was prepared");
     }
-    const bcc = bccByMailbox(db, mailbox, message);
-    const now = runtime.now();
+    const bcc = bccByMailbox(tx, message, core.now());
+    const now = core.now();
     const filings = [...copies.values()].slice(first, first + atOnce).map((copy) => ({
       ...copy,
       message: prepared,
@@ -331,7 +308,7 @@ export async function deliverHere(
       bcc: bcc.get(copy.mailboxId) ?? [],
       now,
     }));
-    mailbox.fileCopies(tx, filings, { indexLater: first > 0 });
+    fileCopies(core, tx, filings, { indexLater: first > 0 });
   }
 
   // One portion even without a copy, to check the decisions.
@@ -341,32 +318,23 @@ export async function deliverHere(
   return { results: decided.map(resultOn), portions, bytes: Math.min(copies.size, atOnce) * bytes };
 }
 
-function destinationOf(
-  mailbox: HereParts["mailbox"],
-  workspaceId: string,
-  recipient: string,
-  prepared: PreparedMessage,
-): Destination {
-  const route = mailbox.routeFor(workspaceId, recipient);
+function destinationOf(core: Core, workspaceId: string, recipient: string, prepared: PreparedMessage): Destination {
+  const route = routeFor(core.db, workspaceId, recipient, core.now());
   if (route.kind === "moving") return { refusal: "moving" };
   if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
   // An earlier attempt may have filed some of the copies.
-  if (!mailbox.hasRoom(route, prepared.size) && !mailbox.hasReceived(route.mailboxId, prepared)) {
+  if (!hasRoom(core, route, prepared.size) && !hasReceived(core.db, route.mailboxId, prepared)) {
     return { refusal: "mailboxFull" };
   }
   return { mailboxId: route.mailboxId, receivedOn: route.receivedOn };
 }
 
 /** Lists the Bcc recipients of a message by mailbox. Reads all entries, since another claim may have filed the copy. */
-function bccByMailbox(
-  db: Db,
-  mailbox: HereParts["mailbox"],
-  { seq, workspaceId }: Claim["message"],
-): Map<string, EmailAddress[]> {
+function bccByMailbox(db: Db, { seq, workspaceId }: Claim["message"], now: number): Map<string, EmailAddress[]> {
   const found = new Map<string, EmailAddress[]>();
   for (const { field, recipient, name } of entriesOf(db, seq)) {
     if (field !== "bcc") continue;
-    const route = mailbox.routeFor(workspaceId, recipient);
+    const route = routeFor(db, workspaceId, recipient, now);
     if (route.kind !== "mailbox") continue;
     const address = { email: recipient, ...(name === null ? {} : { name }) };
     found.set(route.mailboxId, [...(found.get(route.mailboxId) ?? []), address]);

@@ -6,4 +6,6 @@ import type { Transport } from "./transport.ts";
 export interface SendCore extends ParsingCore {
   readonly transport: Transport;
   readonly spool: Spool;
+  /** Most waiting recipients that the queue accepts. */
+  readonly largestQueue: number;
 }

@@ -10,11 +10,11 @@ import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";
-import { hasExpired } from "../mailbox/addresses.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { hasExpired, localDomain } from "../mailbox/addresses.ts";
 import { mailboxAt, type Usage } from "../mailbox/mailboxes.ts";
 import { type EmailAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
 import { quoteGiven } from "../message/recipients.ts";
+import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/moving.ts";
 import {
   domains,
@@ -152,7 +152,7 @@ export interface WarmupUse {
 }
 
 /** Lists the domains that are still warming up at `now` (epoch ms). */
-export function listWarmup(db: Db, options: Pick<Options, "get">, now: number): WarmupUse[] {
+export function listWarmup(db: Db, options: Options, now: number): WarmupUse[] {
   const ceilings = options.get("sending.warmup");
   if (ceilings === "off") return [];
   const verified = db.select({ domain: domains.name, verifiedAt: domains.verifiedAt }).from(domains).all();
@@ -206,11 +206,6 @@ export function requireMaySend(db: Db, origin: Origin, now: number): void {
   requireNotPaused(mailboxOf(db, origin, now));
 }
 
-export interface LimitsParts {
-  options: Pick<Options, "get">;
-  mailbox: Pick<Mailbox, "isLocal">;
-}
-
 /**
  * Checks that a message may be sent at `now` (epoch ms), apart from room in queue and mailbox. `isHeld`: it waits for a
  * person first, so the caps do not count yet.
@@ -218,7 +213,7 @@ export interface LimitsParts {
  * 503 (the workspace moves away)
  */
 export function requireAllowed(
-  parts: LimitsParts,
+  { options }: Core,
   db: Db,
   message: Outgoing,
   now: number,
@@ -227,15 +222,15 @@ export function requireAllowed(
   requireServed(db, message.workspaceId);
   const { verifiedAt } = requireSender(db, message);
   const mailbox = mailboxOf(db, message, now);
-  requireRecipients(parts, db, message);
+  requireRecipients(options, db, message);
   requireNotPaused(mailbox);
   if (isHeld) return;
-  requireHourlyCaps(parts, db, message, mailbox.address, now);
-  requireWarmup(parts, db, message, verifiedAt, now);
+  requireHourlyCaps(options, db, message, mailbox.address, now);
+  requireWarmup(options, db, message, verifiedAt, now);
 }
 
 /** @throws AppError unprocessable */
-function requireRecipients({ options }: LimitsParts, db: Db, { recipients, workspaceId }: Outgoing): void {
+function requireRecipients(options: Options, db: Db, { recipients, workspaceId }: Outgoing): void {
   const most = options.get("sending.maxRecipients");
   if (recipients.length > most) {
     throw new AppError(
@@ -258,7 +253,7 @@ function requireRecipients({ options }: LimitsParts, db: Db, { recipients, works
 }
 
 /** @throws AppError rate_limited */
-function requireHourlyCaps({ options }: LimitsParts, db: Db, message: Outgoing, address: string, now: number): void {
+function requireHourlyCaps(options: Options, db: Db, message: Outgoing, address: string, now: number): void {
   const caps = [
     [address, message.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
     ["this workspace", message.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
@@ -282,13 +277,13 @@ function requireHourlyCaps({ options }: LimitsParts, db: Db, message: Outgoing, 
 }
 
 /** rules: Warm-up. @throws AppError rate_limited */
-function requireWarmup(parts: LimitsParts, db: Db, message: Outgoing, verifiedAt: number, now: number): void {
-  const ceilings = parts.options.get("sending.warmup");
+function requireWarmup(options: Options, db: Db, message: Outgoing, verifiedAt: number, now: number): void {
+  const ceilings = options.get("sending.warmup");
   if (ceilings === "off") return;
   const { day, today } = warmupDay(verifiedAt, now);
   const ceiling = ceilings[day];
   if (ceiling === undefined) return;
-  const outside = countOutside(parts, message);
+  const outside = countOutside(db, message);
   if (outside === 0) return;
   const { domain } = splitAddress(message.from);
   const total = sentOutside(db, domain, today);
@@ -303,10 +298,11 @@ function requireWarmup(parts: LimitsParts, db: Db, message: Outgoing, verifiedAt
 
 /** Counts the recipients that are not at this server. */
 export function countOutside(
-  { mailbox }: LimitsParts,
+  db: Db,
   { workspaceId, recipients }: Pick<Outgoing, "workspaceId" | "recipients">,
 ): number {
-  return recipients.filter(({ email }) => !mailbox.isLocal(workspaceId, splitAddress(email).domain)).length;
+  return recipients.filter(({ email }) => localDomain(db, workspaceId, splitAddress(email).domain) === undefined)
+    .length;
 }
 
 /**

@@ -6,41 +6,31 @@ import { and, asc, eq, inArray, isNull, or, sql } from "drizzle-orm";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import { mailboxesWithWaiting, setTold, untoldIn } from "../mailbox/holds.ts";
 import { grants, mailboxes, users } from "../store/schema.ts";
-import type { Db, Store } from "../store/store.ts";
-import type { NotifyAdmins } from "./notices.ts";
+import type { Db } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
+import { notifyAdmins } from "./notices.ts";
 
 const CHECK_MS = 20_000;
 const HOUR_MS = 3_600_000;
 
-/** `page`: URL of the page where people decide. */
-export function createHoldNotices({
-  store,
-  notify,
-  page,
-}: {
-  store: Pick<Store, "db">;
-  notify: NotifyAdmins;
-  page: string;
-}): Job {
-  return {
-    name: "hold-notices",
-    async runDue(now) {
-      const { db } = store;
-      await workOnEach(mailboxesWithWaiting(db), async (mailboxId) => {
-        const { toldAt, count, newest } = untoldIn(db, mailboxId, now);
-        if (count === 0 || (toldAt !== undefined && now - toldAt < HOUR_MS)) return;
-        const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
-        if (!mailbox) return;
-        const { workspaceId, address } = mailbox;
-        const to = peopleOf(db, mailboxId);
-        await notify({ workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, count, page) }, (tx) =>
-          setTold(tx, newest, now),
-        );
-      });
-      return now + CHECK_MS;
-    },
-  };
-}
+/** The job that tells people. */
+export const holdNotices = (core: ParsingCore): Job => ({
+  name: "hold-notices",
+  async runDue(now) {
+    const { db, site } = core;
+    await workOnEach(mailboxesWithWaiting(db), async (mailboxId) => {
+      const { toldAt, count, newest } = untoldIn(db, mailboxId, now);
+      if (count === 0 || (toldAt !== undefined && now - toldAt < HOUR_MS)) return;
+      const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
+      if (!mailbox) return;
+      const { workspaceId, address } = mailbox;
+      const to = peopleOf(db, mailboxId);
+      const told = { workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, count, `${site.baseUrl}/approve`) };
+      await notifyAdmins(core, told, (tx) => setTold(tx, newest, now));
+    });
+    return now + CHECK_MS;
+  },
+});
 
 /** Whose mailbox it is, and with whom it is shared for sending. The owners and admins may approve as well. */
 const peopleOf = (db: Db, mailboxId: string): { email: string; name: string }[] =>
@@ -60,6 +50,7 @@ const peopleOf = (db: Db, mailboxId: string): { email: string; name: string }[] 
     .orderBy(asc(users.email))
     .all();
 
+/** `page`: URL of the page where people decide. */
 function mailOf(address: string, count: number, page: string): { subject: string; text: string } {
   const what = count === 1 ? "A message" : `${count} messages`;
   const wait = count === 1 ? "waits" : "wait";

@@ -10,15 +10,16 @@
  * Invariant: neither sending a notice nor its outcome emits an event, so no notice can lead to another.
  */
 import { and, asc, eq, inArray, isNotNull, isNull } from "drizzle-orm";
-import type { Log } from "../base/log.ts";
-import { newId, type Runtime, randomToken } from "../base/runtime.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { newId, randomToken } from "../base/runtime.ts";
+import { isVerifiedElsewhere, routeWithin } from "../mailbox/addresses.ts";
+import { fileMessage } from "../mailbox/filing.ts";
 import { splitAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { dateHeader } from "../message/date.ts";
+import type { Core } from "../store/core.ts";
 import { domains, users } from "../store/schema.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
-import type { ParserPool } from "../workers/parser-pool.ts";
+import type { Db, Tx } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
 import { newReturnPath, signingKeys } from "./accept.ts";
 import { recipientsOf } from "./guardrails.ts";
 import { addOutbound, type Recipient } from "./queue.ts";
@@ -32,37 +33,28 @@ export interface AdminNotice {
   text: string;
 }
 
+/** Tells people of a notice; for modules that take it from whoever starts them: see notifyAdmins. */
+export type NotifyAdmins = (notice: AdminNotice, record: (tx: Tx) => void) => Promise<void>;
+
+const SENDER_NAME = "Mailroom";
+
 /**
  * Puts a notice into the queue, one message to all its recipients. `record` writes in the same transaction that they are told,
  * also when the workspace has nobody to tell. It may run twice, the first time rolled back.
  * @throws AppError server_error 503; errors of the parser
  */
-export type NotifyAdmins = (notice: AdminNotice, record: (tx: Tx) => void) => Promise<void>;
-
-interface NoticeParts {
-  store: Pick<Store, "db" | "enqueue">;
-  mailbox: Pick<Mailbox, "isVerifiedElsewhere" | "routeWithin" | "file">;
-  parser: Pick<ParserPool, "prepareOutbound">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Ours. */
-  hostname: string;
-  log: Log;
-}
-
-const SENDER_NAME = "Mailroom";
-
-/** Sends a notice: see NotifyAdmins. */
 export async function notifyAdmins(
-  parts: NoticeParts,
+  core: ParsingCore,
   { workspaceId, to, subject, text }: AdminNotice,
   record: (tx: Tx) => void,
 ): Promise<void> {
-  const { store, mailbox, parser, runtime, hostname, log } = parts;
-  const domain = senderDomain(parts, workspaceId);
+  const { db, store, parser, runtime, log } = core;
+  const { hostname } = core.site;
+  const domain = senderDomain(core, workspaceId);
   const recipients: Recipient[] = [];
   const formerMailboxes = new Set<string>();
-  for (const person of recipientsAmong(store.db, workspaceId, to ? [to].flat() : adminsOf(store.db, workspaceId))) {
-    const former = formerMailbox(mailbox, workspaceId, person.email);
+  for (const person of recipientsAmong(db, workspaceId, to ? [to].flat() : adminsOf(db, workspaceId))) {
+    const former = formerMailbox(db, workspaceId, person.email);
     if (former === undefined) recipients.push(person);
     else if (former !== null) formerMailboxes.add(former);
   }
@@ -71,7 +63,7 @@ export async function notifyAdmins(
     await store.enqueue((tx) => record(tx));
     return;
   }
-  const now = runtime.now();
+  const now = core.now();
   const from = `postmaster@${domain}`;
   const messageId = `<${randomToken(runtime, 24)}@${domain}>`;
   const composition = {
@@ -87,11 +79,11 @@ export async function notifyAdmins(
     ] as const,
     text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
   };
-  const keys = signingKeys(store.db).all({ domain });
+  const keys = signingKeys(db).all({ domain });
   const { content, message } = await parser.prepareOutbound(workspaceId, composition, { keys, signedAt: now });
   await store.enqueue((tx) => {
     for (const mailboxId of formerMailboxes) {
-      mailbox.file(tx, { mailboxId, kind: "notice", receivedOn: from, message, now: runtime.now() });
+      fileMessage(core, tx, { mailboxId, kind: "notice", receivedOn: from, message, now: core.now() });
     }
     if (recipients.length > 0) {
       addOutbound(tx, {
@@ -105,26 +97,27 @@ export async function notifyAdmins(
         mailbox: from,
         threadId: "",
         returnPath: newReturnPath(runtime, domain),
-        acceptedAt: runtime.now(),
+        acceptedAt: core.now(),
         outsideRecipients: 0,
         recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
         content,
       });
+      core.wake("relay");
     }
     record(tx);
   });
 }
 
 /** Returns the oldest verified domain of the workspace; without one the host name of the server. */
-function senderDomain({ store, hostname }: NoticeParts, workspaceId: string): string {
-  const verified = store.db
+function senderDomain({ db, site }: Core, workspaceId: string): string {
+  const verified = db
     .select({ name: domains.name })
     .from(domains)
     .where(and(eq(domains.workspaceId, workspaceId), isNotNull(domains.verifiedAt)))
     .orderBy(asc(domains.createdAt), asc(domains.id))
     .limit(1)
     .get();
-  return verified?.name ?? hostname.toLowerCase();
+  return verified?.name ?? site.hostname.toLowerCase();
 }
 
 const adminsOf = (db: Db, workspaceId: string) =>
@@ -144,9 +137,9 @@ function recipientsAmong(db: Db, workspaceId: string, people: { email: string; n
  * Finds the person's mailbox when another workspace has verified the domain of the address; null when there is no mailbox,
  * undefined when the domain is not another's.
  */
-function formerMailbox(mailbox: NoticeParts["mailbox"], workspaceId: string, email: string): string | null | undefined {
-  if (!mailbox.isVerifiedElsewhere(workspaceId, splitAddress(email).domain)) return undefined;
-  const route = mailbox.routeWithin(workspaceId, email);
+function formerMailbox(db: Db, workspaceId: string, email: string): string | null | undefined {
+  if (!isVerifiedElsewhere(db, workspaceId, splitAddress(email).domain)) return undefined;
+  const route = routeWithin(db, workspaceId, email);
   if (route.kind === "not-local") return undefined;
   return route.kind === "mailbox" ? route.mailboxId : null;
 }

@@ -14,20 +14,22 @@
  */
 import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
-import { newId, type Runtime, randomToken } from "../base/runtime.ts";
+import { newId, randomToken } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
 import { emit } from "../events/outbox.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import { fileMessage } from "../mailbox/filing.ts";
+import { markDelivered } from "../mailbox/messages.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { composeNotice, fold, formatAddress, type NoticeRecipient } from "../message/compose.ts";
 import { dateHeader } from "../message/date.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import { decodeXtext, isWanted } from "../smtp/dsn.ts";
+import type { Core } from "../store/core.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
 import { forgetKnown, noteKnown } from "./known-recipients.ts";
@@ -50,16 +52,6 @@ export interface LateFailure {
   reply: string;
   /** RFC 3463. */
   status?: string | undefined;
-}
-
-export interface OutcomeParts {
-  store: Pick<Store, "db" | "blobs">;
-  mailbox: Pick<Mailbox, "file" | "markDelivered">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Ours. */
-  hostname: string;
-  log: Log;
 }
 
 /** RFC 3463 X.4.7: it took too long. */
@@ -126,13 +118,13 @@ function namesBccOf(db: Db, message: OutboundMessage): BccDetector {
  * back. Does not reject when no notice can be made.
  */
 export async function concludeAttempt(
-  parts: OutcomeParts,
+  core: MailCore,
   { message, entries }: Claim,
   results: readonly DeliveryResult[],
 ): Promise<(tx: Tx) => void> {
-  const now = parts.runtime.now();
-  const retrySeconds = parts.options.get("smtp.retrySeconds");
-  const terms = { now, retrySeconds, namesBcc: namesBccOf(parts.store.db, message) };
+  const now = core.now();
+  const retrySeconds = core.options.get("smtp.retrySeconds");
+  const terms = { now, retrySeconds, namesBcc: namesBccOf(core.db, message) };
   const outcomes = entries.map((entry, i) => {
     const result = results[i];
     if (result === undefined) throw new Error(`no result for queue entry ${entry.id}`);
@@ -142,43 +134,43 @@ export async function concludeAttempt(
   const deferred = outcomes.filter((outcome) => outcome.kind === "deferred");
   const bounced = outcomes.filter((outcome) => outcome.kind === "bounced");
   const notices = await Promise.all([
-    prepareNotice(parts, message, successNotice(parts, message, delivered, terms.namesBcc), now),
-    prepareNotice(parts, message, failureNotice(parts, message, bounced, terms.namesBcc), now),
+    prepareNotice(core, message, successNotice(core, message, delivered, terms.namesBcc), now),
+    prepareNotice(core, message, failureNotice(core, message, bounced, terms.namesBcc), now),
   ]);
   return (tx) => {
-    recordDelivered(parts, tx, message, delivered, now);
+    recordDelivered(core, tx, message, delivered, now);
     for (const { entry, dueAt, reply } of deferred) setDeferred(tx, entry, dueAt, reply);
-    recordBounced(parts, tx, message, bounced, now);
-    for (const notice of notices) if (notice !== undefined) fileNotice(parts, tx, message, notice, now);
+    recordBounced(core, tx, message, bounced, now);
+    for (const notice of notices) if (notice !== undefined) fileNotice(core, tx, message, notice, now);
   };
 }
 
 /** Does the same for failures that a report names. Recipients that have bounced meanwhile are not announced again. */
 export async function bounceLater(
-  parts: OutcomeParts,
+  core: MailCore,
   message: OutboundMessage,
   failures: readonly LateFailure[],
 ): Promise<(tx: Tx) => void> {
-  const now = parts.runtime.now();
-  const namesBcc = namesBccOf(parts.store.db, message);
+  const now = core.now();
+  const namesBcc = namesBccOf(core.db, message);
   const bounced = failures.map(({ entry, hard, reply, status = NO_STATUS }): Bounced => {
     const tried = "A server had accepted the message; that it failed was reported later.";
     const detail = namesBcc(reply) ? withheld(status) : reply;
     return { kind: "bounced", entry, reply, failure: { entry, hard, detail, status, tried } };
   });
-  const notice = await prepareNotice(parts, message, failureNotice(parts, message, bounced, namesBcc), now);
+  const notice = await prepareNotice(core, message, failureNotice(core, message, bounced, namesBcc), now);
   return (tx) => {
     const state = new Map(entriesOf(tx, message.seq).map((entry) => [entry.seq, entry.state]));
     const fresh = bounced.filter(({ entry }) => state.get(entry.seq) === "delivered");
-    recordBounced(parts, tx, message, fresh, now);
+    recordBounced(core, tx, message, fresh, now);
     for (const { entry } of fresh) forgetKnown(tx, message.mailboxId, entry.recipient);
-    if (fresh.length > 0 && notice !== undefined) fileNotice(parts, tx, message, notice, now);
+    if (fresh.length > 0 && notice !== undefined) fileNotice(core, tx, message, notice, now);
   };
 }
 
 /** Records recipients that one server accepted. */
 function recordDelivered(
-  { mailbox, runtime }: OutcomeParts,
+  { runtime }: Core,
   tx: Tx,
   message: OutboundMessage,
   delivered: readonly Delivered[],
@@ -191,7 +183,7 @@ function recordDelivered(
   }
   const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
   if (to.length === 0 || message.notice || message.automatic !== null) return;
-  mailbox.markDelivered(tx, message.id, now);
+  markDelivered(tx, message.id, now);
   noteKnown(
     tx,
     message.mailboxId,
@@ -203,7 +195,7 @@ function recordDelivered(
 }
 
 function recordBounced(
-  { runtime }: OutcomeParts,
+  { runtime }: Core,
   tx: Tx,
   message: OutboundMessage,
   bounced: readonly Bounced[],
@@ -238,7 +230,7 @@ interface Notice {
 
 /** Returns undefined when nobody has to be told of a failure. */
 function failureNotice(
-  { store, hostname, log }: OutcomeParts,
+  { db, site: { hostname }, log }: Core,
   message: OutboundMessage,
   bounced: readonly Bounced[],
   namesBcc: BccDetector,
@@ -251,7 +243,7 @@ function failureNotice(
   if (message.automatic === "absence") return undefined;
   const failures = bounced.filter(({ entry }) => isWanted(entry, "FAILURE")).map(({ failure }) => failure);
   if (failures.length === 0) return undefined;
-  const content = message.ret === "FULL" ? contentOf(store.db, message.seq) : undefined;
+  const content = message.ret === "FULL" ? contentOf(db, message.seq) : undefined;
   const original = content && "bytes" in content ? content.bytes : undefined;
   return {
     title: "Not delivered",
@@ -263,7 +255,7 @@ function failureNotice(
 
 /** Returns undefined when nobody has to be told of a success, or other servers tell it. */
 function successNotice(
-  { hostname }: OutcomeParts,
+  { site: { hostname } }: Core,
   message: OutboundMessage,
   delivered: readonly Delivered[],
   namesBcc: BccDetector,
@@ -302,42 +294,36 @@ function originalOf({ field, orcpt }: QueueEntry, namesBcc: BccDetector): { orig
 
 /** Returns undefined without a notice, and when the conversation is gone. */
 async function prepareNotice(
-  { store, runtime, hostname, log }: OutcomeParts,
+  { db, blobs, runtime, site: { hostname }, log }: Core,
   message: OutboundMessage,
   notice: Notice | undefined,
   now: number,
 ): Promise<PreparedMessage | undefined> {
   if (notice === undefined) return undefined;
   try {
-    const sent = placeOf(store.db, message);
+    const sent = placeOf(db, message);
     if (sent === undefined) {
       logUntold(log, message);
       return undefined;
     }
     const id = randomToken(runtime, 24);
     const envid = message.envid === null ? undefined : decodeXtext(message.envid);
-    const envelopeId = envid !== undefined && !namesBccOf(store.db, message)(envid) ? { envelopeId: envid } : {};
+    const envelopeId = envid !== undefined && !namesBccOf(db, message)(envid) ? { envelopeId: envid } : {};
     const bytes = compose({ id, message, notice, headers: sent.headers, hostname, now, ...envelopeId });
-    return await prepareMessage(bytes, { write: store.blobs.keep });
+    return await prepareMessage(bytes, { write: blobs.keep });
   } catch (error) {
     log.error("a notice to the sender cannot be made", { emailId: message.id, error });
     return undefined;
   }
 }
 
-function fileNotice(
-  { mailbox, log }: OutcomeParts,
-  tx: Tx,
-  message: OutboundMessage,
-  notice: PreparedMessage,
-  now: number,
-): void {
+function fileNotice(core: MailCore, tx: Tx, message: OutboundMessage, notice: PreparedMessage, now: number): void {
   const sent = placeOf(tx, message);
   if (sent === undefined) {
-    logUntold(log, message);
+    logUntold(core.log, message);
   } else {
     const { mailboxId, threadId } = sent;
-    mailbox.file(tx, { mailboxId, threadId, kind: "notice", receivedOn: message.mailbox, message: notice, now });
+    fileMessage(core, tx, { mailboxId, threadId, kind: "notice", receivedOn: message.mailbox, message: notice, now });
   }
 }
 

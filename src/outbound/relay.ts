@@ -16,15 +16,13 @@
  * not recorded it.
  */
 import { RELAY_SLOTS } from "../base/descriptors.ts";
-import type { Log } from "../base/log.ts";
 import { atMost, pause } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import { localDomain } from "../mailbox/addresses.ts";
 import { DeliveryFailure } from "../smtp/delivery-result.ts";
 import type { QueueLine } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store, Tx } from "../store/store.ts";
-import { type AttemptParts, createAttempts } from "./attempt.ts";
+import type { Tx } from "../store/store.ts";
+import { type AttemptOptions, createAttempts } from "./attempt.ts";
 import {
   type Claim,
   type ClaimTerms,
@@ -35,6 +33,7 @@ import {
   releaseEntries,
   yieldTurn,
 } from "./claims.ts";
+import type { SendCore } from "./core.ts";
 import type { OutboundMessage } from "./queue.ts";
 import {
   type Assignment,
@@ -47,17 +46,7 @@ import {
   type Session,
   slotFor,
 } from "./slots.ts";
-import type { Connection, Transport } from "./transport.ts";
-
-export interface RelayParts extends AttemptParts {
-  store: Pick<Store, "db" | "blobs" | "enqueue" | "transact" | "replicated">;
-  transport: Pick<Transport, "connect" | "groupsByMessage" | "close">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Log;
-  /** Asks the scheduler to run the job now. */
-  wake(): void;
-}
+import type { Connection } from "./transport.ts";
 
 /** Most connections to one destination. */
 const MOST_SESSIONS_OF_ONE = 5;
@@ -87,12 +76,12 @@ interface Opening {
   destination?: string;
 }
 
-export function createRelay(parts: RelayParts) {
-  const { store, transport, mailbox, options, runtime, log, wake } = parts;
-  const { attempt, record, commit } = createAttempts(parts);
+export function createRelay(core: SendCore, attempts: AttemptOptions) {
+  const { db, store, transport, options, runtime, log } = core;
+  const { attempt, record, commit } = createAttempts(core, attempts);
   const sessions = new Set<Session>();
-  const leases = createLeases(parts);
-  const health = createDestinationHealth(store.db);
+  const leases = createLeases(core);
+  const health = createDestinationHealth(db);
   const waiters: (() => void)[] = [];
   let busy = 0;
   let again = false;
@@ -116,15 +105,16 @@ export function createRelay(parts: RelayParts) {
   /** Wakes the job, to look for claims that sessions may take now. */
   function look(): void {
     again = true;
-    wake();
+    core.wake(job.name);
   }
 
   /**
    * Tells whether two domains of a message share a transaction: all that leaves for a smarthost does, and all that stays here.
    */
   function goesAlong({ workspaceId }: OutboundMessage, domain: string, other: string): boolean {
-    const stays = mailbox.isLocal(workspaceId, domain);
-    return (stays || transport.groupsByMessage()) && mailbox.isLocal(workspaceId, other) === stays;
+    const isLocal = (name: string) => localDomain(db, workspaceId, name) !== undefined;
+    const stays = isLocal(domain);
+    return (stays || transport.groupsByMessage()) && isLocal(other) === stays;
   }
 
   const termsAt = (now: number): ClaimTerms => ({ now, leaseUntil: leases.end(), together: goesAlong });
@@ -214,7 +204,7 @@ export function createRelay(parts: RelayParts) {
   }
 
   const dueOf = (open: readonly Opening[]): number =>
-    Math.min(...open.map(({ terms }) => nextDue(store.db, terms) ?? Number.POSITIVE_INFINITY));
+    Math.min(...open.map(({ terms }) => nextDue(db, terms) ?? Number.POSITIVE_INFINITY));
 
   async function handOut(): Promise<void> {
     for (;;) {

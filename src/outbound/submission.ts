@@ -12,8 +12,7 @@ import { PolicyRefusal } from "../access/policy.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import type { SignInSources } from "../access/sign-in-sources.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import { newTimedToken, type Runtime } from "../base/runtime.ts";
+import { newTimedToken } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { heldCopies } from "../mailbox/holds.ts";
 import { findAnswered } from "../mailbox/threading.ts";
@@ -29,38 +28,35 @@ import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import { MAIL_PARAMETERS, type MessageDsn, RCPT_PARAMETERS } from "../smtp/dsn.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
 import type { Envelope, SmtpRole } from "../smtp/role.ts";
-import { MOST_HOPS, type Spool } from "../smtp/spool.ts";
+import { MOST_HOPS } from "../smtp/spool.ts";
+import type { Reader } from "../store/core.ts";
 import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store } from "../store/store.ts";
-import type { Sent, Submit } from "./accept.ts";
+import { type Sent, submitMessage } from "./accept.ts";
+import type { SendCore } from "./core.ts";
 import { recipientsOf, requireMaySend, type Sender, senderFor } from "./guardrails.ts";
 import type { Recipient } from "./queue.ts";
 import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
 import { suppressedAmong } from "./suppression.ts";
 
-export interface SubmissionParts {
-  store: Pick<Store, "db" | "transact">;
-  signIn: Pick<SignIn, "inApp">;
-  signInSources: Pick<SignInSources, "isKnown">;
-  submit: Submit;
-  spool: Spool;
-  /** Our name in Received. */
-  hostname: string;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  log: Log;
-}
-
 /** 131 bits, as for messages that the API composes. */
 const MESSAGE_ID_LENGTH = 22;
 
-export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
-  const { store, signIn, signInSources, submit, spool, hostname, options, runtime, log } = parts;
-
-  const acceptOnce = createAcceptOnce(store.db, runtime.now);
-  const sender = (caller: Caller, address: string): Sender => senderFor(store.db, caller, address, { alias: true });
+export function createSubmissionRole(
+  core: SendCore,
+  {
+    signIn,
+    signInSources,
+    submit = submitMessage,
+  }: {
+    signIn: Pick<SignIn, "inApp">;
+    signInSources: Pick<SignInSources, "isKnown">;
+    submit?: typeof submitMessage;
+  },
+): SmtpRole {
+  const { db, store, now, spool, options, runtime, log, site } = core;
+  const acceptOnce = createAcceptOnce(core);
+  const sender = (caller: Caller, address: string): Sender => senderFor(db, caller, address, { alias: true });
 
   /** @throws Refusal notYourReversePath */
   function reversePathOf(caller: Caller, reversePath: string): Sender {
@@ -78,11 +74,11 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     const { mailbox } = reach;
     const { bytes } = message;
     const { recipients, ...dsn } = wantedIn(envelope, message);
-    const threadId = findAnswered(store.db, mailbox.id, message)?.id;
+    const threadId = findAnswered(db, mailbox.id, message)?.id;
     const accept = (messageId: string, recipients: readonly Recipient[]): Promise<Accepted> => {
-      const completion = { hostname, trace: envelope.trace, messageId, now: runtime.now() };
+      const completion = { hostname: site.hostname, trace: envelope.trace, messageId, now: now() };
       const compose = async () => completeSubmitted(message, completion);
-      return submit({ caller, mailbox, from: address, recipients, messageId, threadId, compose, dsn });
+      return submit(core, { caller, mailbox, from: address, recipients, messageId, threadId, compose, dsn });
     };
     const { messageId } = message;
     if (messageId === undefined) {
@@ -97,7 +93,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     envelope: Envelope,
     content: AsyncIterable<Uint8Array>,
   ): Promise<string> {
-    const startedAt = runtime.now();
+    const startedAt = now();
     let size: number | undefined;
     let emailId: string | undefined;
     let outcome = "";
@@ -110,7 +106,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
         const present = caller();
         const accepted = await send(present, envelope, readSubmitted(await received.read())).catch((error) => {
           if (error instanceof PolicyRefusal) {
-            store.transact((tx) => noteDeed(tx, present, { ids: [], outcome: error.code }, runtime.now()));
+            store.transact((tx) => noteDeed(tx, present, { ids: [], outcome: error.code }, now()));
           }
           throw error;
         });
@@ -130,7 +126,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       throw refusal;
     } finally {
       const { trace, ip, recipients } = envelope;
-      const ms = runtime.now() - startedAt;
+      const ms = now() - startedAt;
       log.info("submission", { trace, ip, recipients: recipients.length, size, emailId, outcome, ms });
     }
   }
@@ -153,7 +149,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       function caller(): Caller {
         const present = who?.present();
         if (!present) throw new Refusal("signInAgain");
-        who?.touch(runtime.now());
+        who?.touch(now());
         return { ...present, origin: { face: "smtp", operation: "submit", source } };
       }
 
@@ -177,7 +173,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
           try {
             // Checked at MAIL, because the message may be large.
             const { id: mailboxId, workspaceId } = reach.mailbox;
-            requireMaySend(store.db, { from, mailboxId, workspaceId }, runtime.now());
+            requireMaySend(db, { from, mailboxId, workspaceId }, now());
           } catch (error) {
             throw refusalOfSending(error);
           }
@@ -185,7 +181,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
 
         admitRecipient(recipient) {
           const address = recipientAddress(recipient);
-          if (suppressedAmong(store.db, caller().workspaceId, [address]).length === 0) return;
+          if (suppressedAmong(db, caller().workspaceId, [address]).length === 0) return;
           throw new Refusal("notAccepted", undefined, `${address} is on the suppression list`);
         },
 
@@ -266,7 +262,7 @@ const acceptedEntries = prepared((db) =>
  * Accepts each message once. A mail app submits the same message again when it did not receive our 250 (RFC 1047), or when it
  * splits a long list of recipients. No recipient gets it twice.
  */
-function createAcceptOnce(db: Db, now: () => number) {
+function createAcceptOnce({ db, now }: Reader) {
   const underWay = new Map<string, Promise<Accepted>>();
 
   async function acceptLeft(

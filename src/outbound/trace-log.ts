@@ -10,10 +10,10 @@ import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import type { Envelope } from "../smtp/role.ts";
+import type { Core } from "../store/core.ts";
 import { type AuthVerdicts, type TraceStep, traceSteps } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import type { Claim } from "./claims.ts";
 
 /** Details of `received` and `refused`. */
@@ -161,25 +161,23 @@ export function deleteSteps(tx: Tx, keys: readonly string[]): void {
       .run();
 }
 
-/** Deletes steps older than retention.traceDays, in portions. */
-export function createTraceUpkeep(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
-  /** Deletes the expired among the oldest steps; returns whether there may be more. Steps are in the order of their time. */
-  function deletePortion(tx: Tx, before: number): boolean {
-    const expired = statements(tx)
-      .oldest.all()
-      .filter(({ at }) => at < before)
-      .map(({ seq }) => seq);
-    if (expired.length > 0) tx.delete(traceSteps).where(inArray(traceSteps.seq, expired)).run();
-    return expired.length === PORTION;
-  }
-
-  return {
-    name: "trace-log",
-    deletes: true,
-    async runDue(now) {
-      const kept = options.get("retention.traceDays") * DAY_MS;
-      while (await store.enqueue((tx) => deletePortion(tx, now - kept)));
-      return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
-    },
-  };
+/** Deletes the expired among the oldest steps; returns whether there may be more. Steps are in the order of their time. */
+function deletePortion(tx: Tx, before: number): boolean {
+  const expired = statements(tx)
+    .oldest.all()
+    .filter(({ at }) => at < before)
+    .map(({ seq }) => seq);
+  if (expired.length > 0) tx.delete(traceSteps).where(inArray(traceSteps.seq, expired)).run();
+  return expired.length === PORTION;
 }
+
+/** The job that deletes steps older than retention.traceDays, in portions. */
+export const traceUpkeep = ({ store, options }: Core): Job => ({
+  name: "trace-log",
+  deletes: true,
+  async runDue(now) {
+    const kept = options.get("retention.traceDays") * DAY_MS;
+    while (await store.enqueue((tx) => deletePortion(tx, now - kept)));
+    return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
+  },
+});

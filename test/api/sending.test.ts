@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
 import { startApi } from "../harness/servers/api-setup.ts";
-import { type FakeSending, fakeSending } from "../harness/servers/fake-sending.ts";
+import { fakeSending } from "../harness/servers/fake-sending.ts";
 
 const FROM = "olga@example.test";
 const TO = "zoe@remote.example";
@@ -11,14 +11,8 @@ const REPLY = { text: "Hello" };
 const MIB = 1_048_576;
 
 async function start() {
-  let sending: FakeSending | undefined;
-  const api = await startApi({
-    sending: (world) => {
-      sending = fakeSending(world);
-      return sending;
-    },
-  });
-  if (!sending) throw new Error("startApi made no sending");
+  const sending = fakeSending();
+  const api = await startApi({ operations: sending.operations });
   const post = (path: string, body: unknown) =>
     api.ask(path, {
       method: "POST",

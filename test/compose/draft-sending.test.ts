@@ -1,6 +1,8 @@
 /** Drafts that are due are sent once, whatever fails on the way, in the name of the person who pressed Send. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { dueDraftSending, sendDraft, undoSend } from "../../src/compose/draft-sending.ts";
+import { attach, detach, openDraft, saveDraft } from "../../src/compose/drafts.ts";
 import { packText } from "../../src/message/reading.ts";
 import { mailboxes, messageBodies, users } from "../../src/store/schema.ts";
 import { createOffice } from "../harness/servers/outgoing.ts";
@@ -15,13 +17,13 @@ function refuse({ smarthost }: Awaited<ReturnType<typeof createOffice>>): void {
 /** A scheduled draft of Alice. */
 async function scheduled() {
   const office = await createOffice();
-  const { sending, alice, runtime } = office;
-  const { draftId, revision } = await sending.createDraft(alice, LETTER);
-  const { due } = await sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [] });
+  const { core, alice, runtime } = office;
+  const { draftId, revision } = await saveDraft(core, alice, LETTER);
+  const { due } = await sendDraft(core, alice, draftId, { ...LETTER, revision, attachments: [] });
   /** Runs the job `ms` from now. */
   const runAfter = async (ms: number) => {
     runtime.advanceTo(runtime.now() + ms);
-    return sending.job.runDue(runtime.now());
+    return dueDraftSending(core).runDue(runtime.now());
   };
   return { ...office, draftId, dueAt: Date.parse(due?.at ?? ""), runAfter };
 }
@@ -29,12 +31,12 @@ async function scheduled() {
 describe("a draft that is due", () => {
   test("is sent at its time; the job returns when the next one is due", async () => {
     const office = await scheduled();
-    expect(await office.sending.job.runDue(office.runtime.now())).toBe(office.dueAt);
+    expect(await dueDraftSending(office.core).runDue(office.runtime.now())).toBe(office.dueAt);
     expect(await office.queued()).toEqual([]);
     expect(await office.runAfter(UNDO_MS)).toBeNull();
     expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Plans"]);
     expect(office.events().map(({ event }) => event)).toEqual(["message.outbound"]);
-    expect(() => office.sending.openDraft(office.alice, office.draftId)).toThrow("no such thread");
+    expect(() => openDraft(office.core, office.alice, office.draftId)).toThrow("no such thread");
   });
 
   test("is sent by the next process, however late", async () => {
@@ -45,19 +47,19 @@ describe("a draft that is due", () => {
 
   test("is sent when a clock that was ahead is set right, if only the undo time delayed it; a chosen time stays", async () => {
     const office = await createOffice();
-    const { sending, alice, runtime } = office;
+    const { core, alice, runtime } = office;
     runtime.setBy(86_400_000);
     const chosen = runtime.now() + 3_600_000;
     for (const [subject, at] of [
       ["Undone", undefined],
       ["Chosen", chosen],
     ] as const) {
-      const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, subject });
+      const { draftId, revision } = await saveDraft(core, alice, { ...LETTER, subject });
       const request = { ...LETTER, subject, revision, attachments: [], ...(at !== undefined && { at }) };
-      await sending.sendDraft(alice, draftId, request);
+      await sendDraft(core, alice, draftId, request);
     }
     runtime.setBy(-86_400_000);
-    expect(await sending.job.runDue(runtime.now(), true)).toBe(chosen);
+    expect(await dueDraftSending(core).runDue(runtime.now(), true)).toBe(chosen);
     expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Undone"]);
   });
 
@@ -69,7 +71,7 @@ describe("a draft that is due", () => {
     const before = office.stored();
     await expect(office.runAfter(UNDO_MS)).rejects.toThrow();
     expect(office.stored()).toEqual(before);
-    expect(office.sending.openDraft(office.alice, office.draftId)).toMatchObject({
+    expect(openDraft(office.core, office.alice, office.draftId)).toMatchObject({
       dueAt: new Date(office.dueAt).toISOString(),
       refusal: null,
     });
@@ -81,9 +83,9 @@ describe("a draft that is due", () => {
 
   test("does not hold up another due draft if it fails", async () => {
     const office = await scheduled();
-    const { sending, alice, store } = office;
-    const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, subject: "Other" });
-    await sending.sendDraft(alice, draftId, { ...LETTER, subject: "Other", revision, attachments: [] });
+    const { core, alice, store } = office;
+    const { draftId, revision } = await saveDraft(core, alice, { ...LETTER, subject: "Other" });
+    await sendDraft(core, alice, draftId, { ...LETTER, subject: "Other", revision, attachments: [] });
     store.db.$client.exec(
       "CREATE TRIGGER crash BEFORE INSERT ON outbound_messages WHEN new.subject = 'Plans' BEGIN SELECT RAISE(ABORT, 'crash'); END",
     );
@@ -94,10 +96,10 @@ describe("a draft that is due", () => {
   test("is not sent if the sending is undone meanwhile", async () => {
     const office = await scheduled();
     const running = office.runAfter(UNDO_MS);
-    await office.sending.undoSend(office.alice, office.draftId);
+    await undoSend(office.core, office.alice, office.draftId);
     await running;
     expect(await office.queued()).toEqual([]);
-    expect(office.sending.openDraft(office.alice, office.draftId)).toMatchObject({ dueAt: null, refusal: null });
+    expect(openDraft(office.core, office.alice, office.draftId)).toMatchObject({ dueAt: null, refusal: null });
   });
 
   test.each<[string, (office: Awaited<ReturnType<typeof scheduled>>) => void, RegExp]>([
@@ -140,16 +142,16 @@ test.each<[string, (office: Awaited<ReturnType<typeof createOffice>>) => void, s
   ["the cap is reached", (office) => office.set("sending.workspacePerHour", "0"), "rate_limited"],
 ])("Send is refused at once if %s, and nothing is scheduled", async (_, change, code) => {
   const office = await createOffice();
-  const { draftId, revision } = await office.sending.createDraft(office.alice, LETTER);
+  const { draftId, revision } = await saveDraft(office.core, office.alice, LETTER);
   change(office);
-  const sent = office.sending.sendDraft(office.alice, draftId, { ...LETTER, revision, attachments: [] });
+  const sent = sendDraft(office.core, office.alice, draftId, { ...LETTER, revision, attachments: [] });
   expect(await sent.catch((error) => error.code)).toBe(code);
-  expect(await office.sending.job.runDue(office.runtime.now() + UNDO_MS)).toBeNull();
+  expect(await dueDraftSending(office.core).runDue(office.runtime.now() + UNDO_MS)).toBeNull();
 });
 
 test("a draft whose files change while it is being scheduled is not sent, since nobody saw the new files", async () => {
-  const { sending, alice, queued, parser } = await createOffice();
-  const { draftId, revision } = await sending.createDraft(alice, LETTER);
+  const { core, alice, queued, parser } = await createOffice();
+  const { draftId, revision } = await saveDraft(core, alice, LETTER);
   const file = (filename: string) => ({
     filename,
     contentType: "text/plain",
@@ -158,27 +160,27 @@ test("a draft whose files change while it is being scheduled is not sent, since 
       yield new TextEncoder().encode(filename);
     })(),
   });
-  const { id } = await sending.attach(alice, draftId, file("seen.txt"));
+  const { id } = await attach(core, alice, draftId, file("seen.txt"));
   const { prepare } = parser;
   parser.prepare = async (work, letter) => {
-    await sending.detach(alice, draftId, id);
-    await sending.attach(alice, draftId, file("unseen.txt"));
+    await detach(core, alice, draftId, id);
+    await attach(core, alice, draftId, file("unseen.txt"));
     return prepare(work, letter);
   };
-  const scheduled = sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [id] });
+  const scheduled = sendDraft(core, alice, draftId, { ...LETTER, revision, attachments: [id] });
   await expect(scheduled).rejects.toThrow("changed elsewhere");
-  expect(sending.openDraft(alice, draftId)).toMatchObject({ dueAt: null, attachments: [{ filename: "unseen.txt" }] });
+  expect(openDraft(core, alice, draftId)).toMatchObject({ dueAt: null, attachments: [{ filename: "unseen.txt" }] });
   expect(await queued()).toEqual([]);
 });
 
 test("the visible text of a draft is that of its present HTML", async () => {
-  const { sending, alice, store, mailbox } = await createOffice();
-  const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, html: "<p>Lunch?</p>" });
+  const { core, alice, store, mailbox } = await createOffice();
+  const { draftId, revision } = await saveDraft(core, alice, { ...LETTER, html: "<p>Lunch?</p>" });
   store.db
     .update(messageBodies)
     .set({ seenText: Buffer.from(packText("Breakfast?")), seenHidden: 3 })
     .run();
-  await sending.saveDraft(alice, draftId, { ...LETTER, revision, html: "<p>Supper?</p>" });
+  await saveDraft(core, alice, { ...LETTER, revision, html: "<p>Supper?</p>" }, { draftId });
   const [draft] = mailbox.getThread(alice, draftId, { html: false }).messages;
   expect(draft && (await mailbox.getSeen(alice, draft))).toEqual({ text: "Supper?", hidden: 0, fromHtml: false });
 });

@@ -3,6 +3,7 @@
  * Bcc).
  */
 import { describe, expect, test } from "bun:test";
+import { sendMessage } from "../../src/compose/send.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
 import { START } from "../harness/runtime.ts";
@@ -17,7 +18,7 @@ describe("a sent message", () => {
   test("has names that sort after those of earlier messages, so that they are neighbours in the indexes", async () => {
     const office = await createOffice();
     for (let n = 0; n < 5; n++) {
-      await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text: `${n}` });
+      await sendMessage(office.core, office.alice, { from: ALICE, to: "dave@remote.example", text: `${n}` });
       office.runtime.advanceTo(office.runtime.now() + 1);
     }
     const sent = await office.queued();
@@ -30,7 +31,7 @@ describe("a sent message", () => {
 
   test("is the same in the queue, in the Sent copy, in the event and in the response", async () => {
     const office = await createOffice();
-    const view = await office.sending.send(office.alice, {
+    const view = await sendMessage(office.core, office.alice, {
       from: "Alice@EXAMPLE.test",
       to: ["Dave <dave@remote.example>, erin@remote.example"],
       cc: "Frank <frank@remote.example>",
@@ -116,7 +117,12 @@ describe("a sent message", () => {
 
   test("carries a valid signature of every key of its domain", async () => {
     const office = await createOffice();
-    await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", subject: "S", text: "Grüße" });
+    await sendMessage(office.core, office.alice, {
+      from: ALICE,
+      to: "dave@remote.example",
+      subject: "S",
+      text: "Grüße",
+    });
     const [message] = await office.queued();
     const published = office.store.db.select().from(dkimKeys).all();
     const signatures = verifyDkim(Buffer.from(message?.bytes ?? "", "latin1"), (selector, domain) =>
@@ -132,7 +138,7 @@ describe("a sent message", () => {
   test("is unsigned if its domain has no keys, with a warning in the log", async () => {
     const office = await createOffice();
     office.store.db.delete(dkimKeys).run();
-    await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text: "x" });
+    await sendMessage(office.core, office.alice, { from: ALICE, to: "dave@remote.example", text: "x" });
     expect((await office.queued())[0]?.bytes).toStartWith("From:");
     expect(office.lines.filter(({ level }) => level === "warn")).toMatchObject([{ domain: "example.test" }]);
   });
@@ -157,7 +163,7 @@ describe("a sent message", () => {
   ] as const) {
     test(what, async () => {
       const office = await createOffice();
-      const { emailId } = await office.sending.send(office.alice, {
+      const { emailId } = await sendMessage(office.core, office.alice, {
         from: ALICE,
         to: "dave@remote.example",
         ...content,
@@ -176,7 +182,7 @@ describe("a sent message", () => {
   test("that is too large for a row is transmitted whole from a file", async () => {
     const office = await createOffice();
     const text = `${"long line of text ".repeat(40)}\n`.repeat(700);
-    await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text });
+    await sendMessage(office.core, office.alice, { from: ALICE, to: "dave@remote.example", text });
     const [message] = await office.queued();
     const body = message?.bytes.slice(message.bytes.indexOf("\r\n\r\n")) ?? "";
     expect(body.length).toBeGreaterThan(256 * 1024);
@@ -185,7 +191,7 @@ describe("a sent message", () => {
 
   test("is queued once for each address: the first of To, Cc and Bcc counts", async () => {
     const office = await createOffice();
-    const { emailId } = await office.sending.send(office.alice, {
+    const { emailId } = await sendMessage(office.core, office.alice, {
       from: ALICE,
       to: "Dave@Remote.example, dave@remote.example",
       cc: "DAVE@remote.EXAMPLE, erin@bücher.example",
@@ -207,7 +213,7 @@ describe("Bcc", () => {
 
   async function withBcc() {
     const office = await createOffice();
-    const view = await office.sending.send(office.alice, {
+    const view = await sendMessage(office.core, office.alice, {
       from: ALICE,
       to: "dave@remote.example",
       bcc: ["Bob <bob@example.test>", `${SECRET}@remote.example`],
@@ -256,7 +262,7 @@ describe("Bcc", () => {
 
   test("may be the only field with recipients; the header then names nobody", async () => {
     const office = await createOffice();
-    await office.sending.send(office.alice, { from: ALICE, to: "", bcc: "bob@example.test", text: "x" });
+    await sendMessage(office.core, office.alice, { from: ALICE, to: "", bcc: "bob@example.test", text: "x" });
     const [message] = await office.queued();
     expect(own(message?.bytes ?? "")[1]).toBe("To: undisclosed-recipients:;");
     expect(office.events()[0]?.data.to).toEqual([]);
@@ -266,8 +272,8 @@ describe("Bcc", () => {
 test("a `to` that names nobody is refused", async () => {
   const office = await createOffice();
   const request = { from: ALICE, to: "undisclosed-recipients:;", text: "x" };
-  expect((await refusal(office.sending.send(office.alice, request))).code).toBe("unprocessable");
-  await office.sending.send(office.alice, { ...request, bcc: "bob@example.test" });
+  expect((await refusal(sendMessage(office.core, office.alice, request))).code).toBe("unprocessable");
+  await sendMessage(office.core, office.alice, { ...request, bcc: "bob@example.test" });
 });
 
 describe("no field becomes another", () => {
@@ -276,7 +282,7 @@ describe("no field becomes another", () => {
   test("subject, display name and text add no header field", async () => {
     const office = await createOffice();
     const subject = `S${EVIL}`;
-    await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", subject, text: EVIL });
+    await sendMessage(office.core, office.alice, { from: ALICE, to: "dave@remote.example", subject, text: EVIL });
     const [message] = await office.queued();
     expect(own(message?.bytes ?? "").map((line) => line.split(":")[0])).toEqual([
       "From",
@@ -299,14 +305,14 @@ describe("no field becomes another", () => {
       test(`${field}: an address with line breaks is refused`, async () => {
         const office = await createOffice();
         const before = office.stored();
-        expect((await refusal(office.sending.send(office.alice, asked(address)))).code).toBe("unprocessable");
+        expect((await refusal(sendMessage(office.core, office.alice, asked(address)))).code).toBe("unprocessable");
         expect(office.stored()).toEqual(before);
       });
     }
 
     test(`${field}: a display name adds no recipient or field`, async () => {
       const office = await createOffice();
-      await office.sending.send(office.alice, asked(`"Dave${EVIL}" <dave@remote.example>`));
+      await sendMessage(office.core, office.alice, asked(`"Dave${EVIL}" <dave@remote.example>`));
       const [message] = await office.queued();
       expect(headerOf(message?.bytes ?? "").filter((line) => /^(x-evil|bcc|$)/i.test(line))).toEqual([]);
       expect(message?.entries.map(({ recipient }) => recipient)).not.toContain("eve@evil.example");
@@ -317,13 +323,13 @@ describe("no field becomes another", () => {
   test("from: anything but an address is refused", async () => {
     const office = await createOffice();
     const request = { from: `${ALICE}${EVIL}`, to: "dave@remote.example", text: "x" };
-    expect((await refusal(office.sending.send(office.alice, request))).code).toBe("unprocessable");
+    expect((await refusal(sendMessage(office.core, office.alice, request))).code).toBe("unprocessable");
   });
 
   test("the name of the mailbox adds no sender or field", async () => {
     const office = await createOffice();
     office.store.db.$client.run("UPDATE mailboxes SET name = ?", [`"Eve" <eve@evil.example>, ${EVIL}`]);
-    await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text: "x" });
+    await sendMessage(office.core, office.alice, { from: ALICE, to: "dave@remote.example", text: "x" });
     const [message] = await office.queued();
     expect(own(message?.bytes ?? "").filter((line) => /^from|^x-evil|^bcc/i.test(line))).toHaveLength(1);
     expect(office.events()[0]?.data.from).toMatchObject({ email: ALICE });

@@ -10,6 +10,7 @@ import { mailer } from "../harness/mail/mail.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
+import { sendCore } from "../harness/servers/core.ts";
 import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";
@@ -79,12 +80,7 @@ beforeAll(async () => {
   alice = await signIn(booted, ALICE);
   viewer = await signIn(booted, "bob@example.test");
   owner = { userId, workspaceId, role: "owner", email: ALICE, scopes: new Set(SCOPES) };
-  unsubscribing = openUnsubscribing({
-    store,
-    sending: { sendFor: () => Promise.reject(new Error("no mail is due")) },
-    runtime: booted.runtime,
-    allow: () => ["127.0.0.1/32"],
-  });
+  unsubscribing = openUnsubscribing(sendCore(booted.core), () => ["127.0.0.1/32"]);
 });
 afterAll(() => {
   unsubscribing.close();

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Authentication } from "../../src/authentication/dmarc.ts";
+import { createLog } from "../../src/base/log.ts";
 import type { Admitted } from "../../src/inbound/connect.ts";
 import { acceptMessage } from "../../src/inbound/data.ts";
 import { resolveRecipient } from "../../src/inbound/rcpt.ts";
@@ -13,10 +14,12 @@ import { isHard } from "../../src/smtp/delivery-result.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
 import { addresses, events, mailboxes, outboundMessages, queueEntries, threads } from "../../src/store/schema.ts";
+import type { ParserPool } from "../../src/workers/parser-pool.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { heldReply, START } from "../harness/runtime.ts";
+import { sendCore } from "../harness/servers/core.ts";
 import { listenForMailbox } from "../harness/servers/mx-rig.ts";
 import { createSender, formsOf, said } from "../harness/servers/sent.ts";
 
@@ -137,12 +140,12 @@ const from = (...organizations: string[]): Authentication => ({ ...UNCHECKED, or
 
 function createReceiver(authentication = UNCHECKED) {
   const sender = createSender();
-  const { store, mailbox, runtime, options } = sender;
-  const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-  const parser = {
+  const { core, store, mailbox, runtime } = sender;
+  const parser: ParserPool = {
+    ...sendCore(core).parser,
     prepare: async (_: unknown, source: unknown) => prepareMessage(await readSource(source as Source), store.blobs),
     prepareInbound: async (source: Source) => ({
-      message: await parser.prepare(undefined, source),
+      message: await prepareMessage(await readSource(source), store.blobs),
       authentication,
       staged: { count: 0, adopt: async () => {}, drop: async () => {} },
     }),
@@ -150,7 +153,8 @@ function createReceiver(authentication = UNCHECKED) {
   };
   const spool = openSpool(temporaryFolder());
   const isTraced = () => true;
-  const parts = { store, mailbox, parser, spool, isTraced, options, runtime, hostname: "mx.example.test", log };
+  const log = createLog("silent", runtime.now, () => {});
+  const parts = { ...core, log, mailbox, parser, spool, isTraced };
   const verifyOnArrival = async () => {};
   const bob = sender.user(sender.workspaceId, "bob@example.test", "admin");
   sender.world.box(sender.workspaceId, "bob@example.test", bob);
@@ -337,14 +341,14 @@ describe("a delivery report", () => {
   });
 
   test("that comes before the server's reply is recorded is deferred, and counts when it comes again", async () => {
-    const { sent, lease, outcomeParts, receive, traces, store, came } = createReceiver();
+    const { sent, lease, core, receive, traces, store, came } = createReceiver();
     const message = await sent({ to: "carol@remote.example" });
     const leased = lease();
     if (leased === undefined) throw new Error("nothing is due");
     const report = dsn({ recipients: [{ recipient: "carol@remote.example" }] });
     expect(await receive(report, { to: [message.returnPath] })).toMatch(/^451 4\.3\.0 /);
     expect(came()).toEqual([]);
-    const conclude = await concludeAttempt(outcomeParts, leased, [said("250 2.0.0 queued")]);
+    const conclude = await concludeAttempt(core, leased, [said("250 2.0.0 queued")]);
     store.transact((tx) => conclude(tx));
     await receive(report, { to: [message.returnPath] });
     expect(traces(message)).toMatchObject({ notices: 1, states: { "carol@remote.example": "bounced" } });

@@ -4,24 +4,17 @@ import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import { AppError, unavailable } from "../../src/base/errors.ts";
 import { createIdempotency, fingerprintOf, readKey } from "../../src/operations/idempotency.ts";
-import { sendEmail } from "../../src/operations/mail/sending.ts";
 import { performerOf } from "../../src/operations/perform.ts";
 import { idempotencyKeys } from "../../src/store/schema.ts";
 import { startApi } from "../harness/servers/api-setup.ts";
-import { type FakeSending, fakeSending } from "../harness/servers/fake-sending.ts";
+import { fakeSending } from "../harness/servers/fake-sending.ts";
 
 const SEND = { from: "olga@example.test", to: "zoe@remote.example", subject: "Hello", text: "Lunch?" };
 const HOUR = 3_600_000;
 
 async function start() {
-  let sending: FakeSending | undefined;
-  const api = await startApi({
-    sending: (world) => {
-      sending = fakeSending(world);
-      return sending;
-    },
-  });
-  if (!sending) throw new Error("startApi made no sending");
+  const sending = fakeSending();
+  const api = await startApi({ operations: sending.operations });
   const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
     api.ask(path, { method: "POST", body, headers: { "content-type": "application/json", ...headers } });
   return {
@@ -366,10 +359,9 @@ test("a stored key outlives the process, and a key in progress does not", async 
 
 test("a session without an API key ignores idempotency keys", async () => {
   const { core, sending, mailbox, administration, idempotency, rows } = await start();
-  const perform = performerOf(sendEmail, {
+  const perform = performerOf(sending.send, {
     core,
     mailbox,
-    sending,
     snoozed() {},
     administration,
     idempotency,

@@ -15,7 +15,7 @@ const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text.repl
 test("the transmitted bytes are those that were composed, below their signatures", async () => {
   const office = await createOffice();
   const composed = bytesOf(letter({ from: "alice@example.test", text: " .\n..\n bare  spaces \t\n\n\n" }));
-  await office.submit(office.submission([DAVE], { compose: async () => composed }));
+  await submitMessage(office.core, office.submission([DAVE], { compose: async () => composed }));
   const [message] = await office.queued();
   const text = Buffer.from(composed).toString("latin1");
   expect(message?.bytes.endsWith(text)).toBe(true);
@@ -26,18 +26,22 @@ test("the Bcc list is that of the envelope, not of the message", async () => {
   const office = await createOffice();
   const compose = async () => bytesOf(letter({ from: "alice@example.test", headers: ["Bcc: other@remote.example"] }));
   const bcc: Recipient = { email: "erin@remote.example", name: "Erin", field: "bcc" };
-  const { emailId } = await office.submit(office.submission([DAVE, bcc], { compose }));
+  const { emailId } = await submitMessage(office.core, office.submission([DAVE, bcc], { compose }));
   expect(office.as(office.alice).message(emailId).bcc).toEqual([{ email: "erin@remote.example", name: "Erin" }]);
 });
 
 test("the caller's response is recorded with the message, and rolled back with it", async () => {
   const office = await createOffice();
   const recorded: string[] = [];
-  const sent = await office.submit(office.submission([DAVE]), (_, { emailId }) => void recorded.push(emailId));
+  const sent = await submitMessage(
+    office.core,
+    office.submission([DAVE]),
+    (_, { emailId }) => void recorded.push(emailId),
+  );
   expect(recorded).toEqual([sent.emailId]);
 
   const before = office.stored();
-  const failing = office.submit(office.submission([DAVE]), () => {
+  const failing = submitMessage(office.core, office.submission([DAVE]), () => {
     throw new Error("the response cannot be written");
   });
   expect(await failing.catch((error) => error.message)).toBe("the response cannot be written");
@@ -48,7 +52,7 @@ test("a message that fails beside others leaves the others alone, and is not sto
   const office = await createOffice();
   const submitted = await Promise.allSettled(
     Array.from({ length: 9 }, (_, i) =>
-      office.submit(office.submission([DAVE], { messageId: `<${i}@example.test>` }), () => {
+      submitMessage(office.core, office.submission([DAVE], { messageId: `<${i}@example.test>` }), () => {
         if (i === 4) throw new Error("no");
       }),
     ),
@@ -71,8 +75,8 @@ test("a message that fails beside others leaves the others alone, and is not sto
 
 test("the same message submitted twice is sent twice, with two Sent copies", async () => {
   const office = await createOffice();
-  const one = await office.submit(office.submission([DAVE]));
-  const two = await office.submit(office.submission([DAVE]));
+  const one = await submitMessage(office.core, office.submission([DAVE]));
+  const two = await submitMessage(office.core, office.submission([DAVE]));
   expect(two.emailId).not.toBe(one.emailId);
   expect(two.threadId).toBe(one.threadId);
   expect(office.stored()).toMatchObject({ messages: 2, outbound_messages: 2, queue_entries: 2, events: 2 });
@@ -106,7 +110,7 @@ describe("changes during composing count", () => {
         return bytes;
       };
       const before = office.stored();
-      const error = await refusal(office.submit(office.submission([DAVE], { compose: changing })));
+      const error = await refusal(submitMessage(office.core, office.submission([DAVE], { compose: changing })));
       expect(error.code).toBe(code as typeof error.code);
       expect(office.stored()).toEqual(before);
     });
@@ -121,7 +125,7 @@ test("a message that the guardrails refuse is not composed", async () => {
     composed++;
     return new Uint8Array();
   };
-  await refusal(office.submit(office.submission([DAVE], { compose })));
+  await refusal(submitMessage(office.core, office.submission([DAVE], { compose })));
   expect(composed).toBe(0);
 });
 
@@ -134,23 +138,17 @@ test("a message that is too large is 413", async () => {
     text: "x".repeat(2_000),
   });
   const before = office.stored();
-  expect((await refusal(office.submit(office.submission([DAVE], { compose })))).code).toBe("payload_too_large");
+  expect((await refusal(submitMessage(office.core, office.submission([DAVE], { compose })))).code).toBe(
+    "payload_too_large",
+  );
   expect(office.stored()).toEqual(before);
 });
 
 test("a message that no worker can process is refused, and logged as an error", async () => {
   const office = await createOffice();
-  const parser = { prepareOutbound: () => Promise.reject(new UnparseableError("took too long")) };
-  const parts = {
-    store: office.store,
-    mailbox: office.mailbox,
-    options: office.options,
-    runtime: office.runtime,
-    parser,
-    transport: { refusal: async () => undefined },
-    log: office.log,
-  };
-  expect((await refusal(submitMessage(parts, office.submission([DAVE])))).code).toBe("unprocessable");
+  const prepareOutbound = () => Promise.reject(new UnparseableError("took too long"));
+  const core = { ...office.core, parser: { ...office.parser, prepareOutbound } };
+  expect((await refusal(submitMessage(core, office.submission([DAVE])))).code).toBe("unprocessable");
   expect(office.lines.filter(({ level }) => level === "error")).toHaveLength(1);
 });
 
@@ -161,6 +159,6 @@ test("a message is dated and counted when it is accepted, not when it was begun"
     office.runtime.advanceTo(START + 5_000);
     return compose();
   };
-  await office.submit(office.submission([DAVE], { compose: slow }));
+  await submitMessage(office.core, office.submission([DAVE], { compose: slow }));
   expect((await office.queued())[0]?.acceptedAt).toBe(START + 5_000);
 });

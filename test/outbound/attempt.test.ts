@@ -7,6 +7,7 @@ import { type Claim, claim } from "../../src/outbound/claims.ts";
 import { domains, mailboxes } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { START } from "../harness/runtime.ts";
+import { sendCore } from "../harness/servers/core.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
 import { createQueue } from "./queue-rig.ts";
 
@@ -29,7 +30,7 @@ function createOffice() {
   world.alias(boxes.bob, "help@example.test");
 
   const parser = { prepare: (_: unknown, source: unknown) => prepareMessage(source as Uint8Array, store.blobs) };
-  const parts = { db: store.db, mailbox, parser, runtime };
+  const core = { ...world.core, parser: { ...sendCore(world.core).parser, ...parser } };
   const { accept } = createQueue(runtime, store);
   const content = Buffer.from(
     letter({
@@ -51,7 +52,7 @@ function createOffice() {
 
   /** Delivers a claim; returns the results. */
   async function deliver(given: Claim, bytes = content): Promise<string[]> {
-    const { results, portions } = await deliverHere(parts, given, bytes);
+    const { results, portions } = await deliverHere(core, given, bytes);
     for (const file of portions) store.transact((tx) => file(tx));
     return results.map(({ kind, reply, hard }) => `${kind}${hard ? ", hard" : ""}: ${reply}`);
   }
@@ -62,7 +63,7 @@ function createOffice() {
       .map(({ id }) => mailbox.getMessage(who, id, { html: false }))
       .map(({ subject, bcc }) => ({ subject, bcc: bcc?.map(({ email }) => email) }));
   const inbound = () => world.events().filter(({ event }) => event === "message.inbound");
-  return { ...world, workspaceId, otherId, alice, bob, carol, boxes, parts, claimFor, deliver, shown, inbound };
+  return { ...world, workspaceId, otherId, alice, bob, carol, boxes, core, claimFor, deliver, shown, inbound };
 }
 
 const ACCEPTED = "accepted: 250 2.1.5 Delivered here";
@@ -160,9 +161,9 @@ describe("results of recipients", () => {
   });
 
   test("when a mailbox is removed while its mail is prepared, the transaction fails", async () => {
-    const { claimFor, parts, store, boxes, inbound } = createOffice();
+    const { claimFor, core, store, boxes, inbound } = createOffice();
     const given = claimFor("bob@example.test", "alice@example.test");
-    const { portions } = await deliverHere(parts, given, Buffer.from("Subject: Hi\r\n\r\nHi\r\n"));
+    const { portions } = await deliverHere(core, given, Buffer.from("Subject: Hi\r\n\r\nHi\r\n"));
     store.db.delete(mailboxes).where(eq(mailboxes.id, boxes.bob)).run();
     expect(() => store.transact((tx) => portions[0]?.(tx))).toThrow("recipients changed");
     expect(inbound()).toEqual([]);

@@ -4,6 +4,7 @@
 import { describe, expect, test } from "bun:test";
 import { lt } from "drizzle-orm";
 import { AppError } from "../../src/base/errors.ts";
+import { sendMessage } from "../../src/compose/send.ts";
 import { recipientsOf, senderFor } from "../../src/outbound/guardrails.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
@@ -16,14 +17,14 @@ const DAY = 24 * HOUR;
 const ALICE = "alice@example.test";
 
 const sendTo = (office: Office, to: string | string[], from = ALICE) =>
-  office.sending.send(office.alice, { from, to, subject: "S", text: "x" });
+  sendMessage(office.core, office.alice, { from, to, subject: "S", text: "x" });
 
 /** Expects a refusal that stored nothing and recorded no response. */
 async function refused(office: Office, to: string | string[], from = ALICE) {
   const before = office.stored();
   let recorded = 0;
   const request = { from, to, subject: "S", text: "x" };
-  const error = await refusal(office.sending.send(office.alice, request, () => void recorded++));
+  const error = await refusal(sendMessage(office.core, office.alice, request, () => void recorded++));
   expect(office.stored()).toEqual(before);
   expect(recorded).toBe(0);
   const { code, status, message, retryAfter } = error;
@@ -157,7 +158,7 @@ describe("recipients in 60 minutes", () => {
     office.set("sending.mailboxPerHour", "10");
     await sendTo(office, outsiders(4));
     office.runtime.advanceTo(START + 20 * 60 * SECOND + 1);
-    await office.sending.send(office.alice, {
+    await sendMessage(office.core, office.alice, {
       from: ALICE,
       to: "a@remote.example",
       cc: outsiders(2),
@@ -215,7 +216,7 @@ describe("recipients in 60 minutes", () => {
     office.world.box(other, "olga@other.test", olga);
     office.set("sending.workspacePerHour", "3");
     await sendTo(office, outsiders(3));
-    await office.sending.send(olga, { from: "olga@other.test", to: outsiders(3), text: "x" });
+    await sendMessage(office.core, olga, { from: "olga@other.test", to: outsiders(3), text: "x" });
     expect((await refused(office, outsiders(1))).status).toBe(429);
   });
 
@@ -342,7 +343,7 @@ describe("a new domain", () => {
     const olga = office.world.user(other, "olga@other.test", "owner");
     office.world.box(other, "olga@other.test", olga);
     await sendTo(office, outsiders(1));
-    await office.sending.send(olga, { from: "olga@other.test", to: outsiders(1), text: "x" });
+    await sendMessage(office.core, olga, { from: "olga@other.test", to: outsiders(1), text: "x" });
     expect((await refused(office, outsiders(1))).status).toBe(429);
   });
 });

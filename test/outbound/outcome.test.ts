@@ -376,7 +376,7 @@ describe("without a conversation to file the notice in", () => {
     await sender.sent({ to: "carol@remote.example" });
     const claim = sender.lease();
     if (claim === undefined) throw new Error("nothing is due");
-    const conclude = await concludeAttempt(sender.outcomeParts, claim, [REFUSED]);
+    const conclude = await concludeAttempt(sender.core, claim, [REFUSED]);
     sender.store.transact((tx) => {
       tx.delete(threads).run();
       conclude(tx);
@@ -388,7 +388,7 @@ describe("without a conversation to file the notice in", () => {
   test("a notice that cannot be written: the rest is recorded", async () => {
     const refuse = () => Promise.reject(Object.assign(new Error("disk full"), { code: "ENOSPC" }));
     const full = { write: refuse, keep: refuse };
-    const sender = createSender(({ store }) => ({ store: { db: store.db, blobs: { ...store.blobs, ...full } } }));
+    const sender = createSender(({ blobs }) => ({ blobs: { ...blobs, ...full } }));
     const message = await sender.sent({ to: "carol@remote.example" });
     await sender.attempt(() => REFUSED);
     expect(rest(sender)).toEqual(REST);
@@ -404,7 +404,7 @@ test("an outcome that is rolled back and run again is recorded once", async () =
   const message = await sender.sent({ to: "carol@remote.example, dave@remote.example" });
   const claim = sender.lease();
   if (claim === undefined) throw new Error("nothing is due");
-  const conclude = await concludeAttempt(sender.outcomeParts, claim, [ACCEPTED, REFUSED]);
+  const conclude = await concludeAttempt(sender.core, claim, [ACCEPTED, REFUSED]);
   expect(() =>
     sender.store.transact((tx) => {
       conclude(tx);

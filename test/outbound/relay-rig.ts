@@ -2,20 +2,22 @@
 import { createLog } from "../../src/base/log.ts";
 import { createRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
-import type { Claim } from "../../src/outbound/claims.ts";
-import { setBounced, setDeferred, setDelivered } from "../../src/outbound/queue.ts";
-import { createRelay, type RelayParts } from "../../src/outbound/relay.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import type { SendCore } from "../../src/outbound/core.ts";
+import { createRelay } from "../../src/outbound/relay.ts";
 import type { Connection } from "../../src/outbound/transport.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
-import { domains, workspaces } from "../../src/store/schema.ts";
+import { addresses, domains, mailboxes, workspaces } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import type { Store, Tx } from "../../src/store/store.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { ParserPool } from "../../src/workers/parser-pool.ts";
+import { coreOver, sendCore } from "../harness/servers/core.ts";
 import { until } from "../harness/until.ts";
 import { createQueue } from "./queue-rig.ts";
 
 const CODES = { accepted: 250, deferred: 450, refused: 550 } as const;
 
-export const result = (kind: DeliveryResult["kind"]): DeliveryResult => ({
+const result = (kind: DeliveryResult["kind"]): DeliveryResult => ({
   kind,
   reply: `${CODES[kind]} ${kind}`,
   hard: false,
@@ -50,8 +52,6 @@ interface RigOptions {
   hold?: boolean;
   /** There is a smarthost. */
   grouped?: boolean;
-  deliverHere?: RelayParts["deliverHere"];
-  conclude?: RelayParts["conclude"];
   /** Functions of the store that differ. */
   enqueue?: (store: Store) => Store["enqueue"];
   queue?: ReturnType<typeof createQueue>;
@@ -59,8 +59,8 @@ interface RigOptions {
   mostBytesAway?: number;
 }
 
-/** The domains of this server. */
-const HERE = ["here.example", "also.here.example"];
+/** The domains of this server: that of the sender, and two with recipients. */
+const HERE = ["example.test", "here.example", "also.here.example"];
 
 /** The first wait after a temporary failure, by default. */
 export const FIRST_RETRY_MS = 60_000;
@@ -68,7 +68,7 @@ export const FIRST_RETRY_MS = 60_000;
 export function createRelayRig({ script = {}, hold = false, grouped = false, ...given }: RigOptions = {}) {
   const queue = given.queue ?? createQueue();
   const { store, runtime } = queue;
-  if (!given.queue) {
+  if (store.db.select().from(workspaces).all().length === 0) {
     store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: 0 }).run();
     for (const name of HERE) {
       store.db
@@ -76,6 +76,16 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
         .values({ id: name, workspaceId: "wsp_1", name, ownershipToken: "", verifiedAt: 0, createdAt: 0 })
         .run();
     }
+    const box = { id: "mbx_1", workspaceId: "wsp_1", address: "alice@example.test", name: "Alice", createdAt: 0 };
+    store.db.insert(mailboxes).values(box).run();
+    const at = { mailboxId: box.id, createdAt: 0 };
+    store.db
+      .insert(addresses)
+      .values([
+        { ...at, address: "*@here.example", domainId: "here.example", kind: "catch-all" },
+        { ...at, address: "di@also.here.example", domainId: "also.here.example", kind: "alias" },
+      ])
+      .run();
   }
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
@@ -125,42 +135,23 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     };
   }
 
-  const deliverHere: RelayParts["deliverHere"] = async ({ entries }) => {
-    activity++;
-    return { results: entries.map(() => result("accepted")), portions: [], bytes: 0 };
-  };
-
-  async function conclude({ entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {
-    const now = runtime.now();
-    return (tx) => {
-      entries.forEach((entry, i) => {
-        const { kind, reply } = results[i] ?? result("deferred");
-        if (kind === "accepted") setDelivered(tx, [entry], now, reply);
-        else if (kind === "deferred") setDeferred(tx, entry, now + FIRST_RETRY_MS, reply);
-        else setBounced(tx, entry, now, reply);
-      });
-    };
-  }
-
-  const relay = createRelay({
-    store: { ...store, enqueue: given.enqueue?.(store) ?? store.enqueue },
-    transport: { connect, groupsByMessage: () => state.grouped, close: () => {} },
-    mailbox: {
-      isLocal: (_, domain) => HERE.includes(domain),
-      isVerifiedElsewhere: () => false,
-      isVerifiedFor: () => true,
-    },
-    deliverHere: given.deliverHere ?? deliverHere,
-    recode: async (_, content) => content,
-    conclude: given.conclude ?? conclude,
-    options,
-    runtime,
-    log,
-    hold,
-    rooms: { here: createRoom(), away: createRoom(given.mostBytesAway) },
-    wake: () => scheduler.wake("relay"),
-  });
   const scheduler = createScheduler(runtime, log);
+  const base = sendCore({ ...coreOver(store, runtime), log, options });
+  const parser: ParserPool = {
+    ...base.parser,
+    async prepare(_, content) {
+      activity++;
+      return prepareMessage(content as Uint8Array, store.blobs);
+    },
+  };
+  const core: SendCore = {
+    ...base,
+    parser,
+    store: { ...store, enqueue: given.enqueue?.(store) ?? store.enqueue },
+    transport: { ...base.transport, connect, groupsByMessage: () => state.grouped, close: () => {} },
+    wake: (job) => queueMicrotask(() => scheduler.wake(job)),
+  };
+  const relay = createRelay(core, { hold, rooms: { here: createRoom(), away: createRoom(given.mostBytesAway) } });
   scheduler.add([relay.job]);
 
   /** Runs everything that does not wait for a gate or the clock. */
@@ -173,6 +164,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
 
   return {
     ...queue,
+    core,
     relay,
     sent,
     connections,

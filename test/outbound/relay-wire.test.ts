@@ -1,14 +1,10 @@
 /** The queue on the wire: relay, transport and outcomes together, with mail servers on real sockets. */
-
 import { expect, test } from "bun:test";
 import { createRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
-import { createMailbox } from "../../src/mailbox/mailbox.ts";
-import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { createRelay } from "../../src/outbound/relay.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
 import { domains, events, workspaces } from "../../src/store/schema.ts";
-import { openOptions } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import {
   deliverTo,
@@ -18,9 +14,8 @@ import {
   type RemoteScript,
   startRemoteMx,
 } from "../harness/peers/remote-mx.ts";
-import { fakeRuntime, START } from "../harness/runtime.ts";
-import { coreOver } from "../harness/servers/core.ts";
-import { testLog } from "../harness/servers/mx-rig.ts";
+import { START } from "../harness/runtime.ts";
+import { sendCore, testCore } from "../harness/servers/core.ts";
 import { until } from "../harness/until.ts";
 import { createQueue } from "./queue-rig.ts";
 
@@ -35,11 +30,9 @@ async function createNet(scripts: Record<string, RemoteScript>) {
     description[domain] = { mx: [[10, `mx.${domain}`]] };
     description[`mx.${domain}`] = { a: [remote.host] };
   }
-  const runtime = fakeRuntime({ dns: zone(description) });
-  const { log, lines } = testLog(runtime);
-  const queue = createQueue(runtime);
-  const { store } = queue;
-  const options = openOptions(store);
+  const given = sendCore(testCore({ dns: zone(description) }));
+  const { store, runtime, options, log, lines } = given;
+  const queue = createQueue(runtime, store);
   store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: START }).run();
   const ours = { id: "dom_1", workspaceId: "wsp_1", name: "example.test", ownershipToken: "" };
   store.db
@@ -47,20 +40,14 @@ async function createNet(scripts: Record<string, RemoteScript>) {
     .values({ ...ours, verifiedAt: START, createdAt: START })
     .run();
   deliverTo({ port: [...remotes.values()][0]?.port }, { store, options });
-  const mailbox = createMailbox(coreOver(store, runtime));
-  const hostname = "us.test";
-  const parts = { store, mailbox, options, runtime, hostname, log };
-  const relay = createRelay({
-    ...parts,
-    transport: createTransport({ runtime, hostname, options, tlsPolicies: OPPORTUNISTIC, log }),
-    deliverHere: () => Promise.reject(new Error("nothing is delivered here")),
-    recode: async (_, content) => content,
-    conclude: (claim, results) => concludeAttempt(parts, claim, results),
-    hold: false,
-    rooms: { here: createRoom(), away: createRoom() },
-    wake: () => scheduler.wake("relay"),
-  });
   const scheduler = createScheduler(runtime, log);
+  const hostname = "us.test";
+  const core = {
+    ...given,
+    transport: createTransport({ runtime, hostname, options, tlsPolicies: OPPORTUNISTIC, log }),
+    wake: (job: string) => queueMicrotask(() => scheduler.wake(job)),
+  };
+  const relay = createRelay(core, { hold: false, rooms: { here: createRoom(), away: createRoom() } });
   scheduler.add([relay.job]);
   const settled = async (): Promise<void> => {
     await scheduler.settled();

@@ -5,11 +5,11 @@ import { unavailable } from "../../src/base/errors.ts";
 import { LARGE_BYTES } from "../../src/base/memory.ts";
 import { letOthersRun } from "../../src/base/pause.ts";
 import { retryEntry } from "../../src/outbound/queue.ts";
-import { outboundContents, queueDomains } from "../../src/store/schema.ts";
+import { messages, outboundContents, queueDomains } from "../../src/store/schema.ts";
 import { gate } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { createQueue } from "./queue-rig.ts";
-import { createRelayRig, FIRST_RETRY_MS, result, type Script, unreachable } from "./relay-rig.ts";
+import { createRelayRig, FIRST_RETRY_MS, type Script, unreachable } from "./relay-rig.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -546,38 +546,19 @@ describe("a smarthost", () => {
 
 describe("mail to this server", () => {
   test("is filed in the transaction that records it, recipients of all its domains together", async () => {
-    const claims: string[][] = [];
-    const filed: string[] = [];
-    const { accept, run, connections, states } = createRelayRig({
-      deliverHere: async ({ entries }) => {
-        claims.push(entries.map(({ recipient }) => recipient));
-        return {
-          results: entries.map(({ recipient }) => result(recipient.startsWith("no") ? "refused" : "accepted")),
-          portions: [() => void filed.push("filed")],
-          bytes: 1,
-        };
-      },
-    });
+    const { accept, run, connections, states, store, lines } = createRelayRig();
     accept({ to: ["ann@here.example", "out@a.example", "no@also.here.example"] });
     await run();
-    expect(claims).toEqual([["ann@here.example", "no@also.here.example"]]);
-    expect(filed).toEqual(["filed"]);
+    const here = lines.filter(({ remote }) => remote === "here");
+    expect(here).toMatchObject([{ recipients: 2, outcome: "accepted 1, refused 1" }]);
+    expect(store.db.select().from(messages).all()).toMatchObject([{ receivedOn: "ann@here.example" }]);
     expect(connections).toHaveLength(1);
     expect(states()).toEqual(["delivered", "delivered", "bounced"]);
   });
 
   test("that cannot be filed is deferred, neither lost nor recorded as delivered", async () => {
-    const { accept, run, outcomes, errors } = createRelayRig({
-      deliverHere: async ({ entries }) => ({
-        results: entries.map(() => result("accepted")),
-        portions: [
-          () => {
-            throw new Error("the mailbox is gone");
-          },
-        ],
-        bytes: 1,
-      }),
-    });
+    const { accept, run, outcomes, errors, store } = createRelayRig();
+    store.db.$client.exec("CREATE TRIGGER fault BEFORE INSERT ON messages BEGIN SELECT RAISE(ABORT, 'a fault'); END");
     accept({ to: ["ann@here.example"] });
     await run();
     expect(outcomes()).toEqual([["waiting", 1, "451 4.3.0 Local error, will try again later"]]);
@@ -673,11 +654,15 @@ describe("faults of ours", () => {
   });
 
   test("when concluding fails, accepted mail is not sent again, and the rest is tried later", async () => {
-    const { accept, run, advance, states, sent, errors } = createRelayRig({
-      conclude: async () => {
-        throw new Error("a fault");
+    const { accept, run, advance, states, sent, errors, options } = createRelayRig({
+      script: {
+        send({ destination }) {
+          options.get = () => {
+            throw new Error("a fault");
+          };
+          return destination === "yes.example" ? "accepted" : "refused";
+        },
       },
-      script: { send: ({ destination }) => (destination === "yes.example" ? "accepted" : "refused") },
     });
     accept({ to: ["ann@yes.example"] });
     accept({ to: ["bob@no.example"] });
@@ -689,11 +674,8 @@ describe("faults of ours", () => {
   });
 
   test("when recording fails, accepted mail is not sent again", async () => {
-    const { accept, run, advance, states, sent } = createRelayRig({
-      conclude: async () => () => {
-        throw new Error("a fault");
-      },
-    });
+    const { accept, run, advance, states, sent, store } = createRelayRig();
+    store.db.$client.exec("CREATE TRIGGER fault BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'a fault'); END");
     accept({ to: ["ann@a.example"] });
     await run();
     await advance(HOUR_MS);

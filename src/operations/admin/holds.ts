@@ -8,6 +8,7 @@ import { heldHeader } from "../../mailbox/held-content.ts";
 import { HeldHeader } from "../../mailbox/views.ts";
 import { EmailAddress } from "../../message/schemas.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
+import * as approvals from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { operation } from "../operation.ts";
@@ -92,14 +93,18 @@ export const listHolds = operation({
   success: 200,
   response: t.Object({ holds: t.Array(Hold), nextCursor }),
   errors: READ_ERRORS,
-  run({ caller, store: { db }, sending: { approvals } }, { query: { state = "waiting", ...query } }) {
+  run({ core, caller, store: { db } }, { query: { state = "waiting", ...query } }) {
     const decides = caller.scopes.has("approve");
     if (!decides) requireAdmin(caller);
     const list = {
       query: `holds ${state}`,
       positionOf: ({ since, seq }: HeldMessage) => ({ at: since, id: String(seq) }),
       read: (after: { at: number; id: string } | undefined, limit: number) =>
-        approvals.list(caller, { state, after: after && { since: after.at, seq: Number(after.id) }, most: limit }),
+        approvals.list(core, caller, {
+          state,
+          after: after && { since: after.at, seq: Number(after.id) },
+          most: limit,
+        }),
     };
     const { page, nextCursor: next } = pageOf(list, query);
     return { holds: page.map((held) => holdView(db, held, decides)), nextCursor: next };
@@ -127,13 +132,13 @@ export const approveHold = operation({
     sendAt: t.Optional(dateTime({ description: "It is sent then" })),
   }),
   errors: [...WRITE_ERRORS, 423, 502, 507],
-  async run({ caller, sending: { approvals }, record }, { params: { id } }) {
+  async run({ core, caller, record }, { params: { id } }) {
     const viewOf = ({ sendAt, ...sent }: { emailId: string; threadId: string; sendAt?: number }) => ({
       ok: true,
       ...sent,
       ...(sendAt !== undefined && { sendAt: isoOf(sendAt) }),
     });
-    return viewOf(await approvals.approve(caller, id, (tx, approved) => record(tx, viewOf(approved))));
+    return viewOf(await approvals.approve(core, caller, id, (tx, approved) => record(tx, viewOf(approved))));
   },
 });
 
@@ -152,9 +157,9 @@ export const rejectHold = operation({
   success: 200,
   response: Done,
   errors: WRITE_ERRORS,
-  run: ({ caller, sending: { approvals }, store, record }, { params: { id }, body: { reason } }) =>
+  run: ({ core, caller, store, record }, { params: { id }, body: { reason } }) =>
     store.transact((tx) => {
-      approvals.reject(tx, caller, id, reason === undefined ? "rejected" : reasonOf(reason));
+      approvals.reject(core, tx, caller, id, reason === undefined ? "rejected" : reasonOf(reason));
       record(tx, DONE);
       return DONE;
     }),

@@ -1,7 +1,14 @@
 /** Drafts of programs: new messages for a person, or the program itself, to send later (rules: Drafts over the API). */
 
 import { t } from "../../base/json-schema.ts";
+import {
+  changeProgramDraft,
+  discardProgramDraft,
+  getProgramDraft,
+  sendProgramDraft,
+} from "../../compose/program-drafts.ts";
 import { DraftPatch, DraftSendRequest, NewDraftRequest } from "../../compose/requests.ts";
+import { newDraft } from "../../compose/send.ts";
 import { ProgramDraftView, SendView } from "../../compose/views.ts";
 import { operation } from "../operation.ts";
 import { DONE, Done, parameter, withKey } from "../schemas.ts";
@@ -41,7 +48,7 @@ export const createDraft = operation({
   success: 201,
   response: ProgramDraftView,
   errors: [400, 401, 403, 404, 409, 413, 422, 429],
-  run: ({ caller, sending, record }, { body, files }) => sending.newDraft(caller, body, record, files),
+  run: ({ core, caller, record }, { body, files }) => newDraft(core, caller, body, record, files),
 });
 
 export const getDraft = operation({
@@ -57,7 +64,7 @@ export const getDraft = operation({
   success: 200,
   response: ProgramDraftView,
   errors: [401, 403, 404, 409, 429],
-  run: ({ caller, sending }, { params }) => sending.getProgramDraft(caller, params.id),
+  run: ({ core, caller }, { params }) => getProgramDraft(core, caller, params.id),
 });
 
 export const updateDraft = operation({
@@ -81,8 +88,8 @@ export const updateDraft = operation({
   success: 200,
   response: ProgramDraftView,
   errors: [400, 401, 403, 404, 409, 413, 422, 429, 507],
-  run: ({ caller, sending, record }, { params, body, files }) =>
-    sending.changeProgramDraft(caller, params.id, body, record, body.attachments && files),
+  run: ({ core, caller, record }, { params, body, files }) =>
+    changeProgramDraft(core, caller, params.id, body, record, body.attachments && files),
 });
 
 export const deleteDraft = operation({
@@ -98,8 +105,8 @@ export const deleteDraft = operation({
   success: 200,
   response: Done,
   errors: [401, 403, 404, 409, 429],
-  run({ caller, sending, store }, { params }) {
-    store.transact((tx) => sending.discardProgramDraft(tx, caller, params.id));
+  run({ core, caller, store }, { params }) {
+    store.transact((tx) => discardProgramDraft(core, tx, caller, params.id));
     return DONE;
   },
 });
@@ -121,6 +128,6 @@ export const sendDraft = operation({
   success: 202,
   response: SendView,
   errors: REFUSALS,
-  run: ({ caller, sending, runtime, record }, { params, body }) =>
-    sending.sendProgramDraft(caller, params.id, { revision: body.revision, ...laterOf(body, runtime) }, record),
+  run: ({ core, caller, runtime, record }, { params, body }) =>
+    sendProgramDraft(core, caller, params.id, { revision: body.revision, ...laterOf(body, runtime) }, record),
 });

@@ -13,6 +13,7 @@ import {
   ReplyRequest,
   SendRequest,
 } from "../../compose/requests.ts";
+import { keepReply, reply, sendMessage } from "../../compose/send.ts";
 import { DraftView, SendView } from "../../compose/views.ts";
 import { operation } from "../operation.ts";
 import { parameter, readUntil, withKey } from "../schemas.ts";
@@ -134,8 +135,8 @@ export const replyToThread = operation({
   success: 202,
   response: SendView,
   errors: REFUSALS,
-  run: ({ caller, sending, runtime, record }, { params, body, files }) =>
-    sending.reply(caller, params.id, { ...body, ...laterOf(body, runtime) }, record, files),
+  run: ({ core, caller, runtime, record }, { params, body, files }) =>
+    reply(core, caller, params.id, { ...body, ...laterOf(body, runtime) }, record, files),
 });
 
 export const draftReply = operation({
@@ -174,7 +175,7 @@ export const draftReply = operation({
   success: 201,
   response: DraftView,
   errors: [400, 401, 403, 404, 413, 422, 429],
-  run: ({ caller, sending }, { params, body, files }) => sending.draft(caller, params.id, body, files),
+  run: ({ core, caller }, { params, body, files }) => keepReply(core, caller, params.id, body, files),
 });
 
 export const sendEmail = operation({
@@ -219,6 +220,6 @@ export const sendEmail = operation({
   success: 202,
   response: SendView,
   errors: REFUSALS,
-  run: ({ caller, sending, runtime, record }, { body, files }) =>
-    sending.send(caller, { ...body, ...laterOf(body, runtime) }, record, files),
+  run: ({ core, caller, runtime, record }, { body, files }) =>
+    sendMessage(core, caller, { ...body, ...laterOf(body, runtime) }, record, files),
 });

@@ -1,7 +1,9 @@
 /** Messages of API keys that wait for a person, as the app shows them; it decides by admin/holds.ts. */
 import { keysById } from "../../access/credentials.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import * as drafts from "../../compose/drafts.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
+import * as approvals from "../../outbound/approval.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID } from "../schemas.ts";
 
@@ -28,8 +30,8 @@ export const listApprovals = appOperation({
   audience: "person",
   method: "GET",
   path: "/approvals",
-  run({ caller, store: { db }, sending: { approvals } }) {
-    const held = approvals.list(caller, { most: MOST_LISTED + 1 });
+  run({ core, caller, store: { db } }) {
+    const held = approvals.list(core, caller, { most: MOST_LISTED + 1 });
     const keys = keysById(
       db,
       held.map(({ keyId }) => keyId),
@@ -48,8 +50,8 @@ export const getApproval = appOperation({
   method: "GET",
   path: "/approvals/:id",
   params: BY_ID,
-  run({ caller, store: { db }, sending: { approvals } }, { params: { id } }) {
-    const held = approvals.held(caller, id);
+  run({ core, caller, store: { db } }, { params: { id } }) {
+    const held = approvals.getHeld(core, caller, id);
     const keys = keysById(db, [held.keyId]);
     const key = keys.get(held.keyId);
     const { state, reason, recipients, decider, decidedAt } = held;
@@ -73,5 +75,5 @@ export const copyHeld = appOperation({
   path: "/approvals/:id/copy",
   params: BY_ID,
   success: 201,
-  run: ({ caller, sending }, { params: { id } }) => sending.copyHeld(caller, id),
+  run: ({ core, caller }, { params: { id } }) => drafts.copyHeld(core, caller, id),
 });

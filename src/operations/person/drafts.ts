@@ -2,7 +2,11 @@
 
 import { dateTime, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import * as draftSending from "../../compose/draft-sending.ts";
+import * as drafts from "../../compose/drafts.ts";
 import { DraftRequest } from "../../compose/requests.ts";
+import { replyDefaults } from "../../compose/send.ts";
+import * as approvals from "../../outbound/approval.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, readUntil } from "../schemas.ts";
 
@@ -19,7 +23,7 @@ export const beginDraft = appOperation({
   body: t.Object({ ...DraftRequest.properties, answers: t.Optional(t.String()) }),
   largestBody: LARGEST_DRAFT,
   success: 201,
-  run: ({ caller, sending }, { body }) => sending.createDraft(caller, body),
+  run: ({ core, caller }, { body }) => drafts.saveDraft(core, caller, body),
 });
 
 /** Lists the latest drafts of a mailbox with what lists show of them, and the messages that were held. */
@@ -52,17 +56,17 @@ export const listScheduled = appOperation({
   path: "/scheduled",
   /** `mailbox`: its id. */
   query: t.Object({ mailbox: t.String() }),
-  run({ caller, mailbox, sending }, { query }) {
-    const drafts = mailbox.drafts.scheduled(caller, query.mailbox).map((draft) => ({ ...draft, emailId: null }));
-    const approved = sending.approvals
-      .list(caller, { state: "approved", most: MOST_APPROVED })
+  run({ core, caller, mailbox }, { query }) {
+    const written = mailbox.drafts.scheduled(caller, query.mailbox).map((draft) => ({ ...draft, emailId: null }));
+    const approved = approvals
+      .list(core, caller, { state: "approved", most: MOST_APPROVED })
       .flatMap(({ threadId: id, sendAt: dueAt, mailbox: { id: mailboxId }, recipients, ...held }) => {
         if (dueAt === null || mailboxId !== query.mailbox) return [];
         const { subject, snippet, emailId } = held;
         const field = (name: "to" | "cc") => recipients.filter((recipient) => recipient.field === name);
         return { id, subject, snippet, to: field("to"), cc: field("cc"), dueAt, emailId };
       });
-    const scheduled = [...drafts, ...approved].sort((a, b) => a.dueAt - b.dueAt);
+    const scheduled = [...written, ...approved].sort((a, b) => a.dueAt - b.dueAt);
     /** `emailId`: of a message that was approved. */
     return { scheduled: scheduled.map(({ dueAt, ...one }) => ({ ...one, dueAt: isoOf(dueAt) })) };
   },
@@ -75,7 +79,7 @@ export const openDraft = appOperation({
   method: "GET",
   path: "/drafts/:id",
   params: BY_ID,
-  run: ({ caller, sending }, { params }) => sending.openDraft(caller, params.id),
+  run: ({ core, caller }, { params }) => drafts.openDraft(core, caller, params.id),
 });
 
 /** `revision`: the one that was opened. */
@@ -87,7 +91,7 @@ export const saveDraft = appOperation({
   params: BY_ID,
   body: t.Object({ ...DraftRequest.properties, revision: t.Integer() }),
   largestBody: LARGEST_DRAFT,
-  run: ({ caller, sending }, { params, body }) => sending.saveDraft(caller, params.id, body),
+  run: ({ core, caller }, { params, body }) => drafts.saveDraft(core, caller, body, { draftId: params.id }),
 });
 
 export const discardDraft = appOperation({
@@ -115,10 +119,10 @@ export const sendOpenedDraft = appOperation({
     at: t.Optional(dateTime()),
   }),
   largestBody: LARGEST_DRAFT,
-  run: ({ caller, sending, runtime }, { params, body: { at, ...request } }) =>
-    sending.sendDraft(caller, params.id, {
+  run: ({ core, caller }, { params, body: { at, ...request } }) =>
+    draftSending.sendDraft(core, caller, params.id, {
       ...request,
-      ...(at !== undefined && { at: readUntil("at", at, runtime.now()) }),
+      ...(at !== undefined && { at: readUntil("at", at, core.now()) }),
     }),
 });
 
@@ -128,7 +132,7 @@ export const undoSend = appOperation({
   method: "POST",
   path: "/drafts/:id/undo",
   params: BY_ID,
-  run: ({ caller, sending }, { params }) => sending.undoSend(caller, params.id),
+  run: ({ core, caller }, { params }) => draftSending.undoSend(core, caller, params.id),
 });
 
 export const detachFile = appOperation({
@@ -137,7 +141,7 @@ export const detachFile = appOperation({
   method: "DELETE",
   path: "/drafts/:id/attachments/:attachmentId",
   params: t.Object({ id: t.String(), attachmentId: t.String() }),
-  run: ({ caller, sending }, { params }) => sending.detach(caller, params.id, params.attachmentId),
+  run: ({ core, caller }, { params }) => drafts.detach(core, caller, params.id, params.attachmentId),
 });
 
 /** Recipients and quotation of a reply. `all`: to everybody. */
@@ -148,7 +152,7 @@ export const getReplyDefaults = appOperation({
   path: "/threads/:id/answer",
   params: BY_ID,
   query: t.Object({ all: t.Optional(t.Boolean()) }),
-  run: ({ caller, sending }, { params, query: { all = false } }) => sending.replyDefaults(caller, params.id, { all }),
+  run: ({ core, caller }, { params, query: { all = false } }) => replyDefaults(core, caller, params.id, { all }),
 });
 
 /** Drafts that reply to the conversation. */
@@ -158,7 +162,7 @@ export const listDraftsAnswering = appOperation({
   method: "GET",
   path: "/threads/:id/drafts",
   params: BY_ID,
-  run: ({ caller, sending }, { params }) => ({ drafts: sending.draftsAnswering(caller, params.id) }),
+  run: ({ core, caller }, { params }) => ({ drafts: drafts.listAnswering(core, caller, params.id) }),
 });
 
 export const forwardMessage = appOperation({
@@ -168,5 +172,5 @@ export const forwardMessage = appOperation({
   path: "/messages/:id/forward",
   params: BY_ID,
   success: 201,
-  run: ({ caller, sending }, { params }) => sending.forward(caller, params.id),
+  run: ({ core, caller }, { params }) => drafts.forward(core, caller, params.id),
 });

@@ -4,6 +4,8 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
+import * as invitations from "../../compose/invitations.ts";
+import { wayToUnsubscribe } from "../../compose/unsubscribe.ts";
 import {
   distrustImages,
   listImageSenders,
@@ -22,10 +24,10 @@ export const getReceived = appOperation({
   method: "GET",
   path: "/messages/:id/received",
   params: BY_ID,
-  run({ store: { db }, caller, unsubscribing }, { params }) {
+  run({ core, store: { db }, caller }, { params }) {
     const message = receivedMessage(db, caller, params.id);
     const sender = message?.provenSender;
-    const unsubscribe = message && unsubscribing.wayFor(message);
+    const unsubscribe = message && wayToUnsubscribe(core, message);
     const images = sender === undefined ? "asked" : showsImagesOf(db, caller.userId, sender) ? "always" : "offered";
     return {
       images: images as "asked" | "offered" | "always",
@@ -60,8 +62,8 @@ export const getInvitation = appOperation({
   method: "GET",
   path: "/messages/:id/invitation",
   params: BY_ID,
-  run: async ({ caller, invitations }, { params }) => ({
-    invitation: (await invitations.of(caller, params.id)) ?? null,
+  run: async ({ core, caller }, { params }) => ({
+    invitation: (await invitations.findInvitation(core, caller, params.id)) ?? null,
   }),
 });
 
@@ -72,8 +74,8 @@ export const answerInvitation = appOperation({
   path: "/messages/:id/invitation",
   params: BY_ID,
   body: t.Object({ answer: oneOf(INVITATION_ANSWERS) }),
-  run: async ({ caller, invitations }, { params, body }) => ({
-    invitation: await invitations.answer(caller, params.id, body.answer),
+  run: async ({ core, caller }, { params, body }) => ({
+    invitation: await invitations.answerInvitation(core, caller, params.id, body.answer),
   }),
 });
 

@@ -10,7 +10,6 @@ import { createApi } from "../../../src/api/api.ts";
 import { createPools } from "../../../src/api/pools.ts";
 import { createAddressReader } from "../../../src/api/request.ts";
 import { MAIL_API } from "../../../src/api/surfaces.ts";
-import type { ApiSending } from "../../../src/compose/send.ts";
 import { extractText } from "../../../src/documents/document.ts";
 import { createConnections } from "../../../src/http/connections.ts";
 import { createHttpServer } from "../../../src/http/server.ts";
@@ -21,10 +20,7 @@ import { createIdempotency } from "../../../src/operations/idempotency.ts";
 import type { Operation } from "../../../src/operations/operation.ts";
 import { readSource } from "../../../src/smtp/spool.ts";
 import * as schema from "../../../src/store/schema.ts";
-import type { Store } from "../../../src/store/store.ts";
-import type { FakeRuntime } from "../runtime.ts";
 import { openInMemory, sendCore } from "./core.ts";
-import { fakeSending } from "./fake-sending.ts";
 
 export interface Answer {
   status: number;
@@ -43,7 +39,6 @@ interface Given {
   operations?: readonly Operation[];
   /** Replaces functions of the mailbox. */
   mailbox?: Partial<Mailbox>;
-  sending?: (world: { store: Store; runtime: FakeRuntime }) => ApiSending;
   trustedProxies?: string[];
   settings?: Record<string, string>;
 }
@@ -74,7 +69,6 @@ export async function startApi(given: Given = {}) {
     journal,
     mailbox,
   };
-  const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
   const pools = createPools({ mostConnections: 1_000, runtime });
   const api = createApi({
@@ -85,7 +79,6 @@ export async function startApi(given: Given = {}) {
     log,
     baseUrl,
     mailbox,
-    sending,
     snoozed() {},
     administration,
     idempotency,

@@ -80,5 +80,5 @@ export function sendCore(core: TestCore): SendCore & TestCore {
   atEndOfFile(() => parser.stop());
   const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
   const transport = createTransport({ runtime, hostname: site.hostname, options, tlsPolicies, log });
-  return { ...core, parser, transport, spool: openSpool(join(site.folder, "spool")) };
+  return { ...core, parser, transport, spool: openSpool(join(site.folder, "spool")), largestQueue: 1_000_000 };
 }

@@ -1,78 +1,67 @@
-/** Sending without mail: it records requests, and writes an event for each accepted message. */
+/** Operations of sending that send nothing: they record requests, and write an event for each accepted message. */
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
-import type { ApiSending, RecordResponse } from "../../../src/compose/send.ts";
 import type { SendView } from "../../../src/compose/views.ts";
 import { emit } from "../../../src/events/outbox.ts";
-import { events } from "../../../src/store/schema.ts";
-import type { Store } from "../../../src/store/store.ts";
-import type { FakeRuntime } from "../runtime.ts";
+import { draftReply, replyToThread, sendEmail } from "../../../src/operations/mail/sending.ts";
+import type { MailContext, Operation } from "../../../src/operations/operation.ts";
+import { MAIL_OPERATIONS } from "../../../src/operations/operations.ts";
 
-export interface FakeSending extends ApiSending {
-  /** All requests, accepted or refused. */
-  asked: { operation: "send" | "reply" | "draft"; caller: Caller; threadId?: string; request: object }[];
-  /** Called before acceptance. An error refuses the request. */
-  beforeAccepting: () => void | Promise<void>;
-  /** Called at the end of the accepting transaction. */
-  atCommit: () => void;
-  /** Counts accepted messages. */
-  accepted(): number;
-}
+const FROM = "olga@example.test";
 
-function unused(): never {
-  throw new Error("this test has no drafts of programs");
-}
+/** An operation that does something else. */
+const replaced = (
+  operation: Operation,
+  run: (context: MailContext, input: { params: { id: string }; body: object }) => unknown,
+): Operation => ({ ...operation, run: run as Operation["run"] });
 
-export function fakeSending({ store, runtime }: { store: Store; runtime: FakeRuntime }): FakeSending {
-  async function accept(threadId: string, record: RecordResponse | undefined): Promise<SendView> {
+export function fakeSending() {
+  let accepted = 0;
+
+  async function accept({ core: { store, runtime }, record }: MailContext, threadId: string): Promise<SendView> {
     await fake.beforeAccepting();
     const emailId = newId(runtime, "msg");
     const messageId = `<${emailId}@example.test>`;
-    const from = "olga@example.test";
-    const view: SendView = { ok: true, id: messageId, messageId, emailId, threadId, mailboxId: "mbx_olga", from };
-    return store.enqueue((tx) => {
-      const data = { emailId, threadId, messageId, mailbox: from, from: { email: from }, to: [], subject: "" };
+    const view = { ok: true, id: messageId, messageId, emailId, threadId, mailboxId: "mbx_olga", from: FROM } as const;
+    await store.enqueue((tx) => {
+      const data = { emailId, threadId, messageId, mailbox: FROM, from: { email: FROM }, to: [], subject: "" };
       const event = "message.outbound";
       emit(tx, { id: newId(runtime, "evt"), workspaceId: "wsp_1", event, data, now: runtime.now() });
-      record?.(tx, view);
+      record(tx, view);
       fake.atCommit();
-      return view;
     });
+    accepted++;
+    return view;
   }
-  const fake: FakeSending = {
-    asked: [],
-    beforeAccepting: () => {},
+
+  const send = replaced(sendEmail, (context, { body: request }) => {
+    fake.asked.push({ operation: "send", caller: context.caller, request });
+    return accept(context, newId(context.core.runtime, "thr"));
+  });
+  const reply = replaced(replyToThread, (context, { params: { id: threadId }, body: request }) => {
+    fake.asked.push({ operation: "reply", caller: context.caller, threadId, request });
+    return accept(context, threadId);
+  });
+  const draft = replaced(draftReply, async ({ core, caller }, { params: { id: threadId }, body: request }) => {
+    fake.asked.push({ operation: "draft", caller, threadId, request });
+    await fake.beforeAccepting();
+    const to = "Zoe <zoe@remote.example>";
+    const draftId = newId(core.runtime, "thr");
+    return { ok: true, draftId, replyToThreadId: threadId, from: FROM, to, cc: null, subject: "Re: x" };
+  });
+  const fakes = [send, reply, draft];
+  const fake = {
+    /** Those of mail, three of which are fakes. */
+    operations: MAIL_OPERATIONS.map((each) => fakes.find(({ name }) => name === each.name) ?? each),
+    send,
+    /** All requests, accepted or refused. */
+    asked: [] as { operation: "send" | "reply" | "draft"; caller: Caller; threadId?: string; request: object }[],
+    /** Called before acceptance. An error refuses the request. */
+    beforeAccepting: (): unknown => undefined,
+    /** Called at the end of the accepting transaction. */
     atCommit: () => {},
-    accepted: () => store.db.select().from(events).all().length,
-    readFiles: async () => [],
-    approvals: {
-      list: () => [],
-      held: unused,
-      approve: unused,
-      reject: unused,
-      job: { name: "none", runDue: () => null },
-    },
-    newDraft: unused,
-    getProgramDraft: unused,
-    changeProgramDraft: unused,
-    discardProgramDraft: unused,
-    sendProgramDraft: unused,
-    send(caller, request, record) {
-      fake.asked.push({ operation: "send", caller, request });
-      return accept(newId(runtime, "thr"), record);
-    },
-    reply(caller, threadId, request, record) {
-      fake.asked.push({ operation: "reply", caller, threadId, request });
-      return accept(threadId, record);
-    },
-    async draft(caller, threadId, request) {
-      fake.asked.push({ operation: "draft", caller, threadId, request });
-      await fake.beforeAccepting();
-      const draftId = newId(runtime, "thr");
-      const from = "olga@example.test";
-      const to = "Zoe <zoe@remote.example>";
-      return { ok: true, draftId, replyToThreadId: threadId, from, to, cc: null, subject: "Re: x" };
-    },
+    /** Counts accepted messages. */
+    accepted: () => accepted,
   };
   return fake;
 }

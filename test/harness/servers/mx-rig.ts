@@ -15,7 +15,7 @@ import { createSmtpListener, type SmtpListener } from "../../../src/smtp/server.
 import type { Limits } from "../../../src/smtp/server-connection.ts";
 import { openSpool, type Spool } from "../../../src/smtp/spool.ts";
 import * as schema from "../../../src/store/schema.ts";
-import { type Options, openOptions, SETTINGS } from "../../../src/store/settings.ts";
+import { type Options, SETTINGS } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { Certificates, KeyPair } from "../../../src/tls/certificates.ts";
 import { createParserPool, type ParserPool } from "../../../src/workers/parser-pool.ts";
@@ -196,9 +196,10 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const logged = testLog(runtime);
   const { log } = logged;
   const store = storeInFolder(folder, runtime);
-  const settings = openOptions(store);
+  const over = coreOver(store, runtime);
+  const settings = over.options;
   seed(store);
-  const mailbox = createMailbox({ ...coreOver(store, runtime), log });
+  const mailbox = createMailbox({ ...over, log });
   const blobFolder = join(folder, "blobs");
   const parser =
     options.parser?.({ blobFolder, runtime }) ??
@@ -211,10 +212,10 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
       start: shareParser,
     });
   const spool = openSpool(join(folder, "spool"));
-  const hostname = "mx.example.test";
+  const site = { ...over.site, hostname: "mx.example.test" };
   const known = createKnownNetworks({ store, runtime });
   const isTraced = createRefusalLimit(runtime);
-  const parts = { store, mailbox, parser, spool, known, isTraced, options: settings, runtime, hostname, log };
+  const parts = { ...over, log, site, parser, mailbox, spool, known, isTraced };
   const role = openMxRole(settings, runtime, log, {
     resolve: (...recipient) =>
       resolveRecipient({ ...parts, verifyOnArrival: async () => {}, isFull: () => false }, ...recipient),

@@ -5,22 +5,18 @@ import type { Caller } from "../../../src/access/caller.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
 import { type SigningKey, signHeader, writeSignatures } from "../../../src/authentication/dkim.ts";
 import { AppError } from "../../../src/base/errors.ts";
-import { createSending } from "../../../src/compose/send.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { type Composition, composeBytes, isComposition } from "../../../src/message/composition.ts";
 import { recode, UNKNOWN_SERVER } from "../../../src/message/recode.ts";
-import { type Submission, type Submit, submitMessage } from "../../../src/outbound/accept.ts";
-import { createApprovals } from "../../../src/outbound/approval.ts";
+import type { Submission } from "../../../src/outbound/accept.ts";
 import { type Recipient, readContent } from "../../../src/outbound/queue.ts";
 import { suppress } from "../../../src/outbound/suppression.ts";
-import { openSpool, readSource, type Source } from "../../../src/smtp/spool.ts";
+import { readSource, type Source } from "../../../src/smtp/spool.ts";
 import * as schema from "../../../src/store/schema.ts";
-import { openOptions } from "../../../src/store/settings.ts";
 import { keepContent } from "../../../src/workers/jobs.ts";
 import type { ParserPool } from "../../../src/workers/parser-pool.ts";
-import { temporaryFolder } from "../folder.ts";
+import { sendCore } from "./core.ts";
 import { createWorld } from "./mailbox-world.ts";
-import { testLog } from "./mx-rig.ts";
 
 /** The DKIM-Signature fields of a message, as the server makes them together with a parser. */
 export const sign = (message: Uint8Array, keys: readonly SigningKey[], signedAt: number): Promise<string> =>
@@ -37,10 +33,9 @@ const madeKeys = makeDkimKeys();
  */
 export async function createOffice() {
   const world = createWorld();
-  const { store, runtime, mailbox } = world;
-  const { db } = store;
-  const logged = testLog(runtime);
-  const options = openOptions(store);
+  const { mailbox } = world;
+  const sending = sendCore(world.core);
+  const { db, store, options, runtime, log, lines } = sending;
 
   const workspaceId = world.workspace("Demo", "example.test");
   const DAY = 24 * 3_600_000;
@@ -68,7 +63,8 @@ export async function createOffice() {
 
   const bytesIn = async (source: Source | Composition): Promise<Uint8Array> =>
     isComposition(source) ? composeBytes(source, store.blobs.read) : readSource(source);
-  const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
+  const parser: ParserPool = {
+    ...sending.parser,
     prepare: async (_, source) =>
       prepareMessage(await bytesIn(source), store.blobs, { written: isComposition(source) }),
     async prepareOutbound(_, source, { keys, signedAt }) {
@@ -83,13 +79,8 @@ export async function createOffice() {
   };
   /** The reply of the smarthost, which tests change. */
   const smarthost: { refusal: string | undefined } = { refusal: undefined };
-  const parts = { store, mailbox, parser, options, runtime, log: logged.log };
-  const transport = { refusal: async () => smarthost.refusal };
-  const submit: Submit = (...submission) =>
-    submitMessage({ ...parts, transport, largestQueue: LARGEST_QUEUE }, ...submission);
-  const spool = openSpool(temporaryFolder());
-  const approvals = createApprovals({ ...parts, transport, wake: () => {}, wakeRelay: () => {} });
-  const sending = createSending({ ...parts, transport, submit, spool, wake: () => {}, approvals });
+  const transport = { ...sending.transport, refusal: async () => smarthost.refusal };
+  const core = { ...sending, parser, transport, largestQueue: LARGEST_QUEUE };
 
   /** Counts stored rows of each kind. A refused message may leave none. */
   const stored = (): Record<string, unknown> => {
@@ -100,6 +91,7 @@ export async function createOffice() {
 
   return {
     ...world,
+    core,
     world,
     workspaceId,
     alice,
@@ -109,11 +101,10 @@ export async function createOffice() {
     options,
     parser,
     smarthost,
-    submit,
-    sending,
     stored,
     verify,
-    ...logged,
+    lines,
+    log,
     set: (name: string, value: string) => store.transact((tx) => options.set(tx, name, value)),
     pauseMailbox: (id: string, pausedReason: string | null) =>
       db.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, id)).run(),

@@ -4,14 +4,13 @@ import { newId } from "../../../src/base/runtime.ts";
 import { type EmailAddress, parseAddressList, splitAddress } from "../../../src/message/address.ts";
 import { type Claim, claim } from "../../../src/outbound/claims.ts";
 import { recipientsOf } from "../../../src/outbound/guardrails.ts";
-import { concludeAttempt, type OutcomeParts } from "../../../src/outbound/outcome.ts";
+import { concludeAttempt } from "../../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage } from "../../../src/outbound/queue.ts";
 import { listSuppressions } from "../../../src/outbound/suppression.ts";
 import { type DeliveryResult, deliveryResultOf } from "../../../src/smtp/delivery-result.ts";
 import { messages, outboundMessages, queueEntries } from "../../../src/store/schema.ts";
-import { openOptions } from "../../../src/store/settings.ts";
+import type { TestCore } from "./core.ts";
 import { createAlice } from "./mailbox-world.ts";
-import { testLog } from "./mx-rig.ts";
 
 export const HOSTNAME = "mx.example.test";
 
@@ -36,13 +35,11 @@ interface Addressed {
 
 let count = 0;
 
-export function createSender(parts: (given: OutcomeParts) => Partial<OutcomeParts> = () => ({})) {
+/** `parts`: those of the context that differ. */
+export function createSender(parts: (given: TestCore) => Partial<TestCore> = () => ({})) {
   const alice = createAlice();
-  const { store, runtime, mailbox } = alice;
-  const { log, lines } = testLog(runtime);
-  const options = openOptions(store);
-  const given = { store, mailbox, options, runtime, hostname: HOSTNAME, log };
-  const outcomeParts: OutcomeParts = { ...given, ...parts(given) };
+  const { store, runtime, options, lines, site } = alice.core;
+  const core = { ...alice.core, site: { ...site, hostname: HOSTNAME }, ...parts(alice.core) };
 
   /** Accepts a message of Alice for sending. */
   async function sent({
@@ -94,15 +91,15 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
     const leased = lease();
     if (leased === undefined) throw new Error("nothing is due");
     const results = leased.entries.map(({ recipient }) => result(recipient));
-    const conclude = await concludeAttempt(outcomeParts, leased, results);
+    const conclude = await concludeAttempt(core, leased, results);
     store.transact((tx) => conclude(tx));
   }
 
   return {
     ...alice,
+    core,
     lines,
     options,
-    outcomeParts,
     sent,
     lease,
     attempt,

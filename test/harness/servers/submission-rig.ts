@@ -4,14 +4,14 @@ import { eq } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
 import { createKey, revokeKey } from "../../../src/access/credentials.ts";
 import { openIdentity } from "../../../src/access/identity.ts";
-import type { Submission, Submit } from "../../../src/outbound/accept.ts";
+import type { Submission, submitMessage } from "../../../src/outbound/accept.ts";
 import { createSubmissionRole } from "../../../src/outbound/submission.ts";
 import { openSpool } from "../../../src/smtp/spool.ts";
 import { domains, type Scope, users } from "../../../src/store/schema.ts";
-import { openOptions } from "../../../src/store/settings.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../clients/smtp-client.ts";
 import { temporaryFolder } from "../folder.ts";
 import { quickHash } from "../quick-hash.ts";
+import { sendCore } from "./core.ts";
 import { createWorld, type World } from "./mailbox-world.ts";
 import { type ListenerOptions, listenAs, type Rig, testLog } from "./mx-rig.ts";
 
@@ -66,7 +66,7 @@ export async function listenForSubmission(
   const world = createWorld();
   const { store } = world;
   const runtime = world.runtime;
-  const settings = openOptions(store);
+  const settings = world.core.options;
   const workspaceId = world.workspace("Demo", "example.test");
   const alice = world.user(workspaceId, "alice@example.test", "owner");
   const bob = world.user(workspaceId, "bob@example.test", "member");
@@ -86,7 +86,7 @@ export async function listenForSubmission(
   for (const person of [alice, bob, mallory]) setHash(person, await hash);
 
   const submitted: Submitted[] = [];
-  const submit: Submit = async (submission) => {
+  const submit: typeof submitMessage = async (_, submission) => {
     await options.submit?.(submission);
     const { compose, ...known } = submission;
     const content = Buffer.from((await compose()) as Uint8Array).toString("latin1");
@@ -99,17 +99,13 @@ export async function listenForSubmission(
   const { log } = logged;
   const spoolFolder = join(temporaryFolder(), "spool");
   const { signIn, signInSources } = openIdentity({ store, runtime, folder: temporaryFolder(), log });
-  const role = createSubmissionRole({
-    store,
-    signIn,
-    signInSources,
-    submit,
-    spool: openSpool(spoolFolder),
-    hostname: "mail.example.test",
-    options: settings,
-    runtime,
+  const core = {
+    ...sendCore(world.core),
     log,
-  });
+    spool: openSpool(spoolFolder),
+    site: { ...world.core.site, hostname: "mail.example.test" },
+  };
+  const role = createSubmissionRole(core, { signIn, signInSources, submit });
   const rig = await listenAs(role, {
     ...options,
     runtime,

@@ -1,0 +1,56 @@
+/** Hands messages that were made of requests to the sending pipeline, and answers as the API does. */
+import type { Caller } from "../access/caller.ts";
+import { isoOf } from "../base/time.ts";
+import { type Sent, type Submission, submitMessage } from "../outbound/accept.ts";
+import type { SendCore } from "../outbound/core.ts";
+import type { Tx } from "../store/store.ts";
+import { compositionFile, type OutgoingFile, storeFiles } from "./files.ts";
+import type { Outgoing } from "./outgoing.ts";
+import type { SendView } from "./views.ts";
+
+/** Records the response in the accepting transaction; may run twice, the first time rolled back. */
+export type RecordResponse = (tx: Tx, response: SendView) => void;
+
+/** Submits a message. `files` become durable once the guardrails have passed the message. @throws AppError as submitMessage */
+export async function submitOutgoing(
+  core: SendCore,
+  caller: Caller,
+  { composition, ...message }: Outgoing & Pick<Submission, "isDue" | "heldUntil">,
+  threadId?: string,
+  record?: RecordResponse,
+  files: readonly OutgoingFile[] = [],
+): Promise<SendView> {
+  const submission = {
+    caller,
+    ...message,
+    ...(threadId !== undefined && { threadId }),
+    bytes: sizeOf(files),
+    compose: async () =>
+      files.length === 0 ? composition : { ...composition, files: (await storeFiles(files)).map(compositionFile) },
+  };
+  return sendView(await submitMessage(core, submission, record && ((tx, sent) => record(tx, sendView(sent)))));
+}
+
+/** Bytes of files together. */
+export const sizeOf = (files: readonly OutgoingFile[]): number => files.reduce((sum, { size }) => sum + size, 0);
+
+/** What the API answers about a message that was accepted. */
+export const sendView = ({
+  messageId,
+  emailId,
+  threadId,
+  mailboxId,
+  from,
+  held,
+  sendAt,
+}: Omit<Sent, "emailId"> & Pick<SendView, "emailId">): SendView => ({
+  ok: true,
+  id: messageId,
+  messageId,
+  emailId,
+  threadId,
+  mailboxId,
+  from,
+  ...(held && { held }),
+  ...(sendAt !== undefined && { sendAt: isoOf(sendAt) }),
+});
