@@ -53,6 +53,7 @@ test("after may be a time: what arrived from then on", async () => {
 test.each([
   ["x", "after is not valid"],
   ["MS4x", undefined],
+  ["2026-01-05T09:00Z", undefined],
   ["2026-02-31T00:00:00Z", "must be a time as in"],
   ["2020-01-01T00:00:00Z", "within the last 30 days"],
 ])("after=%s", async (after, says) => {
