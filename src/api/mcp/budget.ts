@@ -13,14 +13,8 @@ export interface Room {
   json: number;
 }
 
-/** The length of a fenced text as JSON, without quotes: JSON escapes only these characters of it. */
-export function jsonLengthOfShown(text: string): number {
-  let length = text.length;
-  for (const character of ["\n", '"', "\\", "\t"]) {
-    for (let at = text.indexOf(character); at >= 0; at = text.indexOf(character, at + 1)) length++;
-  }
-  return length;
-}
+/** The length of a text as JSON, without quotes. */
+export const jsonLengthOfText = (text: string): number => JSON.stringify(text).length - 2;
 
 /** The budget of a result, within its range. (The schema of the tools refuses others.) */
 export const budgetOf = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
@@ -31,7 +25,7 @@ export function takeThatFit<T>(items: readonly T[], chars: number, textOf: (item
   let left = chars;
   const taken: T[] = [];
   for (const item of items) {
-    left -= jsonLengthOfShown(textOf(item)) + 2;
+    left -= jsonLengthOfText(textOf(item)) + 2;
     if (left < 0) break;
     taken.push(item);
   }
@@ -77,7 +71,7 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
     const part = whole.slice(start, end);
     const shown = isShown && end <= near ? part : fencedText(part);
     // If the text has room with every character escaped, the escapes need not be counted.
-    const json = 2 * shown.length <= room.json ? shown.length : jsonLengthOfShown(shown);
+    const json = 2 * shown.length <= room.json ? shown.length : jsonLengthOfText(shown);
     return { shown, start, end, takes: Math.max(shown.length / Math.max(1, room.text), json / Math.max(1, room.json)) };
   };
 

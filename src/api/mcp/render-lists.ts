@@ -1,6 +1,6 @@
 /** Lists of conversations, messages and mailboxes: rows with snippets, never bodies. */
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
-import { budgetOf, jsonLengthOfShown } from "./budget.ts";
+import { budgetOf, jsonLengthOfText } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";
 import {
   addressText,
@@ -47,7 +47,7 @@ function takeRows<T, S>(
     const text = textOf(row);
     const values = structuredOf(row);
     // A line break takes two characters in JSON, and a comma one.
-    left -= jsonLengthOfShown(text) + JSON.stringify(values).length + 3;
+    left -= jsonLengthOfText(text) + JSON.stringify(values).length + 3;
     if (left < 0) break;
     texts.push(text);
     structured.push(values);

@@ -7,7 +7,7 @@ import { AppError } from "../../base/errors.ts";
 import type { HeldView, MessageView, ThreadDetailView } from "../../mailbox/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { newTextOf } from "../../message/quoted-history.ts";
-import { budgetOf, jsonLengthOfShown, type Piece, pieceOf, type Room } from "./budget.ts";
+import { budgetOf, jsonLengthOfText, type Piece, pieceOf, type Room } from "./budget.ts";
 import { drawNonce, fence, fencedLine, fenceEnd, fenceStart } from "./fence.ts";
 import {
   addressText,
@@ -90,7 +90,7 @@ function renderList(
   const taken: Row[] = [];
   let length = 0;
   for (const row of all.slice(offset)) {
-    length += jsonLengthOfShown(row.text) + JSON.stringify(row.structured ?? "").length + 3;
+    length += jsonLengthOfText(row.text) + JSON.stringify(row.structured ?? "").length + 3;
     if (length > budget) break;
     taken.push(row);
   }
@@ -157,7 +157,7 @@ export async function renderThread(
   const rights = `You may ${[...(send ? ["send"] : []), ...(manage ? ["manage"] : [])].join(" and ") || "only read"}.`;
   const room: Room = {
     text: budget - AROUND_MESSAGES - head.length - rights.length,
-    json: budget - AROUND_MESSAGES - jsonLengthOfShown(head) - rights.length,
+    json: budget - AROUND_MESSAGES - jsonLengthOfText(head) - rights.length,
   };
   const shown: ShownMessage[] = [];
   for (let index = end - 1; index >= 0; index--) {
@@ -203,7 +203,7 @@ interface ShownMessage {
 
 /** Characters of a message in structured content, with the line break before its text and the comma after its values. */
 const jsonLengthOf = ({ text, structured }: ShownMessage): number =>
-  jsonLengthOfShown(text) + JSON.stringify(structured).length + 3;
+  jsonLengthOfText(text) + JSON.stringify(structured).length + 3;
 
 /** Renders a message, cut to its share of `room`, but at least LEAST_PIECE; undefined when there is no room. */
 async function showMessage(

@@ -1,13 +1,11 @@
 /** Cut results: each says what was cut, and names the argument that gives the rest. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { jsonLengthOfShown, pieceOf } from "../../../src/api/mcp/budget.ts";
-import { fencedText } from "../../../src/api/mcp/fence.ts";
+import { pieceOf } from "../../../src/api/mcp/budget.ts";
 import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/result.ts";
 import type { MessageView } from "../../../src/mailbox/views.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
-import { anyCharacter } from "../../harness/mail/any-character.ts";
 import { attachment, bodyIn, context, expectSound, htmlOf, message, RENDERERS, summary, thread } from "./mcp-mail.ts";
 
 interface ShownMessage {
@@ -71,16 +69,6 @@ describe("pieces", () => {
         }
       }),
       { numRuns: 500 },
-    );
-  });
-
-  test("their length as JSON is known without writing it", () => {
-    fc.assert(
-      fc.property(fc.oneof(texts, fc.string({ unit: anyCharacter }), fc.stringMatching(/^["\\\n\t/a-c]*$/)), (text) => {
-        const shown = fencedText(text);
-        expect(jsonLengthOfShown(shown)).toBe(JSON.stringify(shown).length - 2);
-      }),
-      { numRuns: 100 },
     );
   });
 
