@@ -27,6 +27,7 @@ import {
 import { SHARING } from "./harness/runner/sharing.ts";
 import { TIERS, type Tier, testFiles } from "./harness/runner/tiers.ts";
 import { renewTimings } from "./harness/runner/timings.ts";
+import { FEWER_RUNS } from "./harness/runs.ts";
 import { buildExecutable, withExecutable } from "./harness/servers/executable.ts";
 
 /** A file system in memory: the tests commit many thousand times, and each commit waits for a disk. */
@@ -66,7 +67,13 @@ const files = isWhole ? testFiles(root, tiers).map((file) => `./${file}`) : [];
 // its own test says why.
 const isBuilt = isWhole && tiers.some((tier) => tier !== "fast");
 const executable = isBuilt ? await buildExecutable(join(folder, "mailroom")).catch(() => undefined) : undefined;
-const env = { ...(executable === undefined ? process.env : withExecutable(executable)), ...SHARING, TMPDIR: folder };
+const env = {
+  ...(executable === undefined ? process.env : withExecutable(executable)),
+  ...SHARING,
+  // Whoever has time for the second tier, or asks for some files, has it for all runs.
+  ...(isWhole && tiers.every((tier) => tier === "fast") && FEWER_RUNS),
+  TMPDIR: folder,
+};
 
 /** A signal has ended the run: nothing more is started. */
 let isEnded = false;

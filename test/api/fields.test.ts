@@ -8,6 +8,7 @@ import fc from "fast-check";
 import PostalMime, { decodeWords } from "postal-mime";
 import type { Answer } from "../harness/clients/api.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
+import { runs } from "../harness/runs.ts";
 import { START } from "../harness/runtime.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
@@ -231,7 +232,7 @@ describe("what is refused has its code and names the field, and nothing is chang
       fc.asyncProperty(fc.constantFrom(...of), values, (kind, { value, status, says }) =>
         expectRefusal(() => COMPOSING[kind]({ [name]: value }), status, says),
       ),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 
@@ -242,7 +243,7 @@ describe("what is refused has its code and names the field, and nothing is chang
       fc.asyncProperty(fc.constantFrom(...Object.values(asks)), foreign, fc.jsonValue(), (ask, name, value) =>
         expectRefusal(() => ask({ [name]: value }), 400, new RegExp(`^${name} is not a field of this request: `)),
       ),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
     for (const [kind, name] of [
       ["draft", "sendAt"],
@@ -261,14 +262,14 @@ describe("what is refused has its code and names the field, and nothing is chang
       fc.asyncProperty(fc.constantFrom(COMPOSING.patchDraft, sendDraft), notWhole, (ask, revision) =>
         expectRefusal(() => ask({ revision }), 400, /^revision must be a whole number/),
       ),
-      { numRuns: 20 },
+      { numRuns: runs(20) },
     );
     const another = fc.integer({ min: 0, max: 1e9 }).filter((revision) => revision !== draft.revision);
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(COMPOSING.patchDraft, sendDraft), another, (ask, revision) =>
         expectRefusal(() => ask({ revision, text: "Other" }), 409, /draft/),
       ),
-      { numRuns: 20 },
+      { numRuns: runs(20) },
     );
   });
 
@@ -300,7 +301,7 @@ describe("what is refused has its code and names the field, and nothing is chang
             new RegExp(`^${name}(\\[0\\])? must be|^a label needs`),
           ),
         ),
-        { numRuns: 30 },
+        { numRuns: runs(30) },
       );
     }
     await expectRefusal(() => patch("/labels/Kept")({ name: " \t" }), 400, /a label needs/);
@@ -342,7 +343,7 @@ describe("what is refused has its code and names the field, and nothing is chang
             new RegExp(name),
           ),
         ),
-        { numRuns: 30 },
+        { numRuns: runs(30) },
       );
     }
   });
@@ -406,7 +407,7 @@ test("any JSON in any field is accepted, or refused with a code and without a tr
       expect<unknown>([status < 500, body]).toEqual([true, { code: CODES[status], error: expect.any(String) }]);
       expect(rows() === before).toBe(true);
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   );
 });
 
@@ -477,7 +478,7 @@ describe("what is accepted reads back as it was given:", () => {
           replyTo,
         );
       }),
-      { numRuns: 40 },
+      { numRuns: runs(40) },
     );
   });
 
@@ -514,7 +515,7 @@ describe("what is accepted reads back as it was given:", () => {
           expect(ended.body.thread).not.toHaveProperty("snoozedUntil");
         },
       ),
-      { numRuns: 15 },
+      { numRuns: runs(15) },
     );
   });
 
@@ -548,7 +549,7 @@ describe("what is accepted reads back as it was given:", () => {
         const removed = await world.api.delete<{ threads: number }>(`${EXT}/labels/${encodeURIComponent(second)}`);
         expect([removed.status, removed.body]).toEqual([200, { threads: 2 }]);
       }),
-      { numRuns: 40 },
+      { numRuns: runs(40) },
     );
   });
 
@@ -560,7 +561,7 @@ describe("what is accepted reads back as it was given:", () => {
         );
         expect([status, body.messages]).toEqual([200, []]);
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 });

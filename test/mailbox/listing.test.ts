@@ -5,6 +5,7 @@ import fc from "fast-check";
 import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { LIST_FOLDERS } from "../../src/search/operators.ts";
 import { messages, threads } from "../../src/store/schema.ts";
+import { runs } from "../harness/runs.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
@@ -432,7 +433,7 @@ describe("pages", () => {
           expect(list.notes).toBeUndefined();
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

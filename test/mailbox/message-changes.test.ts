@@ -7,6 +7,7 @@ import { latestChange } from "../../src/mailbox/change-feed.ts";
 import type { MessageChange } from "../../src/mailbox/message-changes.ts";
 import { deleteDiscarded } from "../../src/mailbox/removal.ts";
 import { type Folder, holds, messages, threads } from "../../src/store/schema.ts";
+import { runs } from "../harness/runs.ts";
 import { START } from "../harness/runtime.ts";
 import { codeOf, createAlice } from "../harness/servers/mailbox-world.ts";
 
@@ -141,7 +142,7 @@ describe("moving", () => {
           expect([thread(id).folder, folders(id)]).toEqual([model.folder, model.messages.map(([, folder]) => folder)]);
         }
       }),
-      { numRuns: 25 },
+      { numRuns: runs(25) },
     );
   }, 30_000);
 

@@ -12,6 +12,7 @@ import {
   messages,
   threads,
 } from "../../src/store/schema.ts";
+import { runs } from "../harness/runs.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
@@ -212,7 +213,7 @@ test("random changes agree with a model", async () => {
         }
       }
     }),
-    { numRuns: 20 },
+    { numRuns: runs(20) },
   );
 }, 60_000);
 

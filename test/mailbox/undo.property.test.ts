@@ -5,6 +5,7 @@ import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ThreadChange } from "../../src/mailbox/change.ts";
 import { messages, threads } from "../../src/store/schema.ts";
+import { runs } from "../harness/runs.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const MINUTE_MS = 60_000;
@@ -192,6 +193,6 @@ test("random changes, then undo", async () => {
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       await play(steps);
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 }, 60_000);

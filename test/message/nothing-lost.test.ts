@@ -18,6 +18,7 @@ import {
   wordsIn,
 } from "../harness/mail/broken-mail.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
+import { runs } from "../harness/runs.ts";
 
 describe("no part of a message is lost", () => {
   test("if it is whole", async () => {
@@ -43,7 +44,7 @@ describe("no part of a message is lost", () => {
           expect(await lostOf(broken(planted(SAMPLES[sample] as Buffer, choose), names, choose))).toEqual([]);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

@@ -6,6 +6,7 @@ import { decodeWords } from "../../src/message/headers.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { type Carriage, recode, UNKNOWN_SERVER } from "../../src/message/recode.ts";
 import { leavesOf, type Part, readStructure } from "../../src/message/structure.ts";
+import { runs } from "../harness/runs.ts";
 
 const SEVEN_BIT: Carriage = { eightBit: false, utf8: false };
 const NO_UTF8: Carriage = { eightBit: true, utf8: false };
@@ -362,7 +363,7 @@ describe("any message", () => {
           expect(await recode(after, takes)).toEqual(after);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     );
   });
 });

@@ -14,6 +14,7 @@ import {
   tokensWithin,
 } from "../../src/search/fold.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
+import { runs } from "../harness/runs.ts";
 import { oddText } from "./odd-text.ts";
 
 /** Any UTF-16 code units, including lone surrogates and controls, and strings that folding treats specially. */
@@ -67,7 +68,7 @@ describe("fold", () => {
         expect(folded).toBe(fold(folded));
         expect(Math.max(...folded.split(" ").map((token) => token.length))).toBeLessThanOrEqual(64);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -155,7 +156,7 @@ describe("foldInTurns", () => {
       fc.asyncProperty(fc.oneof(anyText, spaced), fc.integer({ min: 1, max: 40 }), async (text, piece) => {
         expect(await foldInTurns(text, async () => {}, piece)).toBe(fold(text));
       }),
-      { numRuns: 30_000 },
+      { numRuns: runs(30_000) },
     );
   });
 
@@ -224,7 +225,7 @@ describe("foldWithOffsets", () => {
         );
         expect(odd).toEqual([]);
       }),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     );
   });
 });
@@ -255,7 +256,7 @@ describe("parts of texts", () => {
         const tokens = tokensWithin(part);
         expect([whole, part, tokens.length === 0 || stands(tokens, whole)]).toEqual([whole, part, true]);
       }),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     );
   });
 
@@ -268,7 +269,7 @@ describe("parts of texts", () => {
         const tokens = tokensWithin(part);
         expect([whole, part, tokens.length === 0 || stands(tokens, whole)]).toEqual([whole, part, true]);
       }),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     );
   });
 

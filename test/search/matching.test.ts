@@ -12,6 +12,7 @@ import { messages } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type SeedMessage, seedIndex } from "../harness/data/search-seed.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
+import { runs } from "../harness/runs.ts";
 import { testContract } from "./engine-contract.ts";
 
 /** An engine that evaluates each message on its own. */
@@ -135,6 +136,6 @@ test("any mail and any queries", async () => {
         }
       },
     ),
-    { numRuns: 150 },
+    { numRuns: runs(150) },
   );
 }, 60_000);

@@ -9,9 +9,10 @@ import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { drizzleOver } from "../../../src/store/statement.ts";
 import { type SeedMessage, seedIndex } from "../../harness/data/search-seed.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
+import { runs } from "../../harness/runs.ts";
 import { testContract } from "../engine-contract.ts";
 
-testContract(seedIndex, { runs: 50 });
+testContract(seedIndex, { runs: runs(50) });
 
 test("merging comes to an end and changes no result", async () => {
   const { engine, add, search } = seedIndex();
