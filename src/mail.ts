@@ -5,12 +5,10 @@ import { createRoom, mostLargeBytes } from "./base/memory.ts";
 import type { Job } from "./base/scheduler.ts";
 import { automaticMail } from "./compose/automatic.ts";
 import { dueDraftSending } from "./compose/draft-sending.ts";
-import { acceptMessage } from "./inbound/data.ts";
-import { createBlocklists } from "./inbound/dnsbl.ts";
 import { createGreylist } from "./inbound/greylist.ts";
-import { createKnownNetworks } from "./inbound/known.ts";
+import { forgetNetworks } from "./inbound/known.ts";
 import { createMxRole } from "./inbound/mx.ts";
-import { resolveRecipient } from "./inbound/rcpt.ts";
+import type { VerifyOnArrival } from "./inbound/rcpt.ts";
 import type { MailCore } from "./mailbox/core.ts";
 import { createMailbox } from "./mailbox/mailbox.ts";
 import { workspaceOf } from "./mailbox/mailboxes.ts";
@@ -19,10 +17,9 @@ import { heldMessages } from "./outbound/approval.ts";
 import type { SendCore } from "./outbound/core.ts";
 import { holdNotices } from "./outbound/hold-notices.ts";
 import { createRelay } from "./outbound/relay.ts";
-import { createRefusalLimit, traceUpkeep } from "./outbound/trace-log.ts";
+import { traceUpkeep } from "./outbound/trace-log.ts";
 import { createTransport } from "./outbound/transport.ts";
 import { openSpool } from "./smtp/spool.ts";
-import { isReserveSpent } from "./store/reserve.ts";
 import { createParserPool } from "./workers/parser-pool.ts";
 import type { StartParser } from "./workers/parser-process.ts";
 
@@ -33,8 +30,7 @@ interface MailOptions {
   startParser?: StartParser | undefined;
   /** Holds mail to the outside instead of sending it. */
   hold: boolean;
-  /** Has a domain verified: see resolveRecipient in inbound/rcpt.ts. */
-  verifyOnArrival(domain: string): Promise<void>;
+  verifyOnArrival: VerifyOnArrival;
 }
 
 export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival }: MailOptions) {
@@ -52,16 +48,12 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
   });
   const room = createRoom();
   const spool = openSpool(join(folder, "spool"), room);
-  const isTraced = createRefusalLimit(runtime);
   const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
   const transport = createTransport({ runtime, hostname, options, tlsPolicies, log });
   const core: SendCore = { ...opened, parser, transport, spool, largestQueue: LARGEST_QUEUE };
   const mailbox = createMailbox(core);
-  const parts = { ...core, mailbox, hostname, verifyOnArrival };
   const relay = createRelay(core, { hold, rooms: { here: room, away: createRoom(2 * mostLargeBytes()) } });
-  const greylist = createGreylist({ store, runtime });
-  const blocklists = createBlocklists({ names, runtime, log });
-  const known = createKnownNetworks({ store, runtime });
+  const greylist = createGreylist(core);
   const jobs: readonly Job[] = [
     relay.job,
     // Woken when an administrator asks for attempts now (admin/outbound.ts).
@@ -77,20 +69,12 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
     heldMessages(core),
     holdNotices(core),
     greylist.job,
-    known.job,
+    forgetNetworks(core),
     traceUpkeep(core),
   ];
   return {
     /** The role of the MX listener. */
-    mxRole: createMxRole({
-      options,
-      blocklists,
-      greylist,
-      runtime,
-      resolve: (...recipient) => resolveRecipient({ ...parts, isFull: () => isReserveSpent(folder) }, ...recipient),
-      accept: (...message) => acceptMessage({ ...parts, known, isTraced }, ...message),
-      isKnown: known.isKnown,
-    }),
+    mxRole: createMxRole(core, { names, greylist, verifyOnArrival }),
     core,
     mailbox,
     relay,

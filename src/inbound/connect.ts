@@ -10,13 +10,13 @@
  * Invariant: the number of sources that are remembered is bounded.
  */
 import { createRateLimit } from "../access/rate.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { MailboxRoute } from "../mailbox/addresses.ts";
+import type { DnsCache } from "../net/dns-cache.ts";
 import { canonicalAddress, networkList, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Returned } from "../outbound/queue.ts";
 import { Refusal } from "../smtp/refusal.ts";
-import type { Options } from "../store/settings.ts";
-import type { Blocklists, Listing } from "./dnsbl.ts";
+import type { Core } from "../store/core.ts";
+import { createBlocklists, type Listing } from "./dnsbl.ts";
 
 /** A server that sends mail here, for one connection. */
 export interface Peer {
@@ -48,12 +48,6 @@ export interface Transaction {
   admitted: Map<string, Admitted>;
 }
 
-export interface ConnectParts {
-  options: Pick<Options, "get">;
-  blocklists: Pick<Blocklists, "find">;
-  runtime: Pick<Runtime, "now">;
-}
-
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 /** A network is many sources: it may do this many times as much as one of them. */
@@ -63,9 +57,11 @@ const MINUTES_AT_FULL_RATE = 20;
 /** Sources counted by one rate; there are ten rates, of about 2 MB each. */
 const SOURCES_COUNTED = 10_000;
 
-export function createAdmission({ options, blocklists, runtime }: ConnectParts) {
-  const mayConnect = createAllowance(runtime, () => options.get("mx.connectionsPerMinute"), "minute");
-  const mayStart = createAllowance(runtime, () => options.get("mx.messagesPerMinute"), "minute", "hour");
+export function createAdmission(core: Core, names: DnsCache) {
+  const { options } = core;
+  const blocklists = createBlocklists(core, names);
+  const mayConnect = createAllowance(core, "mx.connectionsPerMinute", "minute");
+  const mayStart = createAllowance(core, "mx.messagesPerMinute", "minute", "hour");
 
   function isTrusted(address: string | undefined): boolean {
     const networks = options.get("mx.trustedNetworks");
@@ -98,19 +94,19 @@ export function createAdmission({ options, blocklists, runtime }: ConnectParts) 
 }
 
 /**
- * Makes a rate limit of sources and their networks, over each of `spans`. The function that it returns counts one more for a
+ * Makes a rate limit of sources and their networks, over each of `spans`. `perMinute`: the setting of the limit. The function that it returns counts one more for a
  * peer, and returns false when the peer's source or network has used up any of the limits.
  */
 export function createAllowance(
-  runtime: Pick<Runtime, "now">,
-  perMinute: () => number,
+  { options, now }: Core,
+  perMinute: "mx.connectionsPerMinute" | "mx.messagesPerMinute" | "mx.recipientsPerMinute",
   ...spans: ("minute" | "hour")[]
 ): (peer: Pick<Peer, "source" | "network">) => boolean {
   const rates = spans.flatMap((span) => {
     const [windowMs, minutes] = span === "minute" ? [MINUTE_MS, 1] : [HOUR_MS, MINUTES_AT_FULL_RATE];
     const rate = (share: number) =>
       createRateLimit(
-        () => perMinute() * minutes * share,
+        () => options.get(perMinute) * minutes * share,
         () => 0,
         SOURCES_COUNTED,
         windowMs,
@@ -120,5 +116,5 @@ export function createAllowance(
       { rate: rate(SHARE_OF_NETWORK), of: "network" as const },
     ];
   });
-  return (peer) => rates.every(({ rate, of }) => !rate.take(peer[of], runtime.now()).retryAfter);
+  return (peer) => rates.every(({ rate, of }) => !rate.take(peer[of], now()).retryAfter);
 }

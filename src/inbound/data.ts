@@ -16,22 +16,23 @@ import type { Authentication, Policy } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Route } from "../mailbox/addresses.ts";
-import type { Filed, Filing } from "../mailbox/filing.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { type Route, routeFor, routeOf, stillReaches } from "../mailbox/addresses.ts";
+import { type Filed, type Filing, fileCopies, hasReceived } from "../mailbox/filing.ts";
+import { hasRoom } from "../mailbox/mailboxes.ts";
 import { originalOnly, type PreparedMessage, portionOf } from "../mailbox/prepare.ts";
 import { withoutBcc, withoutNul } from "../message/headers.ts";
 import type { OutboundMessage } from "../outbound/queue.ts";
-import { traceArrival } from "../outbound/trace-log.ts";
+import { isRefusalTraced, traceArrival } from "../outbound/trace-log.ts";
 import { Refusal, refusalOf } from "../smtp/refusal.ts";
 import type { Envelope } from "../smtp/role.ts";
-import { MOST_HOPS, type Received, type Spool } from "../smtp/spool.ts";
+import { MOST_HOPS, type Received } from "../smtp/spool.ts";
+import type { Core, Reader } from "../store/core.ts";
 import type { Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/core.ts";
 import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
 import type { Admitted } from "./connect.ts";
 import { considerReport, type Finding } from "./feedback.ts";
-import type { KnownNetworks } from "./known.ts";
+import { isKnownNetwork, noteDelivery } from "./known.ts";
 import { notVerified } from "./rcpt.ts";
 
 /** From the last byte of a report to its reply. To file it takes much less. */
@@ -49,23 +50,15 @@ export interface Accepted {
   replyAt?: number;
 }
 
-interface AcceptParts extends ParsingCore {
-  spool: Spool;
-  mailbox: Pick<Mailbox, "isLocal" | "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived" | "fileCopies">;
-  /** Tells whether one more refusal is recorded: see createRefusalLimit. */
-  isTraced(): boolean;
-  known?: Pick<KnownNetworks, "isKnown" | "noteDelivery"> | undefined;
-}
-
 /** Receives a message, to the last byte of `content`, authenticates and files it. Resolves when it is durable. @throws Refusal */
 export async function acceptMessage(
-  parts: AcceptParts,
+  core: ParsingCore,
   envelope: Envelope,
   recipients: readonly Admitted[],
   content: AsyncIterable<Uint8Array>,
 ): Promise<Accepted> {
-  const { store, spool, options, runtime, log, meters } = parts;
-  const startedAt = runtime.now();
+  const { store, spool, options, now, log, meters } = core;
+  const startedAt = now();
   const { trace, ip, helo, tls, reversePath } = envelope;
   let size: number | undefined;
   let arrived: PreparedInbound | undefined;
@@ -76,14 +69,14 @@ export async function acceptMessage(
   try {
     const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
     size = received.size;
-    const replyAt = runtime.now() + REPORT_MS;
+    const replyAt = now() + REPORT_MS;
     try {
       if (received.tooLarge) throw new Refusal("tooLarge");
       if (received.hops > MOST_HOPS) throw new Refusal("loop");
       const { message, authentication, spam, finding } = await store.preparing(async () => {
-        const prepared = await prepare(parts, received, envelope);
+        const prepared = await prepare(core, received, envelope);
         arrived = prepared;
-        const decided = await decide(parts, prepared, envelope, recipients);
+        const decided = await decide(core, prepared, envelope, recipients);
         // What is refused leaves no blob.
         if (!store.remote) await prepared.staged.adopt(store.blobs);
         return { ...prepared, ...decided };
@@ -92,13 +85,13 @@ export async function acceptMessage(
       if (store.remote) await arrived?.staged.adopt(store.blobs);
       const { verdicts: auth, listSigner } = authentication;
       const arrival = { message, spam, auth, listSigner, reversePath };
-      const filed = await fileAll(parts, recipients, arrival, finding, (tx, all) => {
+      const filed = await fileAll(core, recipients, arrival, finding, (tx, all) => {
         const emailIds = all.map(({ messageId }) => messageId);
-        parts.known?.noteDelivery(tx, ip, emailIds);
+        noteDelivery(core, tx, ip, emailIds);
         const key = message.messageId ?? emailIds[0];
         if (key !== undefined) {
           const step = { ...detail(), outcome: outcomeOf(all), emailIds };
-          traceArrival(tx, "received", { key, at: runtime.now(), trace }, step);
+          traceArrival(tx, "received", { key, at: now(), trace }, step);
         }
       });
       count = outcomeOf(filed);
@@ -117,14 +110,14 @@ export async function acceptMessage(
     }
     const key = arrived?.message.messageId;
     // Not awaited: the reply to the sender does not depend on it.
-    if (key !== undefined && parts.isTraced()) {
-      const at = runtime.now();
+    if (key !== undefined && isRefusalTraced(core)) {
+      const at = now();
       const step = { ...detail(), outcome };
       void store.enqueue((tx) => traceArrival(tx, "refused", { key, at, trace }, step)).catch(() => {});
     }
     throw refusal;
   } finally {
-    const ms = runtime.now() - startedAt;
+    const ms = now() - startedAt;
     meters.countArrival(count, size ?? 0, ms);
     log.info("message", { trace, ...detail(), problem: arrived?.message.problem, outcome, ms });
   }
@@ -132,17 +125,17 @@ export async function acceptMessage(
 
 /** @throws Refusal dmarc, tooEarly, and as destinationsOf */
 async function decide(
-  parts: AcceptParts,
+  core: ParsingCore,
   { message, authentication, staged }: PreparedInbound,
   { reversePath }: Envelope,
   recipients: readonly Admitted[],
 ): Promise<{ spam: boolean; finding: Finding | undefined }> {
-  const spam = isSpamByPolicy(parts, message, authentication, recipients);
+  const spam = isSpamByPolicy(core, message, authentication, recipients);
   const { organizations = [] } = authentication;
   const returned = recipients.flatMap(({ sent }) => sent ?? []);
-  const finding = await considerReport(parts, message, { reversePath, returned, organizations });
+  const finding = await considerReport(core, message, { reversePath, returned, organizations });
   // Before they become blobs; the transaction that files the message looks anyway.
-  if (staged.count > 0) destinationsOf(parts, recipients, message, finding);
+  if (staged.count > 0) destinationsOf(core, recipients, message, finding);
   return { spam, finding };
 }
 
@@ -150,17 +143,15 @@ async function decide(
  * Parses and authenticates a message. A message that no parser can read is filed with its original attached, so that nothing
  * accepted is lost; it is authenticated too, so that unreadable mail gets no way around DMARC.
  */
-async function prepare(
-  { parser, spool, options, runtime, site, log, known }: AcceptParts,
-  received: Received,
-  envelope: Envelope,
-): Promise<PreparedInbound> {
+async function prepare(core: ParsingCore, received: Received, envelope: Envelope): Promise<PreparedInbound> {
+  const { parser, spool, options, now, log, site } = core;
   const { ip, helo, reversePath } = envelope;
   const forwarders = options.get("spam.trustedForwarders");
   const trustedForwarders = forwarders === "none" ? [] : forwarders;
-  const arrival = { ip, helo, reversePath, hostname: site.hostname, trustedForwarders, now: runtime.now() };
+  const { hostname } = site;
+  const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: now() };
   try {
-    const isStranger = known?.isKnown(ip) === false;
+    const isStranger = !isKnownNetwork(core, ip);
     return await parser.prepareInbound(received.source, received.size, arrival, {
       isStranger,
       released: received.disposed,
@@ -168,7 +159,7 @@ async function prepare(
   } catch (error) {
     if (!(error instanceof UnparseableError)) throw error;
     log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
-    const authentication = await authenticate(parser, received, arrival);
+    const authentication = await authenticate(core, received, arrival);
     const bytes = withoutBcc(withoutNul(await received.read()));
     const kept = await spool.keep([bytes], () => {});
     const message = originalOnly(bytes, reversePath, kept.sha256, error.message);
@@ -189,7 +180,7 @@ async function prepare(
  * message is judged by what its envelope and its header prove.
  */
 async function authenticate(
-  parser: AcceptParts["parser"],
+  { parser }: ParsingCore,
   { source, size }: Received,
   arrival: Arrival,
 ): Promise<Authentication> {
@@ -210,16 +201,16 @@ async function authenticate(
  * those of the first. @throws Refusal dmarc when the domain asks for refusal and we comply
  */
 function isSpamByPolicy(
-  { mailbox, options, runtime }: AcceptParts,
+  { db, options, runtime }: Core,
   message: PreparedMessage,
   authentication: Authentication,
   recipients: readonly Admitted[],
 ): boolean {
   const disposition = dispositionOf(authentication, runtime);
   const getsAllMail = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
-  const hasReceived = ({ route }: Admitted) => route !== undefined && mailbox.hasReceived(route.mailboxId, message);
+  const hasIt = ({ route }: Admitted) => route !== undefined && hasReceived(db, route.mailboxId, message);
   if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(getsAllMail)) {
-    if (!recipients.every(hasReceived)) throw new Refusal("dmarc");
+    if (!recipients.every(hasIt)) throw new Refusal("dmarc");
   }
   return disposition !== "none";
 }
@@ -229,24 +220,23 @@ function isSpamByPolicy(
  * reports, and runs `conclude`. @throws Refusal as destinationsOf
  */
 async function fileAll(
-  parts: AcceptParts,
+  core: ParsingCore,
   recipients: readonly Admitted[],
   arrived: Pick<Filing, "message" | "spam" | "auth" | "listSigner" | "reversePath">,
   finding: Finding | undefined,
   conclude: (tx: Tx, filed: readonly Filed[]) => void,
 ): Promise<Filed[]> {
-  const { store, mailbox, runtime } = parts;
   const { atOnce, bytes } = portionOf(arrived.message);
   const filed = new Map<string, Filed>();
   for (let isLast = false; !isLast; ) {
-    const portion = await store.enqueue((tx) => {
-      const destinations = destinationsOf(parts, recipients, arrived.message, finding, filed);
+    const portion = await core.store.enqueue((tx) => {
+      const destinations = destinationsOf(core, recipients, arrived.message, finding, filed);
       const isLast = destinations.length <= atOnce;
       if (isLast) finding?.record(tx);
-      const now = runtime.now();
+      const now = core.now();
       const copies = destinations.slice(0, atOnce);
       const filings = copies.map(([mailboxId, receivedOn]) => ({ ...arrived, mailboxId, receivedOn, now }));
-      const more = mailbox.fileCopies(tx, filings, { indexLater: filed.size > 0 });
+      const more = fileCopies(core, tx, filings, { indexLater: filed.size > 0 });
       if (isLast) conclude(tx, [...filed.values(), ...more]);
       return { isLast, filed: more.map((one, i) => [filings[i]?.mailboxId ?? "", one] as const) };
     }, Math.min(recipients.length, atOnce) * bytes);
@@ -262,7 +252,7 @@ async function fileAll(
  * message is not refused. @throws Refusal notVerified, moving, unknownRecipient, mailboxFull
  */
 function destinationsOf(
-  { mailbox }: AcceptParts,
+  core: Core,
   recipients: readonly Admitted[],
   { size }: Pick<PreparedMessage, "size">,
   finding: Finding | undefined,
@@ -273,7 +263,7 @@ function destinationsOf(
   let unverified: Refusal | undefined;
   for (const recipient of recipients) {
     const { sent } = recipient;
-    const route = sent ? returnRoute(mailbox, sent.message) : presentRoute(mailbox, recipient);
+    const route = sent ? returnRoute(core, sent.message) : presentRoute(core, recipient);
     if (route.kind === "unverified") unverified = notVerified(route);
     if (route.kind === "moving") throw new Refusal("moving");
     const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.message.mailboxId;
@@ -294,7 +284,7 @@ function destinationsOf(
       throw unverified ?? new Refusal("unknownRecipient");
     }
     // One full mailbox must not cost the others the message, so it gets a copy too.
-    if (!mailboxes.some(([mailboxId, { exempt }]) => mailbox.hasRoom({ mailboxId, exempt }, size))) {
+    if (!mailboxes.some(([mailboxId, { exempt }]) => hasRoom(core, { mailboxId, exempt }, size))) {
       throw new Refusal("mailboxFull");
     }
   }
@@ -304,12 +294,12 @@ function destinationsOf(
 /**
  * Returns the route of RCPT, or the present one when the mailbox was removed since, or another workspace verified the domain.
  */
-const presentRoute = (mailbox: AcceptParts["mailbox"], { address, route }: Admitted): Route =>
-  route !== undefined && mailbox.stillReaches(route) ? route : mailbox.route(address);
+const presentRoute = ({ db, now }: Reader, { address, route }: Admitted): Route =>
+  route !== undefined && stillReaches(db, route, now()) ? route : routeOf(db, address, now());
 
 /** Finds the route of a return path: never into another workspace, even when that has verified the domain since. */
-function returnRoute(mailbox: AcceptParts["mailbox"], { workspaceId, mailbox: address }: OutboundMessage): Route {
-  const route = mailbox.routeFor(workspaceId, address);
+function returnRoute({ db, now }: Reader, { workspaceId, mailbox: address }: OutboundMessage): Route {
+  const route = routeFor(db, workspaceId, address, now());
   return route.kind === "mailbox" && route.workspaceId !== workspaceId ? { kind: "unknown" } : route;
 }
 

@@ -15,8 +15,6 @@ export interface Listing {
   reason?: string;
 }
 
-export type Blocklists = ReturnType<typeof createBlocklists>;
-
 const ANSWER_MS = 5_000;
 /** A list that does not work is logged once in this time. */
 const QUIET_MS = 10 * 60_000;
@@ -32,15 +30,10 @@ export function reversedAddress(address: string): string {
   return [...digits.join("")].reverse().join(".");
 }
 
-export function createBlocklists({
-  names,
-  runtime,
-  log,
-}: {
-  names: DnsCache;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Log;
-}) {
+export function createBlocklists(
+  { runtime, log }: { runtime: Pick<Runtime, "now" | "setTimer">; log: Log },
+  names: DnsCache,
+) {
   /** When a zone's failure was last logged. */
   const failures = new Map<string, number>();
 

@@ -151,6 +151,7 @@ function namedAmong(
   });
 }
 
+/** Tells whether mail of the message's workspace to the recipient stays on this server. */
 const isLocal = (db: Db, { workspaceId }: OutboundMessage, { domain }: QueueEntry): boolean =>
   localDomain(db, workspaceId, domain) !== undefined;
 

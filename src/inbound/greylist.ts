@@ -7,12 +7,13 @@
  */
 import { createHash } from "node:crypto";
 import { asc, count, desc, eq, inArray, isNotNull, lte, type SQL, sql } from "drizzle-orm";
-import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
+import type { Core } from "../store/core.ts";
 import { greylist } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 
 /** A sender and its recipient. */
 export interface Triplet {
@@ -79,10 +80,7 @@ function spelled(address: string): string {
 }
 
 /** Tests set `mostRows`. */
-export function createGreylist(
-  { store, runtime }: { store: Pick<Store, "db" | "enqueue">; runtime: Pick<Runtime, "now"> },
-  mostRows = MOST_ROWS,
-) {
+export function createGreylist({ db, store, now: clock }: Core, mostRows = MOST_ROWS) {
   let rows: number | undefined;
 
   /** Removes at most `most` of the rows that match, in this order; returns their number. */
@@ -123,8 +121,8 @@ export function createGreylist(
     /** Resolves for a sender that has waited `waitMs`, now or within the last 36 days. @throws Refusal greylisted */
     async admit(triplet: Triplet, waitMs: number): Promise<void> {
       const key = keyOf(triplet);
-      const now = runtime.now();
-      const row = statements(store.db).find.get({ key });
+      const now = clock();
+      const row = statements(db).find.get({ key });
       if (!row || row.expiresAt <= now || row.firstAt > now) {
         await remember(key, triplet.network, now);
         throw new Refusal("greylisted");
@@ -143,8 +141,8 @@ export function createGreylist(
     /** Removes expired rows. */
     job: {
       name: "greylist",
-      async runDue(now: number) {
-        const soonest = statements(store.db).soonest.get()?.expiresAt;
+      async runDue(now) {
+        const soonest = statements(db).soonest.get()?.expiresAt;
         const isDue = soonest !== undefined && soonest <= now;
         const removed = isDue
           ? await store.enqueue((tx) => remove(tx, STEP, lte(greylist.expiresAt, now), asc(greylist.expiresAt)))
@@ -152,6 +150,6 @@ export function createGreylist(
         rows = undefined;
         return now + (removed === STEP ? NEXT_STEP_MS : SWEEP_MS);
       },
-    },
+    } satisfies Job,
   };
 }

@@ -5,14 +5,12 @@
  * Invariant: the table is bounded; of too many networks, those are forgotten that were wanted least recently.
  */
 import { asc, count, eq, inArray, lt, sql } from "drizzle-orm";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { canonicalAddress, networkOfAddress } from "../net/ip.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { knownNetworks, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
-
-export type KnownNetworks = ReturnType<typeof createKnownNetworks>;
+import type { Db, Tx } from "../store/store.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 /** Since the last wanted mail: a quarterly mailing stays known. */
@@ -33,57 +31,50 @@ const statements = prepared((db) => ({
 /** Large senders deliver from many addresses of their network. */
 const networkOf = (ip: string): string => networkOfAddress(canonicalAddress(ip));
 
-/** Tests set `mostRows`. */
-export function createKnownNetworks(
-  { store, runtime }: { store: Pick<Store, "db" | "enqueue">; runtime: Pick<Runtime, "now"> },
-  mostRows = MOST_ROWS,
-) {
-  const find = (network: string) => statements(store.db).find.get({ network })?.wantedAt;
+const wantedAtOf = (db: Db, network: string): number | undefined => statements(db).find.get({ network })?.wantedAt;
 
-  /** Removes expired networks, and the longest known of too many. */
-  function sweep(tx: Tx, now: number): void {
-    tx.delete(knownNetworks)
-      .where(lt(knownNetworks.wantedAt, now - REMEMBERED_MS))
-      .run();
-    const surplus = (statements(tx).count.get()?.rows ?? 0) - mostRows;
-    if (surplus <= 0) return;
-    const { network, wantedAt } = knownNetworks;
-    const oldest = tx.select({ network }).from(knownNetworks).orderBy(asc(wantedAt)).limit(surplus);
-    tx.delete(knownNetworks).where(inArray(network, oldest)).run();
+/** Tells whether the network of `ip` has delivered wanted mail lately. While the store cannot be read, none has. */
+export function isKnownNetwork({ db }: Reader, ip: string): boolean {
+  try {
+    return wantedAtOf(db, networkOf(ip)) !== undefined;
+  } catch {
+    return false;
   }
+}
 
-  return {
-    /** Tells whether the network of `ip` has delivered wanted mail lately. While the store cannot be read, none has. */
-    isKnown(ip: string): boolean {
-      try {
-        return find(networkOf(ip)) !== undefined;
-      } catch {
-        return false;
-      }
-    },
+/** Notes that `ip` has delivered messages, which are filed. Mail in spam is not wanted. */
+export function noteDelivery({ now }: Reader, tx: Tx, ip: string, emailIds: readonly string[]): void {
+  const network = networkOf(ip);
+  const wantedAt = now();
+  // Renewed once a day, not at every message.
+  if (Math.abs(wantedAt - (wantedAtOf(tx, network) ?? 0)) < DAY_MS) return;
+  const ids = inArray(messages.id, [...emailIds]);
+  const filed = tx.select({ folder: messages.folder }).from(messages).where(ids).all();
+  if (!filed.some(({ folder }) => folder !== "spam")) return;
+  tx.insert(knownNetworks)
+    .values({ network, wantedAt })
+    .onConflictDoUpdate({ target: knownNetworks.network, set: { wantedAt } })
+    .run();
+}
 
-    /** Notes that `ip` has delivered messages, which are filed. Mail in spam is not wanted. */
-    noteDelivery(tx: Tx, ip: string, emailIds: readonly string[]): void {
-      const network = networkOf(ip);
-      const wantedAt = runtime.now();
-      // Renewed once a day, not at every message.
-      if (Math.abs(wantedAt - (find(network) ?? 0)) < DAY_MS) return;
-      const ids = inArray(messages.id, [...emailIds]);
-      const filed = tx.select({ folder: messages.folder }).from(messages).where(ids).all();
-      if (!filed.some(({ folder }) => folder !== "spam")) return;
-      tx.insert(knownNetworks)
-        .values({ network, wantedAt })
-        .onConflictDoUpdate({ target: knownNetworks.network, set: { wantedAt } })
-        .run();
-    },
+/** Forgets networks in time. Tests set `mostRows`. */
+export const forgetNetworks = ({ store }: Core, mostRows = MOST_ROWS): Job => ({
+  name: "known-networks",
+  deletes: true,
+  async runDue(now) {
+    await store.enqueue((tx) => sweep(tx, now, mostRows));
+    return now + SWEEP_MS;
+  },
+});
 
-    job: {
-      name: "known-networks",
-      deletes: true,
-      async runDue(now) {
-        await store.enqueue((tx) => sweep(tx, now));
-        return now + SWEEP_MS;
-      },
-    } satisfies Job,
-  };
+/** Removes expired networks, and the longest known of too many. */
+function sweep(tx: Tx, now: number, mostRows: number): void {
+  tx.delete(knownNetworks)
+    .where(lt(knownNetworks.wantedAt, now - REMEMBERED_MS))
+    .run();
+  const surplus = (statements(tx).count.get()?.rows ?? 0) - mostRows;
+  if (surplus <= 0) return;
+  const { network, wantedAt } = knownNetworks;
+  const oldest = tx.select({ network }).from(knownNetworks).orderBy(asc(wantedAt)).limit(surplus);
+  tx.delete(knownNetworks).where(inArray(network, oldest)).run();
 }

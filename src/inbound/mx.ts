@@ -3,25 +3,36 @@
  *
  *   connect.ts (connection, MAIL) ─► rcpt.ts ─► data.ts
  */
-import type { Envelope, SmtpRole } from "../smtp/role.ts";
-import { type Admitted, type ConnectParts, createAdmission, type Transaction } from "./connect.ts";
-import type { Accepted } from "./data.ts";
-import { createAdmitRecipient, type RcptParts } from "./rcpt.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { DnsCache } from "../net/dns-cache.ts";
+import type { SmtpRole } from "../smtp/role.ts";
+import type { ParsingCore } from "../workers/core.ts";
+import { createAdmission, type Transaction } from "./connect.ts";
+import { acceptMessage } from "./data.ts";
+import type { Greylist } from "./greylist.ts";
+import { isKnownNetwork } from "./known.ts";
+import { createAdmitRecipient, resolveRecipient, type VerifyOnArrival } from "./rcpt.ts";
 
 /** RFC 5321 §4.5.3.1.8 says at least 100. One database transaction files them all. */
 const MOST_RECIPIENTS = 100;
 
-export interface MxParts extends ConnectParts, RcptParts {
-  /** See acceptMessage. */
-  accept(envelope: Envelope, recipients: readonly Admitted[], content: AsyncIterable<Uint8Array>): Promise<Accepted>;
-  /** Tells whether a client's network has delivered wanted mail. */
-  isKnown?(ip: string): boolean;
-  runtime: RcptParts["runtime"];
+export interface MxParts {
+  names: DnsCache;
+  greylist: Greylist;
+  verifyOnArrival: VerifyOnArrival;
+  /** These two differ in tests of the listener alone. */
+  resolve?: typeof resolveRecipient;
+  accept?: typeof acceptMessage;
 }
 
-export function createMxRole(parts: MxParts): SmtpRole {
-  const { isTrusted, connect, startMail } = createAdmission(parts);
-  const admitRecipient = createAdmitRecipient(parts);
+export function createMxRole(
+  core: ParsingCore,
+  { names, greylist, verifyOnArrival, resolve = resolveRecipient, accept = acceptMessage }: MxParts,
+): SmtpRole {
+  const { isTrusted, connect, startMail } = createAdmission(core, names);
+  const admitRecipient = createAdmitRecipient(core, greylist, (address, declaredSize) =>
+    resolve(core, verifyOnArrival, address, declaredSize),
+  );
   return {
     // No DSN: to tell strangers that their mail arrived would be backscatter, since reverse-paths are forged.
     mailParameters: ["SIZE", "BODY", "SMTPUTF8"],
@@ -29,7 +40,7 @@ export function createMxRole(parts: MxParts): SmtpRole {
     requiresAuth: false,
     maxRecipients: () => MOST_RECIPIENTS,
     isTrusted,
-    ...(parts.isKnown && { isKnown: parts.isKnown }),
+    isKnown: (ip) => isKnownNetwork(core, ip),
     open({ ip }) {
       const peer = connect(ip);
       let transaction: Transaction = { reversePath: "", admitted: new Map() };
@@ -40,9 +51,9 @@ export function createMxRole(parts: MxParts): SmtpRole {
         admitRecipient: (recipient, declaredSize) => admitRecipient(peer, transaction, recipient, declaredSize),
         async acceptMessage(envelope, content) {
           const recipients = envelope.recipients.flatMap((recipient) => transaction.admitted.get(recipient) ?? []);
-          const { emailIds, isReport, replyAt } = await parts.accept(envelope, recipients, content);
+          const { emailIds, isReport, replyAt } = await accept(core, envelope, recipients, content);
           peer.unknownRecipients = 0;
-          if (replyAt !== undefined) await waitUntil(parts.runtime, replyAt);
+          if (replyAt !== undefined) await waitUntil(core.runtime, replyAt);
           const [first, ...others] = emailIds;
           if (isReport || first === undefined) return "report taken";
           return others.length === 0 ? `${first} filed` : `${first} and ${others.length} more filed`;
@@ -52,5 +63,5 @@ export function createMxRole(parts: MxParts): SmtpRole {
   };
 }
 
-const waitUntil = ({ now, setTimer }: MxParts["runtime"], at: number): Promise<void> =>
+const waitUntil = ({ now, setTimer }: Runtime, at: number): Promise<void> =>
   new Promise((resolve) => void setTimer(resolve, Math.max(at - now(), 0)));

@@ -8,26 +8,19 @@
  * Invariant: known recipients are never delayed.
  */
 import { createSlowdown, type Pace } from "../access/slowdown.ts";
-import type { Runtime } from "../base/runtime.ts";
-import type { Route } from "../mailbox/addresses.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { type Route, routeOf } from "../mailbox/addresses.ts";
+import { hasRoom } from "../mailbox/mailboxes.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { isServed } from "../store/moving.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
+import { isReserveSpent } from "../store/reserve.ts";
 import { type Admitted, createAllowance, type Peer, type Transaction } from "./connect.ts";
 import { sentWith } from "./feedback.ts";
 import type { Greylist } from "./greylist.ts";
 
-interface ResolveParts {
-  store: Pick<Store, "db">;
-  mailbox: Pick<Mailbox, "route" | "hasRoom">;
-  /** Verifies a domain (A-labels) if its records are published. Limits how often it queries DNS, and how long it takes. */
-  verifyOnArrival(domain: string): Promise<void>;
-  /** The disk is full but for what was kept for whoever makes room (store/reserve.ts). */
-  isFull(): boolean;
-}
+/** Verifies a domain (A-labels) if its records are published. Limits how often it queries DNS, and how long it takes. */
+export type VerifyOnArrival = (domain: string) => Promise<void>;
 
 /**
  * Finds the route of mail to a recipient. `declaredSize` is that of MAIL, 0 when none was given. At an unverified domain this
@@ -35,27 +28,29 @@ interface ResolveParts {
  * @throws Refusal storeUnavailable, unknownRecipient, notOurs, notVerified, moving, mailboxFull
  */
 export async function resolveRecipient(
-  { store, mailbox, verifyOnArrival, isFull }: ResolveParts,
+  core: Core,
+  verifyOnArrival: VerifyOnArrival,
   address: string,
   declaredSize: number,
 ): Promise<Admitted> {
-  if (isFull()) throw new Refusal("storeUnavailable");
+  const { db, site } = core;
+  if (isReserveSpent(site.folder)) throw new Refusal("storeUnavailable");
   // A report on mail that we sent is read even when the mailbox is gone or full.
-  const sent = sentWith(store.db, address);
+  const sent = sentWith(db, address);
   if (sent !== undefined) {
-    if (!isServed(store.db, sent.message.workspaceId)) throw new Refusal("moving");
+    if (!isServed(db, sent.message.workspaceId)) throw new Refusal("moving");
     return { address, sent };
   }
-  let route = routeOf(mailbox, address);
+  let route = findRoute(core, address);
   if (route.kind === "unverified") {
     await verifyOnArrival(route.domain);
-    route = routeOf(mailbox, address);
+    route = findRoute(core, address);
   }
   if (route.kind === "not-local") throw new Refusal("notOurs");
   if (route.kind === "unverified") throw notVerified(route);
   if (route.kind === "moving") throw new Refusal("moving");
   if (route.kind === "unknown") throw new Refusal("unknownRecipient");
-  if (!mailbox.hasRoom(route, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
+  if (!hasRoom(core, route, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
   return { address, route };
 }
 
@@ -63,23 +58,15 @@ export async function resolveRecipient(
  * Finds the route of an address. A local part that no address can have, such as `name.`, has none; the route of the domain's
  * postmaster, whom every domain has (RFC 5321 §4.5.1), then tells whether the domain is ours.
  */
-function routeOf(mailbox: Pick<Mailbox, "route">, address: string): Route {
-  const route = mailbox.route(address);
+function findRoute({ db, now }: Reader, address: string): Route {
+  const route = routeOf(db, address, now());
   if (route.kind !== "not-local") return route;
-  const postmaster = mailbox.route(`postmaster@${splitAddress(address).domain}`);
+  const postmaster = routeOf(db, `postmaster@${splitAddress(address).domain}`, now());
   return postmaster.kind === "mailbox" ? { kind: "unknown" } : postmaster;
 }
 
 export const notVerified = ({ domain }: Extract<Route, { kind: "unverified" }>): Refusal =>
   new Refusal("notVerified", undefined, `${domain} is not verified here yet, try again later`);
-
-export interface RcptParts {
-  /** See resolveRecipient. */
-  resolve(address: string, declaredSize: number): Promise<Admitted>;
-  options: Pick<Options, "get">;
-  greylist: Pick<Greylist, "admit">;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-}
 
 const MINUTE_MS = 60_000;
 /**
@@ -95,9 +82,15 @@ const MOST_DELAYED = 10;
 /** Role addresses, where senders complain about refusals (RFC 5321 §4.5.1, RFC 2142 §4). */
 const ROLE_ADDRESS = /^(postmaster|abuse)(@|$)/i;
 
-export function createAdmitRecipient({ resolve, options, greylist, runtime }: RcptParts) {
-  const mayName = createAllowance(runtime, () => options.get("mx.recipientsPerMinute"), "minute", "hour");
-  const slowdown = createSlowdown(runtime, GUESSING);
+/** `resolve`: see resolveRecipient. */
+export function createAdmitRecipient(
+  core: Core,
+  greylist: Greylist,
+  resolve: (address: string, declaredSize: number) => Promise<Admitted>,
+) {
+  const { options } = core;
+  const mayName = createAllowance(core, "mx.recipientsPerMinute", "minute", "hour");
+  const slowdown = createSlowdown(core.runtime, GUESSING);
   /** Delayed replies by source. */
   const delayed = new Map<string, number>();
 

@@ -6,11 +6,10 @@
  * lost in a crash.
  */
 import { asc, inArray, sql } from "drizzle-orm";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import type { Envelope } from "../smtp/role.ts";
-import type { Core } from "../store/core.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { type AuthVerdicts, type TraceStep, traceSteps } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -88,15 +87,15 @@ const HOUR_MS = 3_600_000;
 /** Most refusals recorded in an hour: senders decide how many there are. */
 const MOST_REFUSALS = 500;
 
-/** Returns a function that tells of each refusal whether it is to be recorded. */
-export function createRefusalLimit(runtime: Pick<Runtime, "now">): () => boolean {
-  let hour = 0;
-  let count = 0;
-  return () => {
-    const now = Math.floor(runtime.now() / HOUR_MS);
-    if (now !== hour) [hour, count] = [now, 0];
-    return ++count <= MOST_REFUSALS;
-  };
+/** The refusals of the present hour. */
+const refusals = prepared(() => ({ hour: 0, count: 0 }));
+
+/** Counts one more refusal, and tells whether it is to be recorded. */
+export function isRefusalTraced({ db, now }: Reader): boolean {
+  const hour = Math.floor(now() / HOUR_MS);
+  const counted = refusals(db);
+  if (hour !== counted.hour) Object.assign(counted, { hour, count: 0 });
+  return ++counted.count <= MOST_REFUSALS;
 }
 
 /** Records an attempt that ended at `at` (epoch ms). `results`: one for each entry, in order. */

@@ -1,7 +1,9 @@
 import type { MailCore } from "../mailbox/core.ts";
+import type { Spool } from "../smtp/spool.ts";
 import type { ParserPool } from "./parser-pool.ts";
 
-/** What work on mail that arrives takes: parsers are processes. */
+/** What work on mail that arrives or is sent takes: parsers are processes, and large bytes go by file. */
 export interface ParsingCore extends MailCore {
   readonly parser: ParserPool;
+  readonly spool: Spool;
 }

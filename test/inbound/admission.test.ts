@@ -8,8 +8,9 @@ import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { type Options, SETTINGS } from "../../src/store/settings.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/clients/smtp-client.ts";
-import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
-import { type ListenerOptions, listenAndKeep, openMxRole, testLog } from "../harness/servers/mx-rig.ts";
+import { type FakeRuntime, START } from "../harness/runtime.ts";
+import { sendCore, testCore } from "../harness/servers/core.ts";
+import { type ListenerOptions, listenAndKeep, openMxRole } from "../harness/servers/mx-rig.ts";
 import { listenForSubmission } from "../harness/servers/submission-rig.ts";
 import { until } from "../harness/until.ts";
 
@@ -380,17 +381,19 @@ describe("mail without a return path", () => {
 });
 
 describe("counting", () => {
-  const options = {
-    get: ((name: keyof typeof SETTINGS) =>
-      name === "mx.trustedNetworks" ? "none" : SETTINGS[name].default) as Options["get"],
-  };
+  /** A listener's context with these settings, and no client that is trusted. */
+  function open(settings: Record<string, unknown> = {}) {
+    const core = sendCore(testCore());
+    const get = ((name: keyof typeof SETTINGS) =>
+      (({ "mx.trustedNetworks": "none", ...settings }) as Record<string, unknown>)[name] ??
+      SETTINGS[name].default) as Options["get"];
+    return { ...core, options: { ...core.options, get } };
+  }
 
   test("an hour holds twenty minutes at full rate", () => {
-    const runtime = fakeRuntime();
-    const { log } = testLog(runtime);
-    const get = ((name: keyof typeof SETTINGS) =>
-      name === "mx.messagesPerMinute" ? 5 : options.get(name as never)) as Options["get"];
-    const role = openMxRole({ get }, runtime, log);
+    const core = open({ "mx.messagesPerMinute": 5 });
+    const { runtime } = core;
+    const role = openMxRole(core);
     const session = role.open({ trace: "t", ip: "192.0.2.1" });
     const perMinute = Array.from({ length: 61 }, () => {
       let taken = 0;
@@ -407,12 +410,11 @@ describe("counting", () => {
 
   test("no malformed address is trusted or makes the listener fail", () => {
     const group = fc.integer({ min: 0, max: 0xffff }).map((value) => value.toString(16));
+    const core = open();
     const ipv6 = fc.array(group, { minLength: 8, maxLength: 8 }).map((groups) => groups.join(":"));
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.ipV4(), ipv6, fc.string()), { maxLength: 50 }), (addresses) => {
-        const runtime = fakeRuntime();
-        const { log } = testLog(runtime);
-        const role = openMxRole(options, runtime, log);
+        const role = openMxRole(core);
         for (const address of addresses) {
           expect(role.isTrusted(address)).toBe(false);
           expect(() => role.open({ trace: "t", ip: address })).not.toThrow();
@@ -423,9 +425,7 @@ describe("counting", () => {
   });
 
   test("a source is an IPv4 address or an IPv6 /64, a network four times as much", () => {
-    const runtime = fakeRuntime();
-    const { log } = testLog(runtime);
-    const role = openMxRole(options, runtime, log);
+    const role = openMxRole(open());
     const opened = (addressOf: (i: number) => string): number => {
       let count = 0;
       for (let i = 0; i < 2_000; i++) {

@@ -16,7 +16,7 @@ function setUp(description: Zone, habits?: Habits) {
   const runtime = fakeRuntime({ dns });
   const { log, lines } = testLog(runtime);
   const asked = () => dns.questions.filter((question) => question.startsWith("a "));
-  return { runtime, lines, asked, blocklists: createBlocklists({ names: createDnsCache(runtime), runtime, log }) };
+  return { runtime, lines, asked, blocklists: createBlocklists({ runtime, log }, createDnsCache(runtime)) };
 }
 
 /** A server that is so slow that the test never sees its answer. */

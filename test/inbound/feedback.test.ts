@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Authentication } from "../../src/authentication/dmarc.ts";
-import { createLog } from "../../src/base/log.ts";
 import type { Admitted } from "../../src/inbound/connect.ts";
 import { acceptMessage } from "../../src/inbound/data.ts";
 import { resolveRecipient } from "../../src/inbound/rcpt.ts";
@@ -12,11 +11,10 @@ import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage, setDelivered } from "../../src/outbound/queue.ts";
 import { isHard } from "../../src/smtp/delivery-result.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
-import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
+import { readSource, type Source } from "../../src/smtp/spool.ts";
 import { addresses, events, mailboxes, outboundMessages, queueEntries, threads } from "../../src/store/schema.ts";
 import type { ParserPool } from "../../src/workers/parser-pool.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
-import { temporaryFolder } from "../harness/folder.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { heldReply, START } from "../harness/runtime.ts";
 import { sendCore } from "../harness/servers/core.ts";
@@ -140,9 +138,10 @@ const from = (...organizations: string[]): Authentication => ({ ...UNCHECKED, or
 
 function createReceiver(authentication = UNCHECKED) {
   const sender = createSender();
-  const { core, store, mailbox, runtime } = sender;
+  const { store } = sender;
+  const core = sendCore({ ...sender.core, runtime: sender.runtime });
   const parser: ParserPool = {
-    ...sendCore(core).parser,
+    ...core.parser,
     prepare: async (_: unknown, source: unknown) => prepareMessage(await readSource(source as Source), store.blobs),
     prepareInbound: async (source: Source) => ({
       message: await prepareMessage(await readSource(source), store.blobs),
@@ -151,10 +150,6 @@ function createReceiver(authentication = UNCHECKED) {
     }),
     authenticate: async () => authentication,
   };
-  const spool = openSpool(temporaryFolder());
-  const isTraced = () => true;
-  const log = createLog("silent", runtime.now, () => {});
-  const parts = { ...core, log, mailbox, parser, spool, isTraced };
   const verifyOnArrival = async () => {};
   const bob = sender.user(sender.workspaceId, "bob@example.test", "admin");
   sender.world.box(sender.workspaceId, "bob@example.test", bob);
@@ -168,16 +163,10 @@ function createReceiver(authentication = UNCHECKED) {
     try {
       const recipients: Admitted[] = [];
       for (const recipient of to) {
-        recipients.push(
-          await resolveRecipient(
-            { store, mailbox, verifyOnArrival, isFull: () => false },
-            recipient,
-            content.byteLength,
-          ),
-        );
+        recipients.push(await resolveRecipient(core, verifyOnArrival, recipient, content.byteLength));
       }
       const { emailIds } = await acceptMessage(
-        parts,
+        { ...core, parser },
         envelope,
         recipients,
         (async function* () {

@@ -4,9 +4,8 @@ import { createGreylist, type Triplet } from "../../src/inbound/greylist.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { greylist as table } from "../../src/store/schema.ts";
 import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
-import { storeInMemory } from "../harness/data/database.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
 import { boot } from "../harness/servers/boot.ts";
+import { testCore } from "../harness/servers/core.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
 const MINUTE = 60_000;
@@ -16,9 +15,9 @@ const WAIT = 5 * MINUTE;
 const TRIPLET: Triplet = { network: "192.0.2.0/24", reversePath: "a@remote.example", recipient: "alice@example.test" };
 
 function setUp(mostRows?: number) {
-  const runtime = fakeRuntime();
-  const store = storeInMemory(runtime);
-  const greylist = createGreylist({ store, runtime }, mostRows);
+  const core = testCore();
+  const { runtime, store } = core;
+  const greylist = createGreylist(core, mostRows);
   return {
     runtime,
     greylist,

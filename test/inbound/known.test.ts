@@ -1,6 +1,6 @@
 /** Networks from which wanted mail came, over real sockets from several addresses of 127.0.0.0/8. */
 import { expect, test } from "bun:test";
-import { createKnownNetworks } from "../../src/inbound/known.ts";
+import { forgetNetworks, isKnownNetwork } from "../../src/inbound/known.ts";
 import { knownNetworks } from "../../src/store/schema.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -18,6 +18,7 @@ async function open() {
   const rig = await listenForMailbox({ runtime: fakeRuntime({ dns }) });
   return {
     ...rig,
+    isKnown: (ip: string) => isKnownNetwork(rig.core, ip),
     rows: () => rig.store.db.select().from(knownNetworks).all(),
     async deliver(ip: string, from = "zoe@remote.example") {
       const client = await connectSmtp(rig.address, { from: ip });
@@ -29,17 +30,18 @@ async function open() {
 }
 
 test("mail that is filed makes its network known, mail in spam does not", async () => {
-  const { known, deliver, rows } = await open();
-  expect(known.isKnown("127.0.2.1")).toBe(false);
+  const { isKnown, deliver, rows } = await open();
+  expect(isKnown("127.0.2.1")).toBe(false);
   expect(await deliver("127.0.2.1")).toBe(250);
-  expect(["127.0.2.1", "127.0.2.9", "127.0.3.1"].map(known.isKnown)).toEqual([true, true, false]);
+  expect(["127.0.2.1", "127.0.2.9", "127.0.3.1"].map(isKnown)).toEqual([true, true, false]);
   expect(await deliver("127.0.3.1", "bank@forged.example")).toBe(250);
-  expect(known.isKnown("127.0.3.1")).toBe(false);
+  expect(isKnown("127.0.3.1")).toBe(false);
   expect(rows()).toEqual([{ network: "127.0.2.0/24", wantedAt: START }]);
 });
 
 test("it is renewed once a day, and forgotten after a hundred days", async () => {
-  const { known, deliver, rows, runtime } = await open();
+  const { core, isKnown, deliver, rows, runtime } = await open();
+  const { runDue } = forgetNetworks(core);
   for (const [at, wantedAt] of [
     [0, 0],
     [DAY - 1, 0],
@@ -49,17 +51,16 @@ test("it is renewed once a day, and forgotten after a hundred days", async () =>
     await deliver("127.0.2.1");
     expect(rows()).toMatchObject([{ wantedAt: START + wantedAt }]);
   }
-  await known.job.runDue(START + 101 * DAY);
-  expect(known.isKnown("127.0.2.1")).toBe(true);
-  await known.job.runDue(START + 101 * DAY + 1);
-  expect(known.isKnown("127.0.2.1")).toBe(false);
+  await runDue(START + 101 * DAY);
+  expect(isKnown("127.0.2.1")).toBe(true);
+  await runDue(START + 101 * DAY + 1);
+  expect(isKnown("127.0.2.1")).toBe(false);
 });
 
 test("of too many, those are forgotten that were wanted least recently", async () => {
-  const { store, rows, runtime } = await open();
-  const few = createKnownNetworks({ store, runtime }, 2);
+  const { core, store, rows } = await open();
   const networks = [3, 1, 2].map((day) => ({ network: `127.0.${day}.0/24`, wantedAt: START + day }));
   store.db.insert(knownNetworks).values(networks).run();
-  await few.job.runDue(START + DAY);
+  await forgetNetworks(core, 2).runDue(START + DAY);
   expect(rows().map(({ network }) => network)).toEqual(["127.0.2.0/24", "127.0.3.0/24"]);
 });

@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { createRefusalLimit } from "../../src/outbound/trace-log.ts";
+import { isRefusalTraced } from "../../src/outbound/trace-log.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { zone } from "../harness/peers/dns-server.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
 import { boot } from "../harness/servers/boot.ts";
+import { testCore } from "../harness/servers/core.ts";
 
 const ALICE = "alice@example.test";
 
@@ -35,9 +35,9 @@ async function open() {
 }
 
 test("but for the steps of 500 an hour", () => {
-  const runtime = fakeRuntime();
-  const isTraced = createRefusalLimit(runtime);
-  const traced = () => Array.from({ length: 600 }, isTraced).filter(Boolean).length;
+  const core = testCore();
+  const { runtime } = core;
+  const traced = () => Array.from({ length: 600 }, () => isRefusalTraced(core)).filter(Boolean).length;
   expect([traced(), traced()]).toEqual([500, 0]);
   runtime.advanceTo(runtime.now() + 3_600_000);
   expect(traced()).toBe(500);

@@ -30,7 +30,8 @@ function createOffice() {
   world.alias(boxes.bob, "help@example.test");
 
   const parser = { prepare: (_: unknown, source: unknown) => prepareMessage(source as Uint8Array, store.blobs) };
-  const core = { ...world.core, parser: { ...sendCore(world.core).parser, ...parser } };
+  const sending = sendCore(world.core);
+  const core = { ...sending, parser: { ...sending.parser, ...parser } };
   const { accept } = createQueue(runtime, store);
   const content = Buffer.from(
     letter({

@@ -9,8 +9,9 @@ import { createSmtpListener } from "../../src/smtp/server.ts";
 import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { plain } from "../harness/runner/plain.ts";
-import { fakeRuntime, START } from "../harness/runtime.ts";
-import { listenAndKeep, openMxRole, replaceableCertificates, testLog } from "../harness/servers/mx-rig.ts";
+import { START } from "../harness/runtime.ts";
+import { sendCore, testCore } from "../harness/servers/core.ts";
+import { listenAndKeep, openMxRole, replaceableCertificates } from "../harness/servers/mx-rig.ts";
 import { until } from "../harness/until.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
@@ -536,14 +537,14 @@ describe("stopping", () => {
   test("reports a port that is in use when it starts", async () => {
     const { address } = await listenAndKeep();
     const { certificates } = await replaceableCertificates();
-    const runtime = fakeRuntime();
-    const { log } = testLog(runtime);
+    const core = sendCore(testCore());
+    const { runtime, log } = core;
     const other = createSmtpListener({
       confirm: async () => {},
       listen: address,
       hostname: "mx.example.test",
       certificates,
-      role: openMxRole({ get: (() => "none") as never }, runtime, log),
+      role: openMxRole(core),
       options: { get: (() => 1) as never },
       runtime,
       log,

@@ -226,7 +226,7 @@ async function isListed({ runtime, options }: World, address: string): Promise<F
   const zones = [...new Set([...WELL_KNOWN, ...(own === "none" ? [] : own)])];
   let silent = 0;
   const log = { debug() {}, info() {}, error() {}, warn: () => void silent++, child: () => log };
-  const listing = await createBlocklists({ names: createDnsCache(runtime), runtime, log }).find(address, zones);
+  const listing = await createBlocklists({ runtime, log }, createDnsCache(runtime)).find(address, zones);
   if (listing) {
     const why = listing.reason === undefined ? "" : ` (${listing.reason})`;
     const todo = `Find out what was sent from the address (mailroom queue list, and the server's log), end it, and then ask ${listing.zone} to remove it.`;

@@ -1,23 +1,21 @@
 /** An MX listener on a real socket, before a fake that records mail, or before a whole mailbox. */
 
 import { join } from "node:path";
-import { createLog, type Log } from "../../../src/base/log.ts";
+import { createLog } from "../../../src/base/log.ts";
 import { type Accepted as AcceptedMail, acceptMessage } from "../../../src/inbound/data.ts";
-import { createBlocklists } from "../../../src/inbound/dnsbl.ts";
-import { createKnownNetworks, type KnownNetworks } from "../../../src/inbound/known.ts";
+import { createGreylist } from "../../../src/inbound/greylist.ts";
 import { createMxRole, type MxParts } from "../../../src/inbound/mx.ts";
 import { resolveRecipient } from "../../../src/inbound/rcpt.ts";
-import { createMailbox } from "../../../src/mailbox/mailbox.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
-import { createRefusalLimit } from "../../../src/outbound/trace-log.ts";
 import type { Envelope, SmtpRole } from "../../../src/smtp/role.ts";
 import { createSmtpListener, type SmtpListener } from "../../../src/smtp/server.ts";
 import type { Limits } from "../../../src/smtp/server-connection.ts";
-import { openSpool, type Spool } from "../../../src/smtp/spool.ts";
+import { openSpool } from "../../../src/smtp/spool.ts";
 import * as schema from "../../../src/store/schema.ts";
 import { type Options, SETTINGS } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { Certificates, KeyPair } from "../../../src/tls/certificates.ts";
+import type { ParsingCore } from "../../../src/workers/core.ts";
 import { createParserPool, type ParserPool } from "../../../src/workers/parser-pool.ts";
 import type { Address } from "../clients/smtp-client.ts";
 import { storeInFolder } from "../data/database.ts";
@@ -25,7 +23,7 @@ import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
 import { makePair } from "../peers/remote-mx.ts";
 import { type FakeRuntime, fakeRuntime, START } from "../runtime.ts";
-import { coreOver } from "./core.ts";
+import { coreOver, sendCore, testCore } from "./core.ts";
 import { shareParser } from "./parser.ts";
 
 type LogLine = Record<string, unknown> & { level: string; message: string };
@@ -114,7 +112,7 @@ interface Accepted {
   content: string;
 }
 
-interface Kept extends Pick<MxParts, "isKnown"> {
+interface Kept extends Pick<SmtpRole, "isKnown"> {
   /** @throws Refusal */
   admit(recipient: string, declaredSize: number): void | Promise<void>;
   accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<AcceptedMail>;
@@ -138,43 +136,40 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Kept> = {
   const logged = options.logged ?? testLog(runtime);
   const get = ((name: keyof typeof SETTINGS & `mx.${string}`) =>
     options.settings?.[name] ?? SETTINGS[name].default) as Options["get"];
-  const role = openMxRole({ get }, runtime, logged.log, {
-    async resolve(address, declaredSize) {
-      await kept.admit(address, declaredSize);
-      return { address };
+  const core = { ...testCore(runtime), runtime, log: logged.log };
+  const { isKnown: _, ...role } = openMxRole(
+    { ...sendCore(core), options: { ...core.options, get } },
+    {
+      async resolve(_core, _verify, address, declaredSize) {
+        await kept.admit(address, declaredSize);
+        return { address };
+      },
+      accept: (_core, envelope, _recipients, content) => kept.accept(envelope, content),
     },
-    accept: (envelope, _recipients, content) => kept.accept(envelope, content),
-    ...(options.isKnown && { isKnown: options.isKnown }),
-  });
-  return { ...(await listenAs(role, { ...options, runtime, logged })), accepted };
+  );
+  const known = { ...role, ...(options.isKnown && { isKnown: options.isKnown }) };
+  return { ...(await listenAs(known, { ...options, runtime, logged })), accepted };
 }
 
-/** The role without a greylist, which needs a store. By default it admits every client and keeps nothing. */
-export function openMxRole(
-  options: Pick<Options, "get">,
-  runtime: FakeRuntime,
-  log: Log,
+/** The role of the MX listener. By default it admits every client and keeps nothing. */
+export const openMxRole = (
+  core: ParsingCore,
   {
-    resolve = async (address) => ({ address }),
+    resolve = async (_core, _verify, address) => ({ address }),
     accept = async () => ({ emailIds: [], isReport: false }),
-    ...rest
-  }: Partial<Pick<MxParts, "resolve" | "accept" | "isKnown">> = {},
-): SmtpRole {
-  return createMxRole({
-    options,
-    blocklists: createBlocklists({ names: createDnsCache(runtime), runtime, log }),
-    greylist: { admit: async () => {} },
-    runtime,
+  }: Pick<MxParts, "resolve" | "accept"> = {},
+): SmtpRole =>
+  createMxRole(core, {
+    names: createDnsCache(core.runtime),
+    greylist: createGreylist(core),
+    verifyOnArrival: async () => {},
     resolve,
     accept,
-    ...rest,
   });
-}
 
 export interface MailboxRig extends Rig {
+  core: ParsingCore;
   store: Store;
-  known: KnownNetworks;
-  spool: Spool;
   folder: string;
   /** Sets a setting, as the operator does. */
   set(name: string, value: string): void;
@@ -196,10 +191,8 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const logged = testLog(runtime);
   const { log } = logged;
   const store = storeInFolder(folder, runtime);
-  const over = coreOver(store, runtime);
-  const settings = over.options;
   seed(store);
-  const mailbox = createMailbox({ ...over, log });
+  const over = coreOver(store, runtime);
   const blobFolder = join(folder, "blobs");
   const parser =
     options.parser?.({ blobFolder, runtime }) ??
@@ -211,22 +204,19 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
       workers: 1,
       start: shareParser,
     });
-  const spool = openSpool(join(folder, "spool"));
-  const site = { ...over.site, hostname: "mx.example.test" };
-  const known = createKnownNetworks({ store, runtime });
-  const isTraced = createRefusalLimit(runtime);
-  const parts = { ...over, log, site, parser, mailbox, spool, known, isTraced };
-  const role = openMxRole(settings, runtime, log, {
-    resolve: (...recipient) =>
-      resolveRecipient({ ...parts, verifyOnArrival: async () => {}, isFull: () => false }, ...recipient),
-    accept: (...message) => acceptMessage(parts, ...message),
-    isKnown: known.isKnown,
-  });
+  const core: ParsingCore = {
+    ...over,
+    log,
+    site: { ...over.site, folder, hostname: "mx.example.test" },
+    parser,
+    spool: openSpool(join(folder, "spool")),
+  };
+  const role = openMxRole(core, { resolve: resolveRecipient, accept: acceptMessage });
   const rig = await listenAs(role, {
     ...options,
     runtime,
     logged,
-    maxBytes: () => settings.get("smtp.maxMessageBytes"),
+    maxBytes: () => core.options.get("smtp.maxMessageBytes"),
   });
   cleanups.push(() => {
     parser.stop();
@@ -234,11 +224,10 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   });
   return {
     ...rig,
+    core,
     store,
-    known,
-    spool,
     folder,
-    set: (name, value) => store.transact((tx) => settings.set(tx, name, value)),
+    set: (name, value) => store.transact((tx) => core.options.set(tx, name, value)),
     filed: () =>
       store.db.query.messages
         .findMany()
