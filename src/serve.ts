@@ -213,14 +213,12 @@ async function start(
   registerPools(metrics, pools);
   const reads = createReadJournal(base);
   if (!following) backends.push({ stop: reads.flush });
-  const imap = createImap({
-    ...base,
-    mailbox,
+  const imap = createImap(mail.core, {
+    uids: mailbox.uids,
+    octets: mailbox.octets,
     signIn,
     signInSources,
     reads,
-    parser,
-    hostname,
     mostConnections: shares.imap,
     appended: pools.appended,
   });

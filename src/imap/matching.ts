@@ -4,14 +4,29 @@
  * mailbox stores of a message.
  */
 import { letOthersRun } from "../base/pause.ts";
-import type { DatesRow, EnvelopeRow } from "../mailbox/folder-search.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import {
+  type DatesRow,
+  type EnvelopeRow,
+  findFlagged,
+  findLabelled,
+  findLong,
+  findMarked,
+  findMessage,
+  findUnread,
+  isInThread,
+  readBodies,
+  readDates,
+  readEnvelopes,
+  readHeaders as readStoredHeaders,
+} from "../mailbox/folder-search.ts";
 import { BIT_OF, type Numbered } from "../mailbox/uids.ts";
 import { isAscii } from "../message/characters.ts";
 import { decodeWords, readHeaders } from "../message/headers.ts";
 import { isKept } from "../message/parse.ts";
 import { isIn, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
 import type { Keywords } from "./keywords.ts";
-import type { ImapParts, Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import { presentRows, type View } from "./view.ts";
 
 const DAY_MS = 86_400_000;
@@ -189,7 +204,7 @@ class Plan {
   readonly #made = new Map<string, Marks>();
 
   constructor(
-    readonly mailbox: ImapParts["mailbox"],
+    readonly core: MailCore,
     readonly keywords: Keywords,
     readonly view: View,
     readonly rows: readonly (Numbered | undefined)[],
@@ -197,8 +212,7 @@ class Plan {
   ) {}
 
   async matcherOf(key: SearchKey): Promise<Matcher> {
-    const { view, now } = this;
-    const search = this.mailbox.folderSearch;
+    const { core, view, now } = this;
     switch (key.key) {
       case "all":
         return () => true;
@@ -226,10 +240,10 @@ class Plan {
         return ({ row }) => row.modseq >= key.modseq;
       case "id": {
         if (key.of === "THREADID") {
-          const isOf = search.ofThread(key.id);
+          const isOf = isInThread(core, key.id);
           return ({ row }) => isOf(row.seq);
         }
-        const named = search.message(key.id);
+        const named = findMessage(core, key.id);
         return ({ row }) => row.seq === named;
       }
       case "within": {
@@ -280,7 +294,7 @@ class Plan {
   }
 
   async #flag(flag: string): Promise<Matcher> {
-    const search = this.mailbox.folderSearch;
+    const { core } = this;
     const { mailboxId } = this.view.folder;
     const name = flag.toLowerCase();
     const bit = BIT_OF.get(name);
@@ -291,14 +305,14 @@ class Plan {
     if (OF_PROGRAMS.test(flag) && bit === undefined) return () => false;
     if (name !== "\\seen" && name !== "\\flagged" && bit === undefined) {
       const labelled = await this.#once(`label ${name}`, async () =>
-        this.#marksOf(await search.labelled(mailboxId, this.keywords.label(flag))),
+        this.#marksOf(await findLabelled(core, mailboxId, this.keywords.label(flag))),
       );
       return (message) => isMarked(labelled, message);
     }
     const isSeen = name === "\\seen";
-    const read = isSeen ? search.unread : search.flagged;
+    const read = isSeen ? findUnread : findFlagged;
     const mark = async (): Promise<Marks> => {
-      const seqs = bit === undefined ? await read(mailboxId) : search.marked(this.view.folder, bit);
+      const seqs = bit === undefined ? await read(core, mailboxId) : findMarked(core, this.view.folder, bit);
       return this.#marksOf((seq) => seqs.has(seq) !== isSeen);
     };
     const marks = await this.#once(name, mark, keptFor(this.rows));
@@ -355,18 +369,18 @@ class Plan {
    * part of words that none begins with.
    */
   async #body(text: string, wanted: Wanted): Promise<Matcher> {
-    const search = this.mailbox.folderSearch;
+    const { core } = this;
     const { folder } = this.view;
     if (wanted.text === "") return () => true;
     this.stages.add("body");
     const isInBody: Matcher = ({ body }) => body?.includes(wanted.text);
-    const told = search.inBodies(text, folder.mailboxId);
+    const told = core.engine.inBodies(text, folder.mailboxId);
     if (!told) return isInBody;
     const messages = new Set(told.messages);
     const known = await this.#marksOf((seq) => messages.has(seq));
     if (told.isWord && known.every((bits) => bits === 0)) return isInBody;
     const markLong = (): Promise<Marks> => {
-      const seqs = search.long(folder);
+      const seqs = findLong(core, folder);
       return this.#marksOf((seq) => seqs.has(seq));
     };
     const long = await this.#once("long", markLong, keptFor(this.rows));
@@ -387,7 +401,7 @@ function zoneOf(date = ""): number {
 async function lookAt(
   stage: Stage,
   messages: readonly Looked[],
-  { folderSearch: search, octets }: ImapParts["mailbox"],
+  { core, octets }: Session,
   userId: string,
   characters: number,
 ): Promise<readonly Looked[]> {
@@ -405,7 +419,7 @@ async function lookAt(
   const first = (count: number): readonly Looked[] => messages.slice(0, Math.max(1, count));
   switch (stage) {
     case "dates":
-      each(search.dates(seqs), (message, row) => {
+      each(readDates(core, seqs), (message, row) => {
         message.dates = row;
       });
       return messages;
@@ -419,13 +433,13 @@ async function lookAt(
     }
     case "envelope":
       return first(
-        each(search.envelopes(seqs, userId, characters), (message, row) => {
+        each(readEnvelopes(core, seqs, userId, characters), (message, row) => {
           message.envelope = new Envelope(row);
         }),
       );
     case "headers":
       return first(
-        each(search.headers(seqs, characters), (message, { headers }) => {
+        each(readStoredHeaders(core, seqs, characters), (message, { headers }) => {
           message.headers = new Written(headers, headersIn);
         }),
       );
@@ -439,7 +453,7 @@ async function lookAt(
     }
     case "body":
       return first(
-        each(search.bodies(seqs, characters), (message, { text }) => {
+        each(readBodies(core, seqs, characters), (message, { text }) => {
           message.body = folded(text);
         }),
       );
@@ -448,11 +462,11 @@ async function lookAt(
 
 /** The messages of the selected mailbox that a search finds, by number. `userId`: who sees them. @throws Refused, Ended */
 export async function matching(session: Session, key: SearchKey, userId: string): Promise<Found[]> {
-  const { mailbox, runtime } = session.parts;
+  const { core, uids } = session;
   const view = session.selected();
-  await mailbox.uids.settled(view.folder);
-  const rows = presentRows(mailbox.uids, view);
-  const plan = new Plan(mailbox, session.keywordsIn(view.folder.mailboxId), view, rows, runtime.now());
+  await uids.settled(view.folder);
+  const rows = presentRows(uids, view);
+  const plan = new Plan(core, session.keywordsIn(view.folder.mailboxId), view, rows, core.now());
   const matches = await plan.matcherOf(key);
   const stages = STAGES.filter((stage) => plan.stages.has(stage));
   const characters = MOST_AT_ONCE / Math.max(1, plan.texts / TEXTS_AT_ONCE);
@@ -468,7 +482,7 @@ export async function matching(session: Session, key: SearchKey, userId: string)
     while (stage !== undefined && open.length > 0) {
       // A share may end meanwhile.
       session.selected();
-      const looked = await lookAt(stage, open, mailbox, userId, characters);
+      const looked = await lookAt(stage, open, session, userId, characters);
       decide(looked);
       await settle(looked, later);
       for (const message of looked) message[stage] = undefined;

@@ -11,13 +11,13 @@ import { PolicyRefusal } from "../access/policy.ts";
 import type { SignInSources } from "../access/sign-in-sources.ts";
 import { AppError } from "../base/errors.ts";
 import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
-import type { Meters } from "../base/metrics.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { Shares } from "../base/shares.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
 import { type Certificates, tlsOptions } from "../tls/certificates.ts";
+import type { ParsingCore } from "../workers/core.ts";
 import { append } from "./commands/append.ts";
 import { expunge } from "./commands/expunge.ts";
 import { fetch } from "./commands/fetch.ts";
@@ -32,7 +32,7 @@ import { authenticate, login } from "./commands/sign-in.ts";
 import { store } from "./commands/store.ts";
 import { Malformed, Parser } from "./grammar.ts";
 import { createLines } from "./lines.ts";
-import { Ended, type ImapParts, Refused, refusalOf, Session, type Wire } from "./session.ts";
+import { Ended, Refused, refusalOf, Session, type Shared, type Wire } from "./session.ts";
 
 /** Sessions that wait are looked at once in this time, whether they still may. */
 const SWEEP_MS = 1_000;
@@ -91,25 +91,22 @@ interface Listening {
   certificates: Pick<Certificates, "current" | "choose" | "onChange">;
 }
 
-type ImapMeters = Pick<Meters, "countImapCommand" | "countImapBytes" | "countImapRefusal">;
-
 /** `mostConnections`: of all listeners together. A quarter is kept for people, and for sources from which somebody signed in. */
-export function createImap({
-  hostname,
-  meters,
-  mostConnections,
-  signInSources,
-  appended,
-  ...parts
-}: ImapParts & {
-  hostname: string;
-  meters: ImapMeters;
-  mostConnections: number;
-  signInSources: Pick<SignInSources, "isKnown">;
-  /** Bytes of messages that are appended. */
-  appended: Pick<Shares, "wait">;
-}) {
-  const { options, runtime, log } = parts;
+export function createImap(
+  core: ParsingCore,
+  {
+    mostConnections,
+    signInSources,
+    appended,
+    ...shared
+  }: Shared & {
+    mostConnections: number;
+    signInSources: SignInSources;
+    /** Bytes of messages that are appended. */
+    appended: Shares;
+  },
+) {
+  const { options, runtime, log, meters, site } = core;
   const connections = new Set<ReturnType<typeof serve>>();
   /** Connections that have not signed in and for which we wait, the longest first. */
   const waiting = new Set<ReturnType<typeof serve>>();
@@ -152,7 +149,7 @@ export function createImap({
       for (const wake of idlers) wake();
     }, LOOK_MS);
   }
-  const stopLooking = parts.store.onCommit(look);
+  const stopLooking = core.store.onCommit(look);
 
   const onChange = (wake: () => void): (() => void) => {
     idlers.add(wake);
@@ -358,7 +355,7 @@ export function createImap({
         return read?.command.text;
       },
     };
-    const session = new Session(parts, wire, { trace, source, address });
+    const session = new Session(core, shared, wire, { trace, source, address });
 
     /** Waits for octets until `lines` has something. */
     async function nextRead() {
@@ -431,7 +428,7 @@ export function createImap({
     /** A refusal by the policy of a key is in its journal. */
     async function noteRefusal({ code: outcome }: PolicyRefusal, name: string): Promise<void> {
       const caller = session.caller(name.toLowerCase());
-      await parts.store.note((tx) => noteDeed(tx, caller, { ids: [], outcome }, runtime.now()));
+      await core.store.note((tx) => noteDeed(tx, caller, { ids: [], outcome }, runtime.now()));
     }
 
     function refusal(error: unknown): Refused {
@@ -476,7 +473,7 @@ export function createImap({
     async function converse(): Promise<void> {
       if (implicitTls) secure();
       else attend(raw);
-      await session.send(`* OK [CAPABILITY ${capabilitiesOf(session)}] ${hostname} Mailroom`);
+      await session.send(`* OK [CAPABILITY ${capabilitiesOf(session)}] ${site.hostname} Mailroom`);
       let leave: (() => void) | undefined;
       try {
         for (let goesOn = true; goesOn && !isOver; ) {

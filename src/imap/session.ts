@@ -8,31 +8,24 @@
 import { type Caller, reachTo, readsNoCodes } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import { letOthersRun } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { ReadJournal } from "../journal/reads.ts";
 import { wantsLabelFolders } from "../mailbox/label-folders.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
-import { FLAG_BITS, type ImapState } from "../mailbox/uids.ts";
-import type { Options } from "../store/settings.ts";
-import { asUnavailable, type Store } from "../store/store.ts";
-import type { ParserPool } from "../workers/parser-pool.ts";
+import { listLabels } from "../mailbox/labels.ts";
+import type { Octets } from "../mailbox/octets.ts";
+import { FLAG_BITS, type ImapState, type Uids } from "../mailbox/uids.ts";
+import { asUnavailable } from "../store/store.ts";
+import type { ParsingCore } from "../workers/core.ts";
 import { decodeUtf7, encodeUtf7, quoted, setOf } from "./grammar.ts";
 import { Keywords } from "./keywords.ts";
 import { changesIn, follow, isNews, sequenceOf, type View } from "./view.ts";
 
-/** What sessions need of the server. */
-export interface ImapParts {
-  store: Pick<Store, "db" | "enqueue" | "note" | "onCommit">;
-  mailbox: Mailbox;
-  signIn: Pick<SignIn, "inApp" | "withToken">;
-  parser: Pick<ParserPool, "prepareKept">;
-  options: Pick<Options, "get">;
-  /** The journal of reads. */
-  reads: Pick<ReadJournal, "note">;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
-  log: Log;
+/** What the sessions of a server share besides the context. */
+export interface Shared {
+  readonly uids: Uids;
+  readonly octets: Octets;
+  readonly signIn: SignIn;
+  readonly reads: ReadJournal;
 }
 
 /** A refusal of a command; the reply is NO. `code`: of RFC 5530 and others. */
@@ -63,7 +56,11 @@ export interface Wire {
 }
 
 export class Session {
-  readonly parts: ImapParts;
+  readonly core: ParsingCore;
+  readonly uids: Uids;
+  readonly octets: Octets;
+  readonly signIn: SignIn;
+  readonly reads: ReadJournal;
   readonly wire: Wire;
   readonly trace: string;
   /** As sourceOfAddress and canonicalAddress give them. */
@@ -75,8 +72,17 @@ export class Session {
   /** Messages that the app has put under a label and that stayed where they were, as `folder/UID`. */
   readonly #copied = new Set<string>();
 
-  constructor(parts: ImapParts, wire: Wire, peer: { trace: string; source: string; address: string | undefined }) {
-    this.parts = parts;
+  constructor(
+    core: ParsingCore,
+    { uids, octets, signIn, reads }: Shared,
+    wire: Wire,
+    peer: { trace: string; source: string; address: string | undefined },
+  ) {
+    this.core = core;
+    this.uids = uids;
+    this.octets = octets;
+    this.signIn = signIn;
+    this.reads = reads;
     this.wire = wire;
     this.trace = peer.trace;
     this.source = peer.source;
@@ -94,7 +100,7 @@ export class Session {
   /** The same, who acts. `operation`: for the journal. */
   caller(operation: string): Caller {
     const present = this.present();
-    this.who?.touch(this.parts.runtime.now());
+    this.who?.touch(this.core.now());
     return { ...present, origin: { face: "imap", operation, source: this.source } };
   }
 
@@ -115,13 +121,13 @@ export class Session {
 
   /** A share may end while its mailbox is open, and a label. */
   #requireReach({ named, folder }: View): void {
-    const { db } = this.parts.store;
+    const { db } = this.core;
     const caller = this.caller("look");
     if (!reachTo(db, caller, named.reach.mailbox.id)?.access.read)
       throw new Ended("The mailbox is no longer shared with you");
     if (folder.label === undefined) return;
     if (!wantsLabelFolders(db, caller.userId)) throw new Ended("Labels are no mailboxes any more");
-    if (!this.parts.mailbox.uids.present(folder)) throw new Ended("The label is gone");
+    if (!this.uids.present(folder)) throw new Ended("The label is gone");
   }
 
   /** A message of a folder was put under a label beside: an app that now deletes it there moves it. */
@@ -172,8 +178,7 @@ export class Session {
 
   /** Tells what changed in the selected mailbox. `keepsNumbers`: nothing while a message is gone that the client counts. */
   async tellChanges({ keepsNumbers = false } = {}): Promise<void> {
-    const { view } = this;
-    const { uids } = this.parts.mailbox;
+    const { view, uids } = this;
     if (!view) return;
     if (view.folder.label !== undefined) {
       this.#requireReach(view);
@@ -205,7 +210,7 @@ export class Session {
 
   /** The keywords of a mailbox as they are now. The caller checks access. */
   keywordsIn(mailboxId: string): Keywords {
-    return new Keywords(() => this.parts.mailbox.listLabels(this.present(), mailboxId, MOST_COMPARED));
+    return new Keywords(() => listLabels(this.core, this.present(), mailboxId, MOST_COMPARED));
   }
 
   /** The same after a command that removed messages; returns the code of its reply (RFC 7162 §3.2.7, RFC 6851 §4.4). */
@@ -221,7 +226,7 @@ export class Session {
         await letOthersRun();
         this.#requireReach(view);
       }
-      const states = this.parts.mailbox.uids.states(view.folder.id, seqs.slice(next, next + PORTION));
+      const states = this.uids.states(view.folder.id, seqs.slice(next, next + PORTION));
       const lines = states.flatMap((state) => this.#flagsLine(view, state, keywords, onlyNews) ?? []);
       if (lines.length > 0) await this.send(lines.join("\r\n"));
     }

@@ -4,12 +4,9 @@
  *
  * Invariant: a sequence number changes only with an EXPUNGE or VANISHED that the client was sent.
  */
-import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { ImapFolder, ImapState, Numbered } from "../mailbox/uids.ts";
+import type { ImapFolder, ImapState, Numbered, Uids } from "../mailbox/uids.ts";
 import { SAVED, type SequenceSet } from "./grammar.ts";
 import type { Named } from "./names.ts";
-
-type Uids = Mailbox["uids"];
 
 export interface View {
   readonly named: Named;

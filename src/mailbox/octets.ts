@@ -140,6 +140,8 @@ export const composeHere =
     return { ...described(composed), bytes: composed.content.bytes };
   };
 
+export type Octets = ReturnType<typeof createOctets>;
+
 export function createOctets(core: MailCore) {
   const { db, store, runtime, log, parser, wake } = core;
   /** Large messages, by `keyOf`; the latest last. */

@@ -307,6 +307,8 @@ function labelCounts(db: Db, id: number, mailboxId: string): { messages: number;
   return { messages, unseen: unseen?.count ?? 0 };
 }
 
+export type Uids = ReturnType<typeof createUids>;
+
 export function createUids(core: Core) {
   const { db, store, now } = core;
   /** By folder; several sessions may wait for one. */

@@ -5,6 +5,8 @@
  */
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
+import { fileAppended, sentAs } from "../../mailbox/carrying.ts";
+import { hasRoom } from "../../mailbox/mailboxes.ts";
 import { idIn } from "../../mailbox/octets.ts";
 import type { FilingKind } from "../../mailbox/threading.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../mailbox/uids.ts";
@@ -27,22 +29,21 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const bytes = parser.octets();
   if (isMarked) parser.expect(")");
   parser.end();
-  const { store, mailbox, parser: pool, runtime } = session.parts;
+  const { core, uids } = session;
   const caller = session.writer("append");
-  const target = named(store.db, caller, name);
+  const target = named(core.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
   const { folder, label, reach } = target;
   if (!reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
   if (bytes.byteLength === 0) throw new Malformed("an empty message");
-  if (!mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes.byteLength)) {
+  if (!hasRoom(core, { mailboxId: reach.mailbox.id, exempt: false }, bytes.byteLength)) {
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
   if (await losesNul(bytes)) throw new Refused("NUL is not kept: encode the part in base64", "UNKNOWN-CTE");
-  const { uids } = mailbox;
   const opened = await uids.opened(reach.mailbox.id, folder, label);
-  const message = await pool.prepareKept(bytes).catch((error) => {
+  const message = await core.parser.prepareKept(bytes).catch((error) => {
     if (isUnavailable(error)) throw error;
-    session.parts.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
+    core.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
     throw new Refused("The message cannot be read", "CANNOT");
   });
   const lower = flags.map((flag) => flag.toLowerCase());
@@ -56,10 +57,10 @@ export async function append(session: Session, parser: Parser): Promise<string> 
     .filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag))
     .map((flag) => labelIn(keywords, flag));
   const digest = await digestOf(bytes);
-  const filed = await store.enqueue((tx) => {
-    const sent = kind === "sent" ? mailbox.sentAs(tx, mailboxId, message.messageId) : undefined;
+  const filed = await core.store.enqueue((tx) => {
+    const sent = kind === "sent" ? sentAs(tx, mailboxId, message.messageId) : undefined;
     if (sent) return sent;
-    return mailbox.fileAppended(tx, caller, {
+    return fileAppended(core, tx, caller, {
       digest,
       id: idIn(bytes),
       mailboxId,
@@ -71,7 +72,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
       starred: lower.includes("\\flagged"),
       labels,
       receivedOn: reach.mailbox.address,
-      receivedAt: at ?? runtime.now(),
+      receivedAt: at ?? core.now(),
       sentBy: kind === "received" ? undefined : caller.userId,
       // In the mailbox of a label, \Deleted is said of the label.
       imapFlags:

@@ -2,6 +2,8 @@
  * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). What is marked as deleted in Trash or Junk is deleted for good, by people
  * alone; elsewhere it moves to Trash. In the mailbox of a label its conversation loses the label.
  */
+import { changeMessages, expungeMessages, fileUnder } from "../../mailbox/message-changes.ts";
+import { labelAll } from "../../mailbox/threads.ts";
 import { IMAP_FLAGS, type ImapState } from "../../mailbox/uids.ts";
 import type { Parser } from "../grammar.ts";
 import { Refused, type Session } from "../session.ts";
@@ -37,29 +39,30 @@ export const keepsAll = (session: Session, view: View): boolean =>
 
 /** `only`: UIDs. Returns whether there were any. */
 export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<boolean> {
-  const { store, mailbox } = session.parts;
-  const { id, label } = mailbox.uids.present(view.folder) ?? view.folder;
+  const { core, uids } = session;
+  const { id, label } = uids.present(view.folder) ?? view.folder;
   // The client marked none that it was not told of.
-  const marked = mailbox.uids
+  const marked = uids
     .markedDeleted(id)
     .filter(({ uid }) => sequenceOf(view, uid) !== undefined && (only?.has(uid) ?? true));
   for (let next = 0; next < marked.length; next += PORTION) {
     const seqs = marked.slice(next, next + PORTION).map(({ seq }) => seq);
-    await store.enqueue((tx) => {
+    await core.store.enqueue((tx) => {
+      const now = core.now();
       const caller = session.writer("expunge");
-      const still = mailbox.uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
+      const still = uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
       if (still.length === 0) return;
       const threads = new Set(still.map(({ threadId }) => threadId));
       const seqsOf = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
-      if (label !== undefined) mailbox.labelAll(tx, caller, [...threads], { removeLabels: [label] });
-      else if (deletesForGood(view)) mailbox.expungeMessages(tx, caller, seqsOf(still));
+      if (label !== undefined) labelAll(tx, caller, [...threads], { removeLabels: [label] }, now);
+      else if (deletesForGood(view)) expungeMessages(tx, caller, seqsOf(still), now);
       else {
         // An app that copied it to a label, and deletes it here, moves it there.
         const { moved = [], deleted = [] } = Object.groupBy(still, ({ uid }) =>
           session.wasCopied(id, uid) ? "moved" : "deleted",
         );
-        mailbox.fileUnder(tx, caller, seqsOf(moved), { leaves: true });
-        mailbox.changeMessages(tx, caller, seqsOf(deleted), { folder: "trash" });
+        fileUnder(tx, caller, seqsOf(moved), { leaves: true }, now);
+        changeMessages(tx, caller, seqsOf(deleted), { folder: "trash" }, now);
       }
     });
   }

@@ -1,6 +1,7 @@
 /** FETCH and UID FETCH (RFC 9051 §6.4.5, with BINARY of RFC 3516 and CHANGEDSINCE of RFC 7162). */
 import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
+import { changeMessages } from "../../mailbox/message-changes.ts";
 import type { ImapState, Numbered } from "../../mailbox/uids.ts";
 import {
   type Content,
@@ -82,14 +83,11 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
       continue;
     }
     const seen = marksSeen ? await markSeen(session, view, portion) : undefined;
-    const states = new Map(statesOf(session.parts.mailbox.uids, view, portion).map((state) => [state.uid, state]));
+    const states = new Map(statesOf(session.uids, view, portion).map((state) => [state.uid, state]));
     const caller = session.caller("fetch");
     const { userId } = caller;
-    const known = session.parts.mailbox.octets.known(
-      wantsKnown ? [...states.values()].map(({ seq }) => seq) : [],
-      userId,
-    );
-    session.parts.reads.note(
+    const known = session.octets.known(wantsKnown ? [...states.values()].map(({ seq }) => seq) : [], userId);
+    session.reads.note(
       caller,
       [...states.values()].map(({ id }) => id),
     );
@@ -118,7 +116,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
 
 /** Those of a set that vanished since (RFC 7162 §3.2.6); all that are missing where that is no longer known. */
 async function tellVanished(session: Session, view: View, set: SequenceSet, since: number): Promise<void> {
-  const { uids } = session.parts.mailbox;
+  const { uids } = session;
   const present = uids.present(view.folder) ?? view.folder;
   const vanished = uids.vanishedSince(present, since) ?? gapsIn(view);
   // What the client counts is told it as vanished now, not earlier.
@@ -128,11 +126,11 @@ async function tellVanished(session: Session, view: View, set: SequenceSet, sinc
 
 /** Marks messages as read, since the client asks for their text. Returns the UIDs of those that were not. */
 async function markSeen(session: Session, view: View, rows: readonly Numbered[]): Promise<ReadonlySet<number>> {
-  const { store, mailbox } = session.parts;
+  const { core, uids } = session;
   const caller = session.writer("fetch");
-  const unread = statesOf(mailbox.uids, view, rows).filter(({ read }) => read === 0);
+  const unread = statesOf(uids, view, rows).filter(({ read }) => read === 0);
   const seqs = unread.map(({ seq }) => seq);
-  if (seqs.length > 0) await store.enqueue((tx) => mailbox.changeMessages(tx, caller, seqs, { read: true }));
+  if (seqs.length > 0) await core.store.enqueue((tx) => changeMessages(tx, caller, seqs, { read: true }, core.now()));
   return new Set(unread.map(({ uid }) => uid));
 }
 
@@ -170,7 +168,7 @@ function needOf(item: FetchItem, { known }: Told): "nothing" | "header" | "all" 
 
 async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Promise<void> {
   const { session, view, state, userId } = told;
-  const { octets, uids } = session.parts.mailbox;
+  const { octets, uids } = session;
   const needs = new Set(items.map((item) => needOf(item, told)));
   if (needs.has("all") || needs.has("header")) {
     await reply.takeTurns(state.size);

@@ -2,7 +2,7 @@
  * CREATE, DELETE and RENAME (RFC 9051 §6.3.4 to §6.3.6): of labels, for people whose mail apps see them as mailboxes. Everything
  * else is given.
  */
-import { labelFolderNamed, labelFolderNames } from "../../mailbox/label-folders.ts";
+import { labelFolderNamed, labelFolderNames, makeLabelFolder, renameLabelFolder } from "../../mailbox/label-folders.ts";
 import { labelKey } from "../../mailbox/labels.ts";
 import type { Parser } from "../grammar.ts";
 import { type LabelPlace, labelPlaceOf, labelsOf, MOST_LISTED, mailboxIdOf, named } from "../names.ts";
@@ -16,7 +16,7 @@ interface Place extends LabelPlace {
 /** The place that a name has below `Labels`. `makes`: a mailbox of that name. @throws Refused */
 function placeIn(session: Session, operation: string, sent: string, makes: boolean): Place {
   const caller = session.writer(operation);
-  const { db } = session.parts.store;
+  const { db } = session.core;
   const name = session.nameIn(sent);
   const place = labelPlaceOf(db, caller, name);
   if (!place) {
@@ -34,7 +34,7 @@ function placeIn(session: Session, operation: string, sent: string, makes: boole
 
 /** The label that a place is of, if there is one, and those that LIST shows below it: names are in any case. */
 function labelsAt(session: Session, place: Place): { own: string | undefined; below: string[] } {
-  const { db } = session.parts.store;
+  const { db } = session.core;
   const { name } = place;
   const own = named(db, session.caller("look"), name)?.label;
   const beside = labelsOf(db, place);
@@ -53,7 +53,7 @@ function requireFree(session: Session, { reach, label }: LabelPlace): void {
   if (label.split("/").some((part) => part.trim() !== part || part === "")) {
     throw new Refused("A name neither begins nor ends with a space, and is not empty", "CANNOT");
   }
-  if (labelFolderNamed(session.parts.store.db, reach.mailbox.id, label) !== undefined) {
+  if (labelFolderNamed(session.core.db, reach.mailbox.id, label) !== undefined) {
     throw new Refused("There is such a mailbox", "ALREADYEXISTS");
   }
 }
@@ -65,15 +65,15 @@ export async function create(session: Session, parser: Parser): Promise<string> 
   parser.end();
   const place = placeIn(session, "createLabel", name, true);
   const { reach, label } = place;
-  const { mailbox, store } = session.parts;
-  const beside = labelFolderNames(store.db, reach.mailbox.id, MOST_LISTED);
+  const { core, uids } = session;
+  const beside = labelFolderNames(core.db, reach.mailbox.id, MOST_LISTED);
   if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
   requireFree(session, place);
   if (beside.length >= MOST_LISTED) throw new Refused(`A mailbox shows ${MOST_LISTED} labels at most`, "LIMIT");
   const caller = session.caller("createLabel");
-  await mailbox.uids.opened(reach.mailbox.id, "inbox");
-  await store.enqueue((tx) => mailbox.makeLabelFolder(tx, caller, reach.mailbox.id, label));
-  const opened = await mailbox.uids.opened(reach.mailbox.id, undefined, label);
+  await uids.opened(reach.mailbox.id, "inbox");
+  await core.store.enqueue((tx) => makeLabelFolder(tx, caller, reach.mailbox.id, label, core.now()));
+  const opened = await uids.opened(reach.mailbox.id, undefined, label);
   return `[MAILBOXID (${mailboxIdOf(opened)})] It is made`;
 }
 
@@ -89,13 +89,17 @@ export async function remove(session: Session, parser: Parser): Promise<string> 
       throw new Refused("It is of no label itself", isAbove ? "HASCHILDREN" : "CANNOT");
     throw new Refused("No such mailbox", "NONEXISTENT");
   }
-  const { mailbox } = session.parts;
-  const selected = session.view && mailbox.uids.present(session.view.folder);
+  const { core, uids } = session;
+  const selected = session.view && uids.present(session.view.folder);
   if (selected?.label === label && selected.mailboxId === place.reach.mailbox.id) {
     session.view = undefined;
     await session.send("* OK [CLOSED] It was open");
   }
-  await mailbox.renameLabelFolder(session.caller("deleteLabel"), place.reach.mailbox.id, label, undefined);
+  await renameLabelFolder(core, session.caller("deleteLabel"), {
+    mailboxId: place.reach.mailbox.id,
+    label,
+    to: undefined,
+  });
   return "The label is gone";
 }
 
@@ -108,7 +112,7 @@ export async function rename(session: Session, parser: Parser): Promise<string> 
   parser.end();
   const from = placeIn(session, "renameLabel", old, false);
   const to = placeIn(session, "renameLabel", other, true);
-  const { db } = session.parts.store;
+  const { db } = session.core;
   const { id } = from.reach.mailbox;
   if (id !== to.reach.mailbox.id || from.label === "" || to.label === "") {
     throw new Refused("A label stays in its mailbox", "CANNOT");
@@ -126,7 +130,7 @@ export async function rename(session: Session, parser: Parser): Promise<string> 
     if (!isSame || one.to === one.label) requireFree(session, { ...to, label: one.to });
   }
   for (const one of moved) {
-    await session.parts.mailbox.renameLabelFolder(session.caller("renameLabel"), id, one.label, one.to);
+    await renameLabelFolder(session.core, session.caller("renameLabel"), { mailboxId: id, ...one });
   }
   return "It has another name";
 }

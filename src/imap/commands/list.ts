@@ -25,13 +25,13 @@ function statusItems(parser: Parser): string[] {
 }
 
 /** The octets of a folder (RFC 8438), which are frozen where they were not. */
-async function sizeOf({ parts: { mailbox } }: Session, { id }: ImapFolder, userId: string): Promise<number> {
-  const seqs = mailbox.uids.numbered(id).map(({ seq }) => seq);
+async function sizeOf({ uids, octets }: Session, { id }: ImapFolder, userId: string): Promise<number> {
+  const seqs = uids.numbered(id).map(({ seq }) => seq);
   let sum = 0;
   for (let next = 0; next < seqs.length; next += PORTION) {
     const portion = seqs.slice(next, next + PORTION);
-    const known = mailbox.octets.known(portion, userId);
-    for (const seq of portion) sum += known.get(seq)?.size ?? (await mailbox.octets.sizeOf(seq, userId)) ?? 0;
+    const known = octets.known(portion, userId);
+    for (const seq of portion) sum += known.get(seq)?.size ?? (await octets.sizeOf(seq, userId)) ?? 0;
     await letOthersRun();
   }
   return sum;
@@ -39,8 +39,7 @@ async function sizeOf({ parts: { mailbox } }: Session, { id }: ImapFolder, userI
 
 async function statusOf(session: Session, one: Named, items: readonly string[]): Promise<string> {
   const { name, folder, label, reach } = one;
-  const { mailbox, options } = session.parts;
-  const { uids } = mailbox;
+  const { core, uids } = session;
   const { userId } = session.caller("status");
   const row = await uids.opened(reach.mailbox.id, folder, label);
   const counts = items.includes("MESSAGES") || items.includes("UNSEEN") ? uids.counts(row) : undefined;
@@ -70,7 +69,7 @@ async function statusOf(session: Session, one: Named, items: readonly string[]):
       case "MAILBOXID":
         return `(${mailboxIdOf(row)})`;
       case "APPENDLIMIT":
-        return options.get("smtp.maxMessageBytes");
+        return core.options.get("smtp.maxMessageBytes");
       default:
         return 0;
     }
@@ -84,7 +83,7 @@ export async function status(session: Session, parser: Parser): Promise<string> 
   const items = statusItems(parser);
   parser.end();
   if (items.includes("HIGHESTMODSEQ")) await session.enableCondstore();
-  const found = named(session.parts.store.db, session.caller("status"), name);
+  const found = named(session.core.db, session.caller("status"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   await session.send(await statusOf(session, found, items));
   return "STATUS completed";
@@ -156,7 +155,7 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     return "LIST completed";
   }
   if (patterns.length > MOST_PATTERNS) throw new Malformed("too many patterns");
-  const { db } = session.parts.store;
+  const { db } = session.core;
   const caller = session.caller("list");
   const all = await namesFor(db, caller);
   const none = namesOfNone(db, caller, all);
@@ -191,7 +190,7 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
   parser.space();
   const pattern = reference + parser.pattern();
   parser.end();
-  const all = await namesFor(session.parts.store.db, session.caller("list"));
+  const all = await namesFor(session.core.db, session.caller("list"));
   const taken = new Set(all.map(({ name }) => name));
   // RFC 3501 §6.3.9: `%` finds who has subscribed children, too.
   const parents = pattern.includes("%") ? [...namesAbove(all)].filter((name) => !taken.has(name)) : [];
@@ -207,7 +206,7 @@ export function subscribe(session: Session, parser: Parser, subscribes: boolean)
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.end();
-  const found = named(session.parts.store.db, session.caller("subscribe"), name);
+  const found = named(session.core.db, session.caller("subscribe"), name);
   if (subscribes && !found) throw new Refused("No such mailbox", "NONEXISTENT");
   if (!subscribes && found) throw new Refused("Every mailbox is subscribed", "CANNOT");
   return subscribes ? "It is subscribed" : "It was not subscribed";

@@ -8,9 +8,11 @@
 import type { Caller } from "../../access/caller.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import { requireLeft } from "../../journal/limits.ts";
-import type { FiledInto } from "../../mailbox/carrying.ts";
+import { carryMessage, type FiledInto, fileToCarry, takeBack } from "../../mailbox/carrying.ts";
 import { labelKey, patchedLabels } from "../../mailbox/labels.ts";
-import { folderUnderLabel } from "../../mailbox/message-changes.ts";
+import { hasRoom } from "../../mailbox/mailboxes.ts";
+import { changeMessages, fileUnder, folderUnderLabel, requireMovable } from "../../mailbox/message-changes.ts";
+import { labelAll } from "../../mailbox/threads.ts";
 import type { ImapFolder, ImapState, Numbered } from "../../mailbox/uids.ts";
 import type { Folder } from "../../store/schema.ts";
 import { Malformed, type Parser, setOf } from "../grammar.ts";
@@ -49,16 +51,16 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   const caller = session.writer(operationOf(moves));
   const view = session.selected({ toChange: moves });
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
-  const { store, mailbox } = session.parts;
-  const target = named(store.db, caller, name);
+  const { core, uids } = session;
+  const target = named(core.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
   const isWithin = target.reach.mailbox.id === view.folder.mailboxId;
   const leaves = moves || isWithin;
   if (isWithin && view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
   if (!target.reach.access.manage) throw new Refused("Your share of the mailbox lets you file nothing in it", "NOPERM");
   const rows = rowsIn(view, set, byUid);
-  await mailbox.uids.settled(view.folder);
-  const opened = await mailbox.uids.opened(target.reach.mailbox.id, target.folder, target.label);
+  await uids.settled(view.folder);
+  const opened = await uids.opened(target.reach.mailbox.id, target.folder, target.label);
   // An app that copies, and then deletes what it copied, would lose it.
   if (opened.id === view.folder.id) throw new Refused("It is in that mailbox already", "CANNOT");
   const archives = !isWithin || (moves && view.folder.folder !== undefined);
@@ -104,19 +106,20 @@ async function requireTransferable(
   { reach, label, placeOf }: Target,
   needed: "read" | "manage",
 ): Promise<void> {
-  const { store, mailbox, runtime } = session.parts;
+  const { core, uids } = session;
   const isOther = reach.mailbox.id !== view.folder.mailboxId;
   let bytes = 0;
   /** Conversations that move within the mailbox, as the journal counts them; another may have what comes already. */
   let changes = 0;
   for (let next = 0; next < rows.length; next += PORTION) {
-    const there = statesOf(mailbox.uids, view, rows.slice(next, next + PORTION));
+    const there = statesOf(uids, view, rows.slice(next, next + PORTION));
     bytes += there.reduce((sum, { size }) => sum + size, 0);
     if (label !== undefined) for (const { labels } of there) patchedLabels(labels, { addLabels: [label] });
     // What a label alone is given to stays where it is.
     const moved = there.filter((state) => isOther || label === undefined || placeOf(state) !== state.folder);
     for (const [folder, some] of Map.groupBy(moved, placeOf)) {
-      mailbox.requireMovable(
+      requireMovable(
+        core.db,
         caller,
         some.map(({ seq }) => seq),
         folder,
@@ -126,15 +129,15 @@ async function requireTransferable(
     }
     await letOthersRun();
   }
-  requireLeft(store.db, caller, "changesPerHour", changes, runtime.now());
-  if (isOther && !mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes)) {
+  requireLeft(core.db, caller, "changesPerHour", changes, core.now());
+  if (isOther && !hasRoom(core, { mailboxId: reach.mailbox.id, exempt: false }, bytes)) {
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
 }
 
 /** The mailbox as it is now: a label may end between two portions, and its messages stay then. @throws Refused */
 function requirePresent(session: Session, { folder }: View): ImapFolder {
-  const present = session.parts.mailbox.uids.present(folder);
+  const present = session.uids.present(folder);
   if (!present) throw new Refused("The label is gone", "NONEXISTENT");
   return present;
 }
@@ -147,20 +150,20 @@ async function moveWithin(
   moves: boolean,
   done: Pair[],
 ): Promise<void> {
-  const { store, mailbox } = session.parts;
-  const { uids } = mailbox;
+  const { core, uids } = session;
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
-    const moved = await store.enqueue((tx) => {
+    const moved = await core.store.enqueue((tx) => {
       const caller = session.writer(operationOf(moves));
+      const now = core.now();
       const { label: source } = requirePresent(session, view);
       const states = statesOf(uids, view, portion);
       const seqs = states.map(({ seq }) => seq);
-      if (label !== undefined) mailbox.fileUnder(tx, caller, seqs, { label, leaves: moves && source === undefined });
-      if (folder !== undefined) mailbox.changeMessages(tx, caller, seqs, { folder });
+      if (label !== undefined) fileUnder(tx, caller, seqs, { label, leaves: moves && source === undefined }, now);
+      if (folder !== undefined) changeMessages(tx, caller, seqs, { folder }, now);
       // In Trash and Junk it is under no label, and the others of its conversation keep theirs.
       if (moves && source !== undefined && folder !== "trash" && folder !== "spam") {
-        mailbox.labelAll(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] });
+        labelAll(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] }, now);
       }
       uids.settle(tx, opened, seqs);
       const there = new Map(uids.states(opened.id, seqs).map((state) => [state.seq, state]));
@@ -181,18 +184,17 @@ async function carry(
   moves: boolean,
   done: Pair[],
 ): Promise<void> {
-  const { store, mailbox, parser } = session.parts;
-  const { uids } = mailbox;
+  const { core, uids } = session;
   const { id: mailboxId, address } = reach.mailbox;
   for (let next = 0; next < rows.length; next += CARRIED_AT_ONCE) {
     const portion = statesOf(uids, view, rows.slice(next, next + CARRIED_AT_ONCE));
     const prepared = await Promise.all(
       portion.map(async (state) => {
-        const bytes = await mailbox.fileToCarry(state.seq, state.folder);
-        return bytes && { from: state, message: await parser.prepareKept(bytes) };
+        const bytes = await fileToCarry(core, state.seq, state.folder);
+        return bytes && { from: state, message: await core.parser.prepareKept(bytes) };
       }),
     );
-    const carried = await store.enqueue((tx) => {
+    const carried = await core.store.enqueue((tx) => {
       const caller = session.writer(operationOf(moves));
       requirePresent(session, view);
       return prepared.flatMap((one) => {
@@ -200,7 +202,7 @@ async function carry(
         if (!one || uids.uidIn(view.folder.id, one.from.seq) !== one.from.uid) return [];
         const { from, message } = one;
         const to = { mailboxId, address, folder: placeOf(from), label };
-        const filed = mailbox.carryMessage(tx, caller, { seq: from.seq, from: from.folder, message, to, moves });
+        const filed = carryMessage(core, tx, caller, { seq: from.seq, from: from.folder, message, to, moves });
         uids.settle(tx, opened);
         const [there] = filed ? uids.states(opened.id, [filed.seq]) : [];
         return there ? [{ from, to: there.uid, folder: there.folder, filed }] : [];
@@ -212,36 +214,37 @@ async function carry(
 
 /** Takes back what a COPY did, but for what changed since, and for all once that fails. Takes it from `done`. */
 async function restore(session: Session, caller: Caller, { label, opened }: Target, done: Pair[]): Promise<void> {
-  const { store, mailbox } = session.parts;
-  const { uids } = mailbox;
+  const { core, uids } = session;
   const had = ({ labels }: ImapState): boolean => labels.some((one) => labelKey(one) === labelKey(label ?? ""));
   try {
     while (done.length > 0) {
       const portion = done.slice(-PORTION);
-      await store.enqueue((tx) => {
+      await core.store.enqueue((tx) => {
+        const now = core.now();
         uids.settle(tx, opened);
         const seqs = portion.map(({ from, filed }) => filed?.seq ?? from.seq);
         const present = new Map(uids.states(opened.id, seqs).map(({ uid, folder }) => [uid, folder]));
         const still = portion.filter(({ to, folder }) => present.get(to) === folder);
         const moved = still.flatMap(({ from, folder, filed }) => (filed || from.folder === folder ? [] : [from]));
         for (const [folder, some] of Map.groupBy(moved, (state) => state.folder)) {
-          mailbox.changeMessages(
+          changeMessages(
             tx,
             caller,
             some.map(({ seq }) => seq),
             { folder },
+            now,
           );
         }
         if (label !== undefined) {
           const given = portion.filter(({ from, to, filed }) => !filed && present.has(to) && !had(from));
           const ids = new Set(given.map(({ from }) => from.threadId));
-          mailbox.labelAll(tx, caller, [...ids], { removeLabels: [label] });
+          labelAll(tx, caller, [...ids], { removeLabels: [label] }, now);
         }
-        for (const { filed } of still) if (filed) mailbox.takeBack(tx, caller, filed);
+        for (const { filed } of still) if (filed) takeBack(tx, caller, filed, now);
       });
       done.length -= portion.length;
     }
   } catch (error) {
-    session.parts.log.error("a COPY that failed could not be taken back", { trace: session.trace, error });
+    core.log.error("a COPY that failed could not be taken back", { trace: session.trace, error });
   }
 }

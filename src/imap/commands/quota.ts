@@ -1,4 +1,5 @@
 /** GETQUOTA and GETQUOTAROOT (RFC 9208): a mailbox has one quota root, named by its address. */
+import { usageOf } from "../../mailbox/mailboxes.ts";
 import { type Parser, quoted } from "../grammar.ts";
 import { named, reachedBy } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
@@ -6,8 +7,8 @@ import { Refused, type Session } from "../session.ts";
 /** STORAGE is told in units of 1024 octets. */
 const UNIT = 1_024;
 
-function quotaOf({ parts }: Session, { id, address }: { id: string; address: string }): string {
-  const { bytes, quotaBytes } = parts.mailbox.usage(id);
+function quotaOf({ core }: Session, { id, address }: { id: string; address: string }): string {
+  const { bytes, quotaBytes } = usageOf(core, id);
   return `* QUOTA ${quoted(address)} (STORAGE ${Math.ceil(bytes / UNIT)} ${Math.floor(quotaBytes / UNIT)})`;
 }
 
@@ -15,7 +16,7 @@ export async function getQuota(session: Session, parser: Parser): Promise<string
   parser.space();
   const root = parser.astring();
   parser.end();
-  const reached = reachedBy(session.parts.store.db, session.caller("quota"));
+  const reached = reachedBy(session.core.db, session.caller("quota"));
   const found = reached.find(({ reach }) => reach.mailbox.address === root);
   if (!found) throw new Refused("No such quota root", "NONEXISTENT");
   await session.send(quotaOf(session, found.reach.mailbox));
@@ -26,7 +27,7 @@ export async function getQuotaRoot(session: Session, parser: Parser): Promise<st
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.end();
-  const found = named(session.parts.store.db, session.caller("quota"), name);
+  const found = named(session.core.db, session.caller("quota"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   const { mailbox } = found.reach;
   await session.send(`* QUOTAROOT ${session.nameOf(found.name)} ${quoted(mailbox.address)}`);

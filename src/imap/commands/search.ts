@@ -26,7 +26,7 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
   const key = parser.searchKeys();
   const view = session.selected();
   const caller = session.caller("search");
-  session.parts.reads.note(caller, []);
+  session.reads.note(caller, []);
   // Of a search that is refused, nothing is saved.
   const found = await matching(session, key, caller.userId).catch((error) => {
     if (saves) view.saved = new Set();

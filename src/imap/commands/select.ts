@@ -1,4 +1,5 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
+import { listLabels } from "../../mailbox/labels.ts";
 import { FLAG_BITS } from "../../mailbox/uids.ts";
 import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { hasBelow, mailboxIdOf, named } from "../names.ts";
@@ -25,29 +26,29 @@ export async function select(session: Session, parser: Parser, examines: boolean
   // RFC 9051 §7.1, RFC 7162 §3.2.11.
   if (hadOne) await session.send("* OK [CLOSED] The one before");
   if (asked) await session.enableCondstore();
-  const { store, mailbox, runtime } = session.parts;
+  const { core, uids, octets } = session;
   const caller = session.caller("select");
   const readOnly = examines || !caller.scopes.has("write");
-  const found = named(store.db, caller, name);
+  const found = named(core.db, caller, name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
-  const opened = await mailbox.uids.opened(found.reach.mailbox.id, found.folder, found.label);
-  const until = runtime.now() + MOST_WAIT_MS;
-  for (const { id, uidNext } of mailbox.uids.foldersOf(opened)) {
-    if (await mailbox.octets.ready(id, uidNext, until - runtime.now())) continue;
+  const opened = await uids.opened(found.reach.mailbox.id, found.folder, found.label);
+  const until = core.now() + MOST_WAIT_MS;
+  for (const { id, uidNext } of uids.foldersOf(opened)) {
+    if (await octets.ready(id, uidNext, until - core.now())) continue;
     throw new Refused("The server still reads the mail of this mailbox; try again in a minute", "UNAVAILABLE");
   }
-  const view = openView(mailbox.uids, found, opened, readOnly);
+  const view = openView(uids, found, opened, readOnly);
   const { folder } = view;
   const { mailbox: box, access } = found.reach;
   const keywords = session.keywordsIn(box.id);
-  const labels = mailbox.listLabels(caller, box.id, MOST_KEYWORDS);
+  const labels = listLabels(core, caller, box.id, MOST_KEYWORDS);
   const flags = [...FLAGS, ...labels.map(({ label }) => keywords.of(label))];
   const kept = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
-  const firstUnseen = sequenceOf(view, mailbox.uids.firstUnseen(folder) ?? 0);
+  const firstUnseen = sequenceOf(view, uids.firstUnseen(folder) ?? 0);
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
-    ...(session.isRev2 ? [listed(session, found, hasBelow(store.db, found))] : ["* 0 RECENT"]),
+    ...(session.isRev2 ? [listed(session, found, hasBelow(core.db, found))] : ["* 0 RECENT"]),
     ...(session.isRev2 || !firstUnseen ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
     `* OK [PERMANENTFLAGS (${readOnly ? "" : kept.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
@@ -95,7 +96,7 @@ function parameters(session: Session, parser: Parser): { known: Known | undefine
 
 /** Tells what vanished and what changed since the client was here. */
 async function resync(session: Session, view: View, { modseq, uids: known }: Known): Promise<void> {
-  const { uids } = session.parts.mailbox;
+  const { uids } = session;
   const isKnown = (uid: number): boolean => !known || isIn(known, uid);
   // What has just been counted is told as vanished now, not earlier.
   const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(

@@ -40,9 +40,9 @@ export async function authenticate(session: Session, parser: Parser): Promise<st
     return enter(session, withPassword(session, isOther ? "" : (username ?? ""), isOther ? "" : password));
   }
   const { username, token } = bearerIn(response);
-  const { source, address, trace, parts } = session;
+  const { source, address, trace } = session;
   const given = { username, secret: token, source, address, over: "imap", trace } as const;
-  const proof = parts.signIn.withToken({ ...given, scope: "read" });
+  const proof = session.signIn.withToken({ ...given, scope: "read" });
   return enter(session, proof, async () => {
     await session.wire.write(`+ ${TOKEN_FAILED}\r\n`);
     await session.wire.line();
@@ -74,8 +74,8 @@ function requireTls(session: Session): void {
   if (!session.wire.isSecure()) throw new Refused("Begin TLS first", "PRIVACYREQUIRED");
 }
 
-const withPassword = ({ parts, source, address, trace }: Session, username: string, secret: string) =>
-  parts.signIn.inApp({ username, secret, scopes: ["read", "write"], source, address, over: "imap", trace });
+const withPassword = ({ signIn, source, address, trace }: Session, username: string, secret: string) =>
+  signIn.inApp({ username, secret, scopes: ["read", "write"], source, address, over: "imap", trace });
 
 /** `failing`: what comes before the refusal of a proof. */
 async function enter(

@@ -1,4 +1,6 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
+import { changeMessages, flagMessages } from "../../mailbox/message-changes.ts";
+import { labelAll } from "../../mailbox/threads.ts";
 import { BIT_OF } from "../../mailbox/uids.ts";
 import { Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
@@ -62,15 +64,15 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   if (isAll && !view.named.reach.access.manage)
     throw new Refused("Your share of the mailbox lets you set \\Seen alone", "NOPERM");
   if (since !== undefined) await session.enableCondstore();
-  const { mailbox, store: database } = session.parts;
-  const { uids } = mailbox;
+  const { core, uids } = session;
   const failed: number[] = [];
   const rows = rowsIn(view, set, byUid);
   await uids.settled(view.folder);
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
-    const changed = await database.enqueue((tx) => {
+    const changed = await core.store.enqueue((tx) => {
       const caller = session.writer("store");
+      const now = core.now();
       uids.settle(tx, view.folder);
       const states = statesOf(uids, view, portion);
       const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
@@ -78,18 +80,16 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
       const own = open.map(({ seq }) => seq);
       if (own.length > 0) {
         if (read !== undefined || flagged !== undefined) {
-          mailbox.changeMessages(tx, caller, own, {
-            ...(read !== undefined && { read }),
-            ...(flagged !== undefined && { flagged }),
-          });
+          const marks = { ...(read !== undefined && { read }), ...(flagged !== undefined && { flagged }) };
+          changeMessages(tx, caller, own, marks, now);
         }
         if (add !== 0 || remove !== 0)
-          mailbox.flagMessages(tx, caller, view.folder.id, own, { add, remove: remove & ~add });
+          flagMessages(tx, caller, view.folder.id, own, { add, remove: remove & ~add }, now);
         const labels = mode === "" && isAll ? { labels: addLabels } : { addLabels, removeLabels };
         const threads = [
           ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
         ];
-        mailbox.labelAll(tx, caller, threads, labels);
+        labelAll(tx, caller, threads, labels, now);
         uids.settle(tx, view.folder);
       }
       return { own, stale: states.filter(isStale).map(({ uid }) => uid) };
