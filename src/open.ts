@@ -117,7 +117,7 @@ export function open(
   const doctor = createDoctor({ config, store, options, domains, runtime, log }, { ...checks, ...doctorOptions });
   const developers = createDevelopers(core);
   const firstRun = createFirstRun({ store, people, domains, developers, runtime });
-  const journal = createKeyJournal({ store, options, runtime, mailbox, snoozed: () => core.wake("wake-snoozed") });
+  const journal = createKeyJournal({ store, options, runtime, core, snoozed: () => core.wake("wake-snoozed") });
   const outbound = createOutbound(core);
   return {
     config,

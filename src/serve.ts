@@ -251,14 +251,12 @@ async function start(
     developers,
     journal,
     outbound,
-    mailbox,
     options,
     runtime,
     log,
   };
   const performing = {
     core: mail.core,
-    mailbox,
     snoozed: () => wake("wake-snoozed"),
     administration,
     idempotency,

@@ -17,8 +17,9 @@ import {
   subjectOfEntries,
 } from "../journal/list.ts";
 import { changesKeptSince } from "../journal/retention.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MailCore } from "../mailbox/core.ts";
 import type { LeftReason, Undoing, Undone } from "../mailbox/undo.ts";
+import { undoKey } from "../mailbox/undo.ts";
 import { apiKeys, mailboxes, users } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Store } from "../store/store.ts";
@@ -64,13 +65,13 @@ export function createKeyJournal({
   store,
   options,
   runtime,
-  mailbox,
+  core,
   snoozed,
 }: {
   store: Pick<Store, "db">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now">;
-  mailbox: Pick<Mailbox, "undoKey">;
+  core: MailCore;
   /** Called when a conversation may be snoozed again. */
   snoozed(): void;
 }) {
@@ -108,7 +109,7 @@ export function createKeyJournal({
       const now = runtime.now();
       const wanted = { ...subject, since };
       const sent = sentSince(store.db, wanted);
-      const undone = await mailbox.undoKey(wanted, undoing);
+      const undone = await undoKey(core, wanted, undoing);
       if (undone.changes > 0 && !undoing.dryRun) snoozed();
       const reachesBack = since >= changesKeptSince(store.db, options, now);
       return { ...undone, since, reachesBack, sent, ended: endedBy(store.db, subject, since) };

@@ -1,5 +1,6 @@
 /** `mailroom blobs move`: the files of attachments to S3, or back into the data folder, beside the running server. */
 import { UsageError } from "../base/errors.ts";
+import { moveBlobs } from "../mailbox/removal.ts";
 import { command, FailedCheck } from "./command.ts";
 import { watchProgress } from "./output.ts";
 
@@ -9,12 +10,12 @@ export const blobsMove = command({
   name: "blobs move",
   summary: "Move the files of attachments to S3, or back into the data folder; safe to interrupt and to repeat",
   options: { to: { value: PLACES, summary: "Where they go; MAILROOM_BLOBS says which place in S3" } },
-  async run({ opened: { mailbox }, config, runtime, io }, { options: { to } }) {
+  async run({ opened: { core }, config, runtime, io }, { options: { to } }) {
     if (to === undefined) throw new UsageError("give --to s3 or --to files");
     if (!config.blobs)
       throw new UsageError("set MAILROOM_BLOBS to the place in S3, for this command as for the server");
     const { isInterrupted, tell } = watchProgress({ io, runtime });
-    const moved = await mailbox.moveBlobs(to, {
+    const moved = await moveBlobs(core, to, {
       isInterrupted,
       onProgress: ({ moved, bytes }) => tell(() => `${moved} files, ${bytes} bytes`),
     });

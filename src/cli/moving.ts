@@ -83,13 +83,9 @@ export const movingCommands = [
       // Before root's rights are given up, with which root may have named a file.
       const identities = identity === undefined ? undefined : await openIdentities(identity);
       const { opened, config, runtime, log, io } = session;
-      const {
-        core: { store },
-        mailbox,
-        domains,
-      } = opened;
+      const { core, domains } = opened;
       const imported = await importWorkspace(
-        { store, mailbox, domains, runtime, log },
+        { store: core.store, core, domains, runtime, log },
         { data: config.data, folder, identities, ...progressOf(session) },
       );
       if (!imported.served) {

@@ -2,8 +2,8 @@
  * `mailroom reindex`: rebuilds the search index while searches go on. If Meilisearch is the engine, the running server then
  * feeds it all messages again.
  */
-
 import { pause } from "../base/pause.ts";
+import { reindexPortion } from "../search/fts5/upkeep.ts";
 import { statement } from "../store/statement.ts";
 import { createPacing } from "../transfer/import.ts";
 import { command } from "./command.ts";
@@ -20,15 +20,14 @@ export const reindex = command({
   summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
   async run({
     opened: {
-      core: { store },
-      mailbox,
+      core: { store, engine },
     },
     config,
     runtime,
     log,
     io,
   }) {
-    const { portion, prune, isDamaged, empty, complete, refill, pending } = mailbox.reindexing;
+    const { prune, isDamaged, empty, complete, refill, pending } = engine;
     const total = countMessages(store.db).get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });
     const pacing = createPacing({ folder: config.data, runtime, log, isInterrupted });
@@ -44,7 +43,7 @@ export const reindex = command({
       const { messages, last } = await pacing.run(room, (begun) =>
         store.transact((tx) => {
           begun();
-          return portion(tx, from, room);
+          return reindexPortion(tx, engine, from, room);
         }),
       );
       indexed += messages;

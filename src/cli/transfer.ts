@@ -1,6 +1,8 @@
 /** `mailroom import` and `mailroom export`: mail from files and accounts on other servers, and into an mbox file. */
 import { resolve } from "node:path";
 import { UsageError } from "../base/errors.ts";
+import { hasMessageOfSize } from "../mailbox/filing-rows.ts";
+import { exportMailbox } from "../mailbox/transfer.ts";
 import type { NamedFiles } from "../store/named-files.ts";
 import { exportMail } from "../transfer/export.ts";
 import {
@@ -21,7 +23,7 @@ import { WORKSPACE } from "./workspace.ts";
 
 /** Messages of the IMAP account at `url`. @throws UsageError, AppError */
 async function* findRemote(
-  { io, opened: { mailbox }, readSecret, runtime, log }: Session,
+  { io, opened: { core }, readSecret, runtime, log }: Session,
   url: string,
   {
     mailboxId,
@@ -52,7 +54,7 @@ async function* findRemote(
     account: { ...account, ...(token ? { token } : { password: await readSecret() }) },
     ...(folders && { folders }),
     mostBytes: LARGEST_MESSAGE,
-    isKnown: (messageId, size) => mailbox.isKnown(mailboxId, messageId, size),
+    isKnown: (messageId, size) => hasMessageOfSize(core.db, mailboxId, messageId, size),
     runtime,
     log,
   });
@@ -121,14 +123,10 @@ export const importCommand = command({
     const paths = rest.map((path) => resolve(path));
     const files = session.lendFiles({ read: paths, token: options["token-command"] });
     const { opened, config, runtime, log } = session;
-    const {
-      core: { store },
-      mailbox,
-      people,
-    } = opened;
+    const { core, people } = opened;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
-    const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), placing);
+    const destination = destinationOf(core, entry, people.listUsers(entry.workspaceId), placing);
     const messages =
       options.imap === undefined
         ? findAll(paths, files)
@@ -138,14 +136,14 @@ export const importCommand = command({
             stdin: options["password-stdin"],
             token: options["token-command"] === undefined ? undefined : files.token,
           });
-    const parser = openParser({ folder: config.data, store, runtime, log });
+    const parser = openParser({ folder: config.data, store: core.store, runtime, log });
     const { isInterrupted, tell } = watchProgress(session);
     const pacing = createPacing({ folder: config.data, runtime, log, isInterrupted });
     const startedAt = runtime.now();
     let result: ImportResult;
     try {
       result = await importMail(
-        { store, mailbox, parser, pacing, runtime, log },
+        { core, parser, pacing },
         {
           messages,
           destination,
@@ -178,10 +176,10 @@ export const exportCommand = command({
   async run(session, { options }) {
     const path = resolve(options.to);
     const files = session.lendFiles({ create: path });
-    const { mailbox } = session.opened;
+    const { core } = session.opened;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
     const { isInterrupted, tell } = watchProgress(session);
-    const exported = await exportMail(mailbox.exportMail(entry.id), await files.create(path), {
+    const exported = await exportMail(exportMailbox(core, entry.id), await files.create(path), {
       isInterrupted,
       onProgress: (messages) => tell(() => `${messages} exported`),
     });

@@ -7,10 +7,12 @@ import { createKey, findCaller, reviveKey, verifyPassword } from "../access/cred
 import { type Domains, makeDkimKeys } from "../admin/domains.ts";
 import { hashPassword, type People } from "../admin/people.ts";
 import { AppError } from "../base/errors.ts";
+import { snooze } from "../mailbox/change.ts";
 import type { MailCore } from "../mailbox/core.ts";
+import { fileMessage } from "../mailbox/filing.ts";
 import { putHold, setTold } from "../mailbox/holds.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
+import { updateThread } from "../mailbox/threads.ts";
 import { normalizeAddress, parseAddressList } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
 import { MAIL_SCOPES, type Policy, users } from "../store/schema.ts";
@@ -47,7 +49,6 @@ export interface DemoParts {
   core: MailCore;
   people: People;
   domains: Domains;
-  mailbox: Mailbox;
 }
 
 /**
@@ -179,7 +180,7 @@ function headersOf({ subject, messages }: DemoConversation, i: number, j: number
 /** Returns the ids of Ada's conversations by their subjects. */
 function file(
   tx: Tx,
-  { people, mailbox, core: { runtime } }: DemoParts,
+  { people, core, core: { runtime } }: DemoParts,
   prepared: PreparedConversation[],
 ): Map<string, string> {
   const caller = findCaller(tx, CREDENTIALS.key);
@@ -194,7 +195,7 @@ function file(
       let threadId = "";
       for (const { written, prepared: message, at } of messages) {
         const own = parseAddressList(written.from)[0]?.email === address;
-        ({ threadId } = mailbox.file(tx, {
+        ({ threadId } = fileMessage(core, tx, {
           mailboxId,
           receivedOn: own ? address : arrivalOf(written, address),
           message,
@@ -204,8 +205,8 @@ function file(
         }));
       }
       const { labels, starred, unread = false, folder, snoozedFor } = conversation;
-      mailbox.update(caller, threadId, { unread, starred, addLabels: labels, folder });
-      if (snoozedFor !== undefined) mailbox.snooze(tx, threadId, runtime.now() + snoozedFor * HOUR_MS);
+      updateThread(core, caller, threadId, { unread, starred, addLabels: labels, folder });
+      if (snoozedFor !== undefined) snooze(tx, threadId, runtime.now() + snoozedFor * HOUR_MS);
       if (address === ADA) threadIds.set(conversation.subject, threadId);
     }
   }
@@ -244,7 +245,7 @@ function prepareAnswers(store: Store, now: number): Promise<PreparedAnswer[]> {
 /** Files what an agent wrote: a draft, and a message that waits for approval. */
 function fileAnswers(
   tx: Tx,
-  { people, mailbox, core: { runtime } }: DemoParts,
+  { people, core, core: { runtime } }: DemoParts,
   prepared: readonly PreparedAnswer[],
   threadIds: ReadonlyMap<string, string>,
 ): void {
@@ -258,10 +259,10 @@ function fileAnswers(
     const receivedOn = message.from?.email ?? ADA;
     const filing = { kind: "draft", mailboxId, receivedOn, message, now: at, sentBy: userId } as const;
     if (answer.kind === "draft") {
-      mailbox.file(tx, { ...filing, draft: { answers, agent: { key: AGENT, person } } });
+      fileMessage(core, tx, { ...filing, draft: { answers, agent: { key: AGENT, person } } });
       continue;
     }
-    const { seq, messageId: emailId } = mailbox.file(tx, { ...filing, held: true });
+    const { seq, messageId: emailId } = fileMessage(core, tx, { ...filing, held: true });
     putHold(tx, {
       ...{ seq, emailId, mailboxId, keyId, userId, answers },
       reason: "A person approves everything that this key sends",

@@ -2,6 +2,9 @@
 import type { Pools } from "../api/pools.ts";
 import { declaredLength, queryOf, readParts } from "../api/request.ts";
 import { attach } from "../compose/drafts.ts";
+import { readDraft } from "../mailbox/drafts.ts";
+import { editorOf, renewHtml } from "../mailbox/reading.ts";
+import { getThread } from "../mailbox/threads.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
 import type { AppServices } from "../operations/operation.ts";
 import { FRAME_HEADERS } from "./frame.ts";
@@ -15,9 +18,8 @@ async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): Asy
 
 export function draftFileRoutes({
   core,
-  mailbox,
   pools: { uploads },
-}: Pick<AppServices, "core" | "mailbox"> & { pools: Pick<Pools, "uploads"> }): Route[] {
+}: Pick<AppServices, "core"> & { pools: Pick<Pools, "uploads"> }): Route[] {
   return [
     {
       ...APP_ROUTES.attachFile,
@@ -37,10 +39,10 @@ export function draftFileRoutes({
     {
       ...APP_ROUTES.editDraft,
       async run({ params: { id = "" }, session }) {
-        mailbox.drafts.read(session.caller, id);
-        await mailbox.renewHtml(id);
-        const [message] = mailbox.getThread(session.caller, id, { html: true }).messages;
-        const document = await mailbox.editorOf(session.caller, message ?? { attachments: [] });
+        readDraft(core.db, session.caller, id);
+        await renewHtml(core, id);
+        const [message] = getThread(core, session.caller, id, { html: true }).messages;
+        const document = await editorOf(core, session.caller, message ?? { attachments: [] });
         return new Response(document, { headers: FRAME_HEADERS });
       },
     },

@@ -3,18 +3,18 @@
  * goes to a signed-in person who reaches the message, under a policy of its own. message/frame.ts makes the document,
  * in a worker, and explains why it is safe.
  */
-
 import type { Caller } from "../access/caller.ts";
 import { asStreamed } from "../api/answers.ts";
 import { contentDisposition, downloadResponse } from "../api/download.ts";
 import { queryOf } from "../api/request.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import { detailsOf, getAttachment, getMessage } from "../mailbox/messages.ts";
+import { frameOf, renewHtml } from "../mailbox/reading.ts";
 import { receivedMessage, showsImagesOf } from "../mailbox/received.ts";
 import type { AttachmentContent } from "../mailbox/views.ts";
 import { readValue } from "../message/frame.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
-import type { Store } from "../store/store.ts";
 import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
 import type { Route } from "./route.ts";
 
@@ -47,23 +47,16 @@ const withImageUrls = (document: string, urlFor: (url: string) => string): strin
  * `/messages/{id}/frame`, with remote images for `?images=1` and for senders that the person trusts, and without links in spam (rules: Links in spam); `/attachments/{id}/preview`, a download unless it is a
  * raster image; and `/images`, the URLs of remote images in the frame.
  */
-export function frameRoutes({
-  store: { db },
-  mailbox,
-  images,
-}: {
-  store: Pick<Store, "db">;
-  mailbox: Pick<Mailbox, "getMessage" | "detailsOf" | "getAttachment" | "renewHtml" | "frameOf">;
-  images: ImageProxy;
-}): Route[] {
+export function frameRoutes({ core, images }: { core: MailCore; images: ImageProxy }): Route[] {
+  const { db } = core;
   async function frame(caller: Caller, id: string, query: string): Promise<Response> {
-    await mailbox.renewHtml(id);
+    await renewHtml(core, id);
     const isAsked = new URLSearchParams(query).get("images") === "1";
-    const message = mailbox.getMessage(caller, id, { html: true });
-    const links = mailbox.detailsOf(caller, id).folder !== "spam";
+    const message = getMessage(core, caller, id, { html: true });
+    const links = detailsOf(core, caller, id).folder !== "spam";
     const sender = receivedMessage(db, caller, id)?.provenSender;
     const isTrusted = sender !== undefined && showsImagesOf(db, caller.userId, sender);
-    const document = await mailbox.frameOf(caller, { ...message, links }, { remote: isAsked || isTrusted });
+    const document = await frameOf(core, caller, { ...message, links }, { remote: isAsked || isTrusted });
     return new Response(
       withImageUrls(document, (url) => images.urlFor(caller, url)),
       { headers: FRAME_HEADERS },
@@ -77,7 +70,7 @@ export function frameRoutes({
     },
     {
       ...APP_ROUTES.showAttachment,
-      run: async ({ params, session }) => preview(await mailbox.getAttachment(session.caller, params.id ?? "")),
+      run: async ({ params, session }) => preview(await getAttachment(core, session.caller, params.id ?? "")),
     },
     { method: "GET", path: "/images", run: ({ request, session }) => images.respond(request, session.caller) },
   ];

@@ -2,7 +2,6 @@
  * Out-of-office: the time in which a mailbox answers that nobody reads it, and whom it has told (rules: Out of office). The
  * only writer of absences and absence_replies.
  */
-
 import { count, eq, sql } from "drizzle-orm";
 import { comparableAddress } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";

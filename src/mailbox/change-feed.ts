@@ -10,7 +10,6 @@
  * Invariants: a program that passes each cursor on learns of every change in its reach; no look reads more than
  * MOST_LOOKED_AT rows, whoever made them.
  */
-
 import { gt, max, sql } from "drizzle-orm";
 import { type Caller, reachOf } from "../access/caller.ts";
 import { leavesMailbox } from "../access/policy.ts";

@@ -4,7 +4,6 @@
  *
  * Invariant: a refusal comes before the first write, so that the rest of the transaction can continue.
  */
-
 import { isDeepStrictEqual } from "node:util";
 import { and, asc, desc, eq, isNotNull, lte, min, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";

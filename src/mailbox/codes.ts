@@ -4,7 +4,6 @@
  *
  * Invariant: text that cannot be checked is not shown.
  */
-
 import { type Caller, readsNoCodes } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { type CodedPart, maskCodes, UNCHECKED_MASK } from "../message/codes.ts";

@@ -3,7 +3,6 @@
  * sender, and therefore sees every recipient, including Bcc (rules: Bcc). A draft is a conversation of its own, with
  * one message.
  */
-
 import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";

@@ -2,7 +2,6 @@
  * Writes the rows of a message and its conversation: for filing.ts, which files new mail, and transfer.ts, which files
  * mail kept elsewhere.
  */
-
 import { and, eq, getTableColumns, isNull, sql, type Table } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { settle } from "../journal/key-changes.ts";

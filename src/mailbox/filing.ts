@@ -2,7 +2,6 @@
  * Files a prepared message into a mailbox, with its conversation, index, usage and event, in one transaction (rules:
  * Arrival, Same message, Folders, Spam). prepare.ts has read the message's bytes before.
  */
-
 import { newId } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
 import { emit } from "../events/outbox.ts";

@@ -2,7 +2,6 @@
  * What IMAP's SEARCH asks of the mail of a folder: which messages flags, ids and the words of the index tell, without a look at
  * each, and for the others what is looked at. Messages are named by messages.seq. The caller checks access.
  */
-
 import { letOthersRun } from "../base/pause.ts";
 import { unpackText } from "../message/reading.ts";
 import { threadOf } from "../search/document-number.ts";

@@ -3,7 +3,6 @@
  * of its mailbox, which nobody changes, beside the bytes that go out. Once the message is sent, the row tells who
  * approved it. The only writer of holds.
  */
-
 import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";

@@ -6,7 +6,6 @@
  * Invariants: a UID names one message with one content, forever; whoever reads rows has looked before (`settle`); UIDVALIDITY,
  * which is that of the folders plus the number of the row, is of one label alone.
  */
-
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
 import { isUnavailable } from "../base/errors.ts";

@@ -3,7 +3,6 @@
  * writer of thread_labels and label_colours. A label that is renamed or removed takes its colour and its mailbox of mail apps with
  * it.
  */
-
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
 import { presentCaller } from "../access/credentials.ts";

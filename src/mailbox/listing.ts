@@ -4,7 +4,6 @@
  * the members, or looks up each member if they are few. By relevance it is the same set: the best matches come before
  * the others, which stay newest first.
  */
-
 import { inArray, sql } from "drizzle-orm";
 import { type Caller, isLimitedToMailboxes, type Reach, readsNoCodes } from "../access/caller.ts";
 import { mayFindCode } from "../message/codes.ts";

@@ -6,8 +6,7 @@
 import type { Caller } from "../access/caller.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
-import { readStoredAfter } from "../search/stored.ts";
+import { countBacklog, reindexPortion, takeIn } from "../search/fts5/upkeep.ts";
 import type { Folder, LabelColour } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { forgetTold } from "./absences.ts";
@@ -389,17 +388,7 @@ export function createMailbox(core: MailCore) {
       complete: core.engine.complete,
       refill: core.engine.refill,
       pending: core.engine.pending,
-      /**
-       * Rewrites the entries of `limit` messages after the one numbered `after` (0 for the first). `last` is the number
-       * to continue from, undefined at the end.
-       */
-      portion(tx: Tx, after: number, limit: number): { messages: number; last: number | undefined } {
-        const portion = readStoredAfter(tx, after, limit);
-        for (const { seq, workspaceId, mailboxId, fold } of portion) {
-          core.engine.rewrite(tx, seq, { workspaceId, mailboxId }, fold());
-        }
-        return { messages: portion.length, last: portion.at(-1)?.seq };
-      },
+      portion: (tx: Tx, after: number, limit: number) => reindexPortion(tx, core.engine, after, limit),
     },
 
     /** Stored mail that the index lacks. */

@@ -2,7 +2,6 @@
  * Mailboxes: those that a caller reaches (rules: List of mailboxes), the one that a `mailbox=` parameter names, and
  * their usage.
  */
-
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";

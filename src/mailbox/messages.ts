@@ -2,7 +2,6 @@
  * Single messages: recent ones in a list, one whole, its RFC 5322 file, its attachments (rules: List of messages, One
  * message).
  */
-
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import { isoOf } from "../base/time.ts";

@@ -5,7 +5,6 @@
  * after mail is filed in a mailbox that was opened over IMAP, in portions for the mail that was there before, and in any case
  * before a message is served.
  */
-
 import { and, eq, sql } from "drizzle-orm";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import { createRoom, type Room } from "../base/memory.ts";

@@ -2,7 +2,6 @@
  * Reads stored HTML for callers through a parser (message/reading.ts), including its visible text for models. Filing
  * stores these results with the message; results of an older version are renewed at the first read.
  */
-
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";

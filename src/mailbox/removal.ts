@@ -3,7 +3,6 @@
  * that none is ever half deleted. Bodies, attachments, labels and index rows follow by foreign key and trigger; the
  * sweep then removes the blobs that nothing names any more.
  */
-
 import { and, asc, eq, inArray, isNotNull, isNull, lte, ne, sql, sum } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";

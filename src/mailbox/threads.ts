@@ -5,7 +5,6 @@
  * Several conversations are changed or refused one by one, and all changes commit together. Undo is kept in memory, for
  * a limited time and number of conversations; a restart forgets it.
  */
-
 import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";

@@ -9,7 +9,6 @@
  * messages are filed, those in trash and those in spam share conversations with no others. Filing an export in its
  * order restores the same conversations.
  */
-
 import { and, asc, eq, gt, isNull, ne, sql } from "drizzle-orm";
 import { isMissing } from "../base/files.ts";
 import { settle } from "../journal/key-changes.ts";

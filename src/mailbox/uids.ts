@@ -7,7 +7,6 @@
  * Invariants: a UID names one message with one content, forever; a message that arrives or moves gets a higher UID than all
  * before it; the modification sequence of a folder grows with every change in it.
  */
-
 import { and, eq, isNotNull, max, sql } from "drizzle-orm";
 import { letOthersRun } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";

@@ -5,7 +5,6 @@
  *
  * Invariants: each portion is whole, and a second run does what a first one left. A dry run reports what a run would.
  */
-
 import { isDeepStrictEqual } from "node:util";
 import { eq, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";

@@ -2,7 +2,6 @@
  * Warnings about a received message, for the person who reads it: what its sender's verdicts do not tell, because a deceiver has
  * domains, too (rules: Warnings). Everything that decides is here, and what is read of its HTML in message/deceptive-links.ts.
  */
-
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
 import { comparableAddress } from "../access/policy.ts";
 import { type EmailAddress, normalizeAddress, splitAddress } from "../message/address.ts";

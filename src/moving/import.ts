@@ -20,8 +20,9 @@ import type { Identities } from "../backup/age.ts";
 import { sideBySide, sizeOf } from "../backup/files.ts";
 import { BLOBS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MailCore } from "../mailbox/core.ts";
 import { deleteMail } from "../mailbox/removal.ts";
+import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
 import { blobPath } from "../store/blobs.ts";
 import { tryClaim } from "../store/claim.ts";
 import type { NotAPromise, Store, Tx } from "../store/store.ts";
@@ -78,7 +79,7 @@ export interface Imported {
   settings: Record<string, string>;
 }
 
-type ImportParts = ExportParts & { mailbox: Pick<Mailbox, "backlog">; domains: ImportedDomains };
+type ImportParts = ExportParts & { core: MailCore; domains: ImportedDomains };
 
 /** Messages that a transaction of the removal of a mailbox deletes. */
 const DELETED_AT_ONCE = 200;
@@ -126,7 +127,7 @@ const UNIQUE: Readonly<Record<string, readonly string[]>> = {
 const LATER = MOVED.flatMap(({ name, stage }) => (stage === "last" && Object.hasOwn(UNIQUE, name) ? [name] : []));
 
 async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundExport): Promise<Imported> {
-  const { store, runtime, log, mailbox, domains } = parts;
+  const { store, runtime, log, core, domains } = parts;
   const { data, identities, isInterrupted, onProgress } = request;
   const { manifest } = found;
   const workspaceId = manifest.workspace.id;
@@ -188,7 +189,7 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
     }
     result.written += await paced(pacing.room(), (tx) => {
       const seqs = mail.bring(from, through);
-      for (const { seq } of seqs.messages) mailbox.backlog.add(tx, seq);
+      for (const { seq } of seqs.messages) core.engine.addLater(tx, seq);
       return seqs.threads;
     });
     after = through;
@@ -222,9 +223,9 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
     }
   }
 
-  while (mailbox.backlog.count() > 0) {
-    await paced(pacing.room(), (tx) => mailbox.backlog.takeIn(tx, pacing.room()));
-    onProgress(() => `${mailbox.backlog.count()} messages to be indexed`);
+  while (countBacklog(core.db) > 0) {
+    await paced(pacing.room(), (tx) => takeIn(tx, core.engine, pacing.room()));
+    onProgress(() => `${countBacklog(core.db)} messages to be indexed`);
   }
   if (!manifest.final) return result;
 

@@ -22,7 +22,6 @@ import type { OutgoingFile } from "../compose/files.ts";
 import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { MailCore } from "../mailbox/core.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { OAuth } from "../oauth/oauth.ts";
 import type { SendCore } from "../outbound/core.ts";
 import type { StandbyState } from "../replica/standby.ts";
@@ -51,7 +50,6 @@ export type Wait = <T>(seconds: number, look: (caller: Caller) => T | undefined)
 export interface MailContext {
   core: SendCore;
   caller: Caller;
-  mailbox: Mailbox;
   store: Pick<Store, "db" | "transact">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now">;
@@ -71,7 +69,6 @@ export interface Administration {
   developers: Developers;
   journal: KeyJournal;
   outbound: Outbound;
-  mailbox: Pick<Mailbox, "countMatching">;
   options: Options;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Pick<Log, "warn">;
@@ -138,7 +135,6 @@ export interface BrowserRequest {
 export interface AppServices {
   core: SendCore;
   store: Pick<Store, "db" | "transact" | "note">;
-  mailbox: Mailbox;
   unsubscribing: Unsubscribing;
   people: People;
   identity: Identity;

@@ -6,7 +6,6 @@
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything (rules: Replay
  * before state).
  */
-
 import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
 import { presentCaller, requireLiveKey, restrictionsOf } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
@@ -17,7 +16,7 @@ import { type KeptFile, type OutgoingFile, readAttachments, requireReadable, upl
 import type { AttachmentRequest } from "../compose/requests.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { maskAnswer } from "../mailbox/codes.ts";
 import type { SendCore } from "../outbound/core.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
@@ -39,7 +38,6 @@ import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
 /** What the operations of the APIs are performed with. */
 export interface OperationServices {
   core: SendCore;
-  mailbox: Mailbox;
   snoozed: MailContext["snoozed"];
   administration: Administration;
   idempotency: Idempotency;
@@ -147,7 +145,7 @@ function adminContextOf(
 }
 
 function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
-  const { core, mailbox, administration, idempotency, reads, snoozed } = services;
+  const { core, administration, idempotency, reads, snoozed } = services;
   const { store, options, runtime } = administration;
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
@@ -178,7 +176,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     const context =
       operation.audience === "admin"
         ? adminContextOf(administration, operation, caller, signedIn, recordShown)
-        : { core, caller, mailbox, store, options, runtime, wait, record: recordMail, snoozed };
+        : { core, caller, store, options, runtime, wait, record: recordMail, snoozed };
     const body = operation.body && knownOf(input.body);
     const answer = await operation.run(context as never, { ...input, body, files });
     const fault = faultOf(answer);
@@ -245,7 +243,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
       // It may have waited: its policy is that of now, if its key is still there.
       const reader = { ...present, ...(present.keyId !== undefined && restrictionsOf(store.db, present.keyId)) };
       if (!readsNoCodes(reader)) return performed;
-      return { ...performed, answer: await mailbox.maskAnswer(reader, performed.answer) };
+      return { ...performed, answer: await maskAnswer(core, reader, performed.answer) };
     } catch (error) {
       if (error instanceof PolicyRefusal) await noteRefusal(caller, input, error);
       throw error;

@@ -13,9 +13,10 @@ import { isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MailCore } from "../mailbox/core.ts";
+import { usageOf } from "../mailbox/mailboxes.ts";
 import { originalOnly } from "../mailbox/prepare.ts";
-import type { KeptMessage } from "../mailbox/transfer.ts";
+import { fileKept, isKept, type KeptMessage } from "../mailbox/transfer.ts";
 import { parseSender } from "../message/address.ts";
 import { headerOf, withoutBcc } from "../message/headers.ts";
 import { fingerprintOf, firstMessageId } from "../message/identity.ts";
@@ -67,22 +68,17 @@ interface Pending {
 /** Imports mail. Stops if the store cannot write, as with a full disk; messages filed before stay. */
 export async function importMail(
   {
-    store,
-    mailbox,
+    core,
     parser,
     pacing,
-    runtime,
-    log,
   }: {
-    store: Pick<Store, "transact" | "blobs">;
-    mailbox: Pick<Mailbox, "fileKept" | "isKept" | "usage">;
+    core: MailCore;
     parser: Pick<ParserPool, "prepareKept">;
     pacing: Pacing;
-    runtime: Pick<Runtime, "now">;
-    log: Log;
   },
   { messages, destination, isInterrupted, onProgress }: ImportRequest,
 ): Promise<ImportResult> {
+  const { store, runtime, log } = core;
   const tally = createTally();
   const window: Pending[] = [];
   let bytes = 0;
@@ -113,7 +109,7 @@ export async function importMail(
   }
 
   const isThere = ({ bytes: content, fields }: Unwrapped, { mailboxId, kind, exported }: Placement): boolean =>
-    mailbox.isKept({
+    isKept(core.db, {
       mailboxId,
       kind,
       messageId: firstMessageId(headerOf(fields, "message-id") ?? ""),
@@ -160,10 +156,10 @@ export async function importMail(
       store.transact((tx) => {
         begun();
         const filed: ("imported" | "skipped")[] = [];
-        let { bytes: used, quotaBytes } = mailbox.usage(destination.mailboxId);
+        let { bytes: used, quotaBytes } = usageOf(core, destination.mailboxId);
         for (const { kept } of ready) {
           if (used + kept.message.size > quotaBytes) break;
-          const { duplicate } = mailbox.fileKept(tx, kept);
+          const { duplicate } = fileKept(core, tx, kept);
           if (!duplicate) used += kept.message.size;
           filed.push(duplicate ? "skipped" : "imported");
         }

@@ -2,11 +2,11 @@
  * Decides how an imported message is filed: received or sent, folder, read, labels, address. X-Mailroom-Export decides
  * alone; otherwise the message's marks come before the folder that it was in.
  */
-
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { routeWithin } from "../mailbox/addresses.ts";
 import type { KeptMessage } from "../mailbox/transfer.ts";
 import { parseAddressList, parseSender } from "../message/address.ts";
 import { headerOf, headersOf } from "../message/headers.ts";
+import type { Reader } from "../store/core.ts";
 import type { Folder } from "../store/schema.ts";
 import { type ExportMark, readExportMark } from "./marks.ts";
 import type { Source, Unwrapped } from "./sources.ts";
@@ -31,7 +31,7 @@ const MOST_KNOWN = 10_000;
 
 /** The destination for imports into a mailbox. `users`: those of its workspace. */
 export function destinationOf(
-  mailbox: Pick<Mailbox, "routeWithin">,
+  { db }: Reader,
   {
     id: mailboxId,
     workspaceId,
@@ -51,7 +51,7 @@ export function destinationOf(
     ...options,
     ownAddress(email) {
       if (known.has(email)) return known.get(email);
-      const route = mailbox.routeWithin(workspaceId, email);
+      const route = routeWithin(db, workspaceId, email);
       const own = route.kind === "mailbox" && route.mailboxId === mailboxId ? route.receivedOn : undefined;
       if (known.size >= MOST_KNOWN) known.clear();
       known.set(email, own);

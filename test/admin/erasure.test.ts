@@ -1,5 +1,4 @@
 /** `mailroom user remove --erase` removes all data of the person, also from the disk, and no data of other people. */
-
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

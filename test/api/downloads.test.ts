@@ -1,7 +1,9 @@
 /** Downloads of attachments and messages: their bytes, and headers that mail cannot change. */
+
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { downloadResponse } from "../../src/api/download.ts";
+import { getAttachment } from "../../src/mailbox/messages.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 import { startApi } from "../harness/servers/api-setup.ts";
 
@@ -73,8 +75,9 @@ test("a download needs a key", async () => {
 });
 
 test("a missing blob is server_error, in JSON", async () => {
-  const { download, mailbox, lines } = await fileAttachment("image/png", 'filename="x.png"');
-  const { content } = await mailbox.getAttachment(
+  const { core, download, lines } = await fileAttachment("image/png", 'filename="x.png"');
+  const { content } = await getAttachment(
+    core,
     { userId: "olga", workspaceId: "wsp_1", role: "owner", email: "olga@example.test", scopes: new Set() },
     (await download()).url.split("/").pop() ?? "",
   );

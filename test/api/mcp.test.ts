@@ -115,9 +115,9 @@ describe("the gate", () => {
       let listed = 0;
       const listMailboxes = () => {
         listed++;
-        return [];
+        return { mailboxes: [] };
       };
-      const api = await startApi({ mailbox: { listMailboxes } });
+      const api = await startApi({ runs: { listMailboxes } });
       const mcp = await connectMcp(api.origin, api.keyOf("olga", ["read"]), era);
       const failures: unknown[] = [];
       mcp.client.onerror = (error) => failures.push(error);
@@ -415,7 +415,7 @@ test("responses are not cached, and the log has no arguments of calls", async ()
 
 test("an internal error is logged under the trace that the result shows", async () => {
   const api = await startApi({
-    mailbox: {
+    runs: {
       listMailboxes() {
         throw new Error("broken inside");
       },

@@ -44,7 +44,7 @@ test("that of the client is not believed", async () => {
 
 test("a failure is logged under it, over REST and MCP, and the client is told it", async () => {
   const { ask, lines } = await startApi({
-    mailbox: {
+    runs: {
       listMailboxes() {
         throw new TypeError("a fault");
       },

@@ -1,5 +1,4 @@
 /** `mailroom key journal` and `mailroom key undo` (rules: Journal, Undo). */
-
 import { describe, expect, test } from "bun:test";
 import { readSince } from "../../src/cli/journal.ts";
 import { noteDeed } from "../../src/journal/entries.ts";

@@ -1,5 +1,4 @@
 /** What a query finds in masked mail, within its bounds, whatever the engine said (rules: Codes). */
-
 import { expect, test } from "bun:test";
 import { inArray } from "drizzle-orm";
 import type { MailCore } from "../../src/mailbox/core.ts";

@@ -2,7 +2,6 @@
  * Searches with an engine that forgives typos: the words that it reports, and access, which does not rely on the
  * engine.
  */
-
 import { expect, test } from "bun:test";
 import type { MailCore } from "../../src/mailbox/core.ts";
 import { searchThreads } from "../../src/mailbox/listing.ts";

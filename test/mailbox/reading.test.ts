@@ -1,5 +1,4 @@
 /** Results for HTML stored by an older version; HTML that cannot be read counts as hidden. */
-
 import { expect, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";
 import type { MailCore } from "../../src/mailbox/core.ts";

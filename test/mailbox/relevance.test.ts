@@ -1,5 +1,4 @@
 /** Searches by relevance: the same conversations as newest first, with the best matches before the others. */
-
 import { describe, expect, test } from "bun:test";
 import type { MailCore } from "../../src/mailbox/core.ts";
 import { searchThreads } from "../../src/mailbox/listing.ts";

@@ -358,10 +358,9 @@ test("a stored key outlives the process, and a key in progress does not", async 
 });
 
 test("a session without an API key ignores idempotency keys", async () => {
-  const { core, sending, mailbox, administration, idempotency, rows } = await start();
+  const { core, sending, administration, idempotency, rows } = await start();
   const perform = performerOf(sending.send, {
     core,
-    mailbox,
     snoozed() {},
     administration,
     idempotency,

@@ -2,7 +2,6 @@
  * A database of any older schema is upgraded and keeps its data; a failed upgrade leaves it unchanged; and a newer one
  * is refused.
  */
-
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { is, sql } from "drizzle-orm";

@@ -9,6 +9,8 @@ import { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { ReadDocument } from "../../documents/kind.ts";
+import { latestArrival } from "../../mailbox/arrivals.ts";
+import { documentFor, getSeen, getVisibleHtml, textOfFile } from "../../mailbox/codes.ts";
 import { commonType } from "../../message/decode.ts";
 import type { Download, Operation } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
@@ -56,7 +58,7 @@ export function createCalls(
     log: Log;
   },
 ) {
-  const { mailbox, waiting, runtime, baseUrl } = parts;
+  const { core, waiting, runtime, baseUrl } = parts;
   const textOfDocument = createDocuments(parts);
   const readFailure = createFailureReader(parts);
   const performers = new Map<string, Perform>();
@@ -74,9 +76,9 @@ export function createCalls(
     nonce: () => runtime.randomBytes(NONCE_BYTES).toHex(),
     baseUrl,
     html: {
-      text: (message) => mailbox.getSeen(caller, message),
-      visible: (message) => mailbox.getVisibleHtml(caller, message),
-      ofFile: (html) => mailbox.textOfFile(caller, html),
+      text: (message) => getSeen(core, caller, message),
+      visible: (message) => getVisibleHtml(core, caller, message),
+      ofFile: (html) => textOfFile(core, caller, html),
     },
   });
 
@@ -96,7 +98,7 @@ export function createCalls(
     const extracted = await textOfDocument(caller, download);
     const document =
       extracted && "text" in extracted
-        ? { ...extracted, text: await mailbox.documentFor(caller, extracted.text) }
+        ? { ...extracted, text: await documentFor(core, caller, extracted.text) }
         : extracted;
     const kind = wantsBytes({ filename, contentType, size, document, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
     const bytes = kind === "text" || kind === "blob" ? await bytesOf(download) : undefined;
@@ -137,7 +139,7 @@ export function createCalls(
 
     const isList = operation.name === "listMessages";
     // To read the same arrivals again: those after this position.
-    const before = isList ? mailbox.latestArrival() : "";
+    const before = isList ? latestArrival(core) : "";
     const { answer, replayed } = await ask();
     const args = read.args as Arguments;
     const context = contextFor(caller);

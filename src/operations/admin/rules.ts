@@ -12,6 +12,7 @@ import {
   LONGEST_ABSENCE_TEXT,
   putAbsence,
 } from "../../mailbox/absences.ts";
+import { countMatching } from "../../mailbox/listing.ts";
 import { forwardsIn, GivenRule, MOST_RULES, notesOn, RuleView } from "../../mailbox/rules.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand } from "../command.ts";
@@ -221,13 +222,13 @@ export const testRule = operation({
     }),
   ],
   async run(context, { params: { id }, query }) {
-    const { caller, mailbox, person, store, runtime } = context;
+    const { caller, core, person, store, runtime } = context;
     if (caller.keyId !== undefined) requireScope(person(store.db), "read");
     requireUnrestricted(caller, ["codes"]);
     const { id: mailboxId } = managed(context, caller, id);
     if (query.match.trim() === "") throw new AppError("bad_request", "match needs at least one character");
     const notes = notesOn(query.match, runtime.now());
-    return { ...(await mailbox.countMatching(mailboxId, query.match)), ...(notes.length > 0 && { notes }) };
+    return { ...(await countMatching(core, mailboxId, query.match)), ...(notes.length > 0 && { notes }) };
   },
 });
 

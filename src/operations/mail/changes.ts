@@ -1,6 +1,6 @@
 /** What changed in the mail of the caller's reach (rules: Changes). */
 import { filled, t } from "../../base/json-schema.ts";
-import { ChangesView } from "../../mailbox/change-feed.ts";
+import { ChangesView, readChanges } from "../../mailbox/change-feed.ts";
 import { MailboxName } from "../../mailbox/views.ts";
 import { operation } from "../operation.ts";
 import { LONGEST_WAIT_SECONDS } from "../tool.ts";
@@ -25,12 +25,12 @@ export const listChanges = operation({
   success: 200,
   response: ChangesView,
   errors: [400, 401, 403, 404, 429],
-  async run({ caller, mailbox, wait }, { query: { after, waitSeconds = 0, mailbox: of } }) {
-    let answer = mailbox.changes(caller, { after, mailbox: of });
+  async run({ caller, core, wait }, { query: { after, waitSeconds = 0, mailbox: of } }) {
+    let answer = readChanges(core, caller, { after, mailbox: of });
     const hasNews = () => answer.changes.length > 0 || answer.more;
     if (waitSeconds === 0 || hasNews()) return answer;
     await wait(waitSeconds, (present) => {
-      answer = mailbox.changes(present, { after: answer.next, mailbox: of });
+      answer = readChanges(core, present, { after: answer.next, mailbox: of });
       return hasNews() || undefined;
     });
     return answer;

@@ -1,7 +1,7 @@
 /** Labels, in all mailboxes that the caller reaches (rules: Labels over the API). */
-
 import { filled, t } from "../../base/json-schema.ts";
 import type { LabelInReach } from "../../mailbox/labels.ts";
+import { labelsInReach, replaceLabel } from "../../mailbox/labels.ts";
 import { LabelName } from "../../mailbox/views.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
@@ -32,12 +32,12 @@ export const listLabels = operation({
     nextCursor,
   }),
   errors: [400, 401, 403, 404, 429],
-  run({ caller, mailbox }, { query }) {
+  run({ caller, core }, { query }) {
     const list = {
       query: "labels",
       positionOf: ({ key }: LabelInReach) => ({ at: 0, id: key }),
       read: (after: { id: string } | undefined, limit: number) =>
-        mailbox.labelsInReach(caller, { after: after?.id, limit }),
+        labelsInReach(core, caller, { after: after?.id, limit }),
     };
     const { page, nextCursor: next } = pageOf(list, query);
     return { labels: page.map(({ label: name, threads }) => ({ name, threads })), nextCursor: next };
@@ -59,8 +59,8 @@ export const renameLabel = operation({
   success: 200,
   response: Changed,
   errors: [400, 401, 403, 404, 413, 429],
-  run: async ({ caller, mailbox }, { params, body }) => ({
-    threads: await mailbox.replaceLabel(caller, params.name, body.name),
+  run: async ({ caller, core }, { params, body }) => ({
+    threads: await replaceLabel(core, caller, { label: params.name, replacement: body.name }),
   }),
 });
 
@@ -76,5 +76,5 @@ export const deleteLabel = operation({
   success: 200,
   response: Changed,
   errors: [400, 401, 403, 404, 429],
-  run: async ({ caller, mailbox }, { params }) => ({ threads: await mailbox.replaceLabel(caller, params.name) }),
+  run: async ({ caller, core }, { params }) => ({ threads: await replaceLabel(core, caller, { label: params.name }) }),
 });

@@ -1,5 +1,8 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
 import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
+import { arrivalsAfter, latestArrival, positionAfter } from "../../mailbox/arrivals.ts";
+import * as mail from "../../mailbox/messages.ts";
+import { renewHtml } from "../../mailbox/reading.ts";
 import { MessageFilters, MessageSummaryView, MessageView } from "../../mailbox/views.ts";
 import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
@@ -54,17 +57,17 @@ export const listMessages = operation({
     nextAfter: t.String({ description: "Position after these in the order of arrival, to pass on as after" }),
   }),
   errors: [400, 401, 403, 404, 429],
-  async run({ caller, mailbox, wait }, { query: { limit = DEFAULT_LIMIT, after, waitSeconds = 0, ...filters } }) {
+  async run({ caller, core, wait }, { query: { limit = DEFAULT_LIMIT, after, waitSeconds = 0, ...filters } }) {
     const asked = { ...filters, limit };
     // Before the list is read, so that a message that arrives meanwhile is not missed.
-    let nextAfter = mailbox.latestArrival();
+    let nextAfter = latestArrival(core);
     if (after === undefined && waitSeconds === 0) {
-      const messages = mailbox.listMessages(caller, asked);
+      const messages = mail.listMessages(core, caller, asked);
       return { messages, count: messages.length, nextAfter };
     }
-    if (after !== undefined) nextAfter = mailbox.positionAfter(after);
+    if (after !== undefined) nextAfter = positionAfter(core, after);
     const messages = await wait(waitSeconds, (present) => {
-      const { messages, next } = mailbox.arrivalsAfter(present, nextAfter, asked);
+      const { messages, next } = arrivalsAfter(core, present, nextAfter, asked);
       nextAfter = next;
       return messages;
     });
@@ -107,12 +110,12 @@ export const getMessage = operation({
   success: 200,
   response: t.Object({ message: MessageView }),
   errors: [400, 401, 403, 404, 429],
-  run: async ({ caller, mailbox, store }, { params, query: { html = true } }) => {
-    if (html) await mailbox.renewHtml(params.id);
-    const message = mailbox.getMessage(caller, params.id, { html });
+  run: async ({ caller, core, store }, { params, query: { html = true } }) => {
+    if (html) await renewHtml(core, params.id);
+    const message = mail.getMessage(core, caller, params.id, { html });
     const delivery = deliveryOf(store.db, caller, params.id);
     // The same object, by which renderers for models know its source.
-    return { message: Object.assign(message, mailbox.detailsOf(caller, params.id), delivery && { delivery }) };
+    return { message: Object.assign(message, mail.detailsOf(core, caller, params.id), delivery && { delivery }) };
   },
 });
 
@@ -138,10 +141,10 @@ export const getRawMessage = operation({
   success: 200,
   response: { mediaType: "message/rfc822", description: "The message as a file" },
   errors: [401, 403, 404, 429],
-  run: async ({ caller, mailbox }, { params }) => ({
+  run: async ({ caller, core }, { params }) => ({
     filename: `${params.id}.eml`,
     contentType: "message/rfc822",
-    content: await mailbox.getRawMessage(caller, params.id),
+    content: await mail.getRawMessage(core, caller, params.id),
   }),
 });
 
@@ -166,7 +169,7 @@ export const getAttachment = operation({
   success: 200,
   response: { mediaType: "*/*", description: "The bytes, with the attachment's own content type, as a download" },
   errors: [401, 403, 404, 429],
-  run: ({ caller, mailbox }, { params }) => mailbox.getAttachment(caller, params.id),
+  run: ({ caller, core }, { params }) => mail.getAttachment(core, caller, params.id),
 });
 
 const Delivery = t.Object(

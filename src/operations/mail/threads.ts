@@ -4,6 +4,10 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { dateTime, nullable, t } from "../../base/json-schema.ts";
+import * as listing from "../../mailbox/listing.ts";
+import * as mailboxes from "../../mailbox/mailboxes.ts";
+import { renewHtml } from "../../mailbox/reading.ts";
+import * as conversations from "../../mailbox/threads.ts";
 import {
   listFolder,
   MailboxName,
@@ -39,7 +43,7 @@ export const listMailboxes = operation({
   success: 200,
   response: t.Object({ mailboxes: t.Array(MailboxView) }),
   errors: [401, 403, 404, 429],
-  run: ({ caller, mailbox }) => ({ mailboxes: mailbox.listMailboxes(caller) }),
+  run: ({ caller, core }) => ({ mailboxes: mailboxes.listMailboxes(core, caller) }),
 });
 
 /** The fields of list_threads and search_mail. */
@@ -74,8 +78,8 @@ export const listThreads = operation({
   success: 200,
   response: ThreadListView,
   errors: [400, 401, 403, 404, 429],
-  run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
-    mailbox.listThreads(caller, { ...filters, limit }),
+  run: ({ caller, core }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
+    listing.listThreads(core, caller, { ...filters, limit }),
 });
 
 /** The query language, for programs and models. */
@@ -115,8 +119,8 @@ export const searchMail = operation({
   success: 200,
   response: ThreadListView,
   errors: [400, 401, 403, 404, 429],
-  run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
-    mailbox.search(caller, { ...filters, limit }),
+  run: ({ caller, core }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
+    listing.searchThreads(core, caller, { ...filters, limit }),
 });
 
 export const getThread = operation({
@@ -151,9 +155,9 @@ export const getThread = operation({
   success: 200,
   response: ThreadDetailView,
   errors: [400, 401, 403, 404, 429],
-  run: async ({ caller, mailbox }, { params, query: { html = true } }) => {
-    if (html) await mailbox.renewHtml(params.id);
-    return mailbox.getThread(caller, params.id, { html });
+  run: async ({ caller, core }, { params, query: { html = true } }) => {
+    if (html) await renewHtml(core, params.id);
+    return conversations.getThread(core, caller, params.id, { html });
   },
 });
 
@@ -178,7 +182,7 @@ export const updateThread = operation({
   success: 200,
   response: t.Object({ thread: ThreadView }),
   errors: [400, 401, 403, 404, 409, 422, 429],
-  run: ({ caller, mailbox }, { params, body }) => ({ thread: mailbox.update(caller, params.id, body) }),
+  run: ({ caller, core }, { params, body }) => ({ thread: conversations.updateThread(core, caller, params.id, body) }),
 });
 
 /** Conversations in one request, whose transaction makes all other work wait. */
@@ -219,7 +223,7 @@ export const updateThreads = operation({
     refused: t.Array(t.Object({ id: t.String(), code: t.String(), error: t.String() })),
   }),
   errors: [400, 401, 403, 404, 413, 429],
-  run: ({ caller, mailbox }, { body: { ids, ...patch } }) => mailbox.updateAll(caller, ids, patch),
+  run: ({ caller, core }, { body: { ids, ...patch } }) => conversations.updateThreads(core, caller, ids, patch),
 });
 
 export const snoozeThread = operation({
@@ -241,9 +245,9 @@ export const snoozeThread = operation({
   success: 200,
   response: t.Object({ thread: ThreadView }),
   errors: [400, 401, 403, 404, 409, 413, 429],
-  run({ caller, mailbox, runtime, snoozed }, { params, body: { until } }) {
+  run({ caller, core, runtime, snoozed }, { params, body: { until } }) {
     const at = until === null ? null : readUntil("until", until, runtime.now());
-    const thread = mailbox.snoozeFor(caller, params.id, at);
+    const thread = conversations.snoozeThread(core, caller, params.id, at);
     snoozed();
     return { thread };
   },

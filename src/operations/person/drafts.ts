@@ -1,11 +1,12 @@
 /** Writing mail in the app: drafts, their attachments, and sending them now or later. */
-
 import { dateTime, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import * as draftSending from "../../compose/draft-sending.ts";
 import * as drafts from "../../compose/drafts.ts";
 import { DraftRequest } from "../../compose/requests.ts";
 import { replyDefaults } from "../../compose/send.ts";
+import { markedDrafts, readDraft, removeDraft, scheduledDrafts } from "../../mailbox/drafts.ts";
+import { heldMarks } from "../../mailbox/holds.ts";
 import * as approvals from "../../outbound/approval.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, readUntil } from "../schemas.ts";
@@ -33,8 +34,8 @@ export const listMarkedDrafts = appOperation({
   method: "GET",
   path: "/drafts",
   query: t.Object({ mailbox: t.String() }),
-  run: ({ caller, mailbox }, { query }) => ({
-    drafts: mailbox.drafts.marked(caller, query.mailbox).map(({ id, agent, dueAt, refusal, ...draft }) => ({
+  run: ({ caller, core }, { query }) => ({
+    drafts: markedDrafts(core, caller, query.mailbox).map(({ id, agent, dueAt, refusal, ...draft }) => ({
       ...draft,
       draftId: id,
       /** Name of the API key that it was made with. */
@@ -44,7 +45,7 @@ export const listMarkedDrafts = appOperation({
       /** It was not sent when it was due. */
       refused: refusal !== null,
     })),
-    held: mailbox.drafts.held(caller, query.mailbox),
+    held: heldMarks(core, caller, query.mailbox),
   }),
 });
 
@@ -56,8 +57,8 @@ export const listScheduled = appOperation({
   path: "/scheduled",
   /** `mailbox`: its id. */
   query: t.Object({ mailbox: t.String() }),
-  run({ core, caller, mailbox }, { query }) {
-    const written = mailbox.drafts.scheduled(caller, query.mailbox).map((draft) => ({ ...draft, emailId: null }));
+  run({ core, caller }, { query }) {
+    const written = scheduledDrafts(core, caller, query.mailbox).map((draft) => ({ ...draft, emailId: null }));
     const approved = approvals
       .list(core, caller, { state: "approved", most: MOST_APPROVED })
       .flatMap(({ threadId: id, sendAt: dueAt, mailbox: { id: mailboxId }, recipients, ...held }) => {
@@ -100,8 +101,8 @@ export const discardDraft = appOperation({
   method: "DELETE",
   path: "/drafts/:id",
   params: BY_ID,
-  run({ caller, store, mailbox }, { params }) {
-    store.transact((tx) => mailbox.drafts.remove(tx, mailbox.drafts.read(caller, params.id)));
+  run({ caller, store }, { params }) {
+    store.transact((tx) => removeDraft(tx, readDraft(tx, caller, params.id)));
   },
 });
 

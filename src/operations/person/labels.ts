@@ -1,6 +1,7 @@
 /** The labels of one mailbox in the app: listing them, their names and their colours. */
-
 import { nullable, oneOf, t } from "../../base/json-schema.ts";
+import { listLabels, replaceLabel, setLabelColour } from "../../mailbox/labels.ts";
+import { reachedMailbox } from "../../mailbox/mailboxes.ts";
 import { LabelName } from "../../mailbox/views.ts";
 import { LABEL_COLOURS } from "../../store/schema.ts";
 import { appOperation } from "../operation.ts";
@@ -18,7 +19,7 @@ export const completeLabels = appOperation({
   method: "GET",
   path: "/labels",
   query: t.Object(IN_MAILBOX),
-  run: ({ caller, mailbox }, { query }) => ({ labels: mailbox.listLabels(caller, query.mailbox, MOST_LABELS) }),
+  run: ({ caller, core }, { query }) => ({ labels: listLabels(core, caller, query.mailbox, MOST_LABELS) }),
 });
 
 /** Changes a label on every conversation of the mailbox. */
@@ -33,9 +34,13 @@ export const changeLabel = appOperation({
     name: t.Optional(LabelName),
     colour: t.Optional(nullable(oneOf(LABEL_COLOURS), { description: "null: none" })),
   }),
-  async run({ caller, mailbox }, { params, body: { mailbox: of, name, colour } }) {
-    if (colour !== undefined) mailbox.setLabelColour(caller, of, params.label, colour);
-    return { threads: name === undefined ? 0 : await mailbox.replaceLabelIn(caller, of, params.label, name) };
+  async run({ caller, core }, { params: { label }, body: { mailbox, name, colour } }) {
+    if (colour !== undefined) {
+      core.store.transact((tx) => setLabelColour(tx, caller, { mailbox, label, colour }));
+    }
+    if (name === undefined) return { threads: 0 };
+    const mailboxId = reachedMailbox(core.db, caller, mailbox);
+    return { threads: await replaceLabel(core, caller, { label, replacement: name, mailboxId }) };
   },
 });
 
@@ -47,7 +52,10 @@ export const removeLabel = appOperation({
   path: "/labels/:label",
   params: NAMED,
   query: t.Object(IN_MAILBOX),
-  run: async ({ caller, mailbox }, { params, query }) => ({
-    threads: await mailbox.replaceLabelIn(caller, query.mailbox, params.label),
+  run: async ({ caller, core }, { params, query }) => ({
+    threads: await replaceLabel(core, caller, {
+      label: params.label,
+      mailboxId: reachedMailbox(core.db, caller, query.mailbox),
+    }),
   }),
 });

@@ -5,6 +5,10 @@
 import { AppError } from "../../base/errors.ts";
 import { dateTime, t } from "../../base/json-schema.ts";
 import { approverOf } from "../../mailbox/holds.ts";
+import { reachedMailbox, usageOf } from "../../mailbox/mailboxes.ts";
+import * as mail from "../../mailbox/messages.ts";
+import * as suggestions from "../../mailbox/suggestions.ts";
+import * as conversations from "../../mailbox/threads.ts";
 import { ThreadPatch } from "../../mailbox/views.ts";
 import { progressOf } from "../../outbound/progress.ts";
 import { MOST_AT_ONCE } from "../mail/threads.ts";
@@ -26,13 +30,13 @@ export const changeThreads = appOperation({
   method: "POST",
   path: "/threads/change",
   body: t.Object({ ids, folder, starred, unread, addLabels, removeLabels, snoozedUntil: t.Optional(dateTime()) }),
-  run({ caller, mailbox, runtime, snoozed }, { body: { ids, snoozedUntil, ...change } }) {
+  run({ caller, core, runtime, snoozed }, { body: { ids, snoozedUntil, ...change } }) {
     if (snoozedUntil !== undefined && change.folder !== undefined) {
       throw new AppError("bad_request", "folder and snoozedUntil exclude each other");
     }
     const until =
       snoozedUntil === undefined ? {} : { snoozedUntil: readUntil("snoozedUntil", snoozedUntil, runtime.now()) };
-    const result = mailbox.changeThreads(caller, ids, { ...change, ...until });
+    const result = conversations.changeThreads(core, caller, ids, { ...change, ...until });
     if (snoozedUntil !== undefined) snoozed();
     return result;
   },
@@ -44,8 +48,8 @@ export const undoChange = appOperation({
   method: "POST",
   path: "/threads/undo",
   body: t.Object({ undo: t.String({ maxLength: 100 }) }),
-  run({ caller, mailbox, snoozed }, { body: { undo } }) {
-    const result = mailbox.undoChange(caller, undo);
+  run({ caller, core, snoozed }, { body: { undo } }) {
+    const result = conversations.undoChange(core, caller, undo);
     snoozed();
     return result;
   },
@@ -58,7 +62,7 @@ export const deleteThreads = appOperation({
   method: "POST",
   path: "/threads/delete",
   body: t.Object({ ids }),
-  run: ({ caller, mailbox }, { body }) => mailbox.deleteThreads(caller, body.ids),
+  run: ({ caller, core }, { body }) => conversations.deleteThreads(core, caller, body.ids),
 });
 
 export const emptyTrash = appOperation({
@@ -67,7 +71,9 @@ export const emptyTrash = appOperation({
   method: "POST",
   path: "/trash/empty",
   body: IN_MAILBOX,
-  run: async ({ caller, mailbox }, { body }) => ({ deleted: await mailbox.emptyFolder(caller, body.mailbox, "trash") }),
+  run: async ({ caller, core }, { body }) => ({
+    deleted: await conversations.emptyFolder(core, caller, body.mailbox, "trash"),
+  }),
 });
 
 export const emptySpam = appOperation({
@@ -76,7 +82,9 @@ export const emptySpam = appOperation({
   method: "POST",
   path: "/spam/empty",
   body: IN_MAILBOX,
-  run: async ({ caller, mailbox }, { body }) => ({ deleted: await mailbox.emptyFolder(caller, body.mailbox, "spam") }),
+  run: async ({ caller, core }, { body }) => ({
+    deleted: await conversations.emptyFolder(core, caller, body.mailbox, "spam"),
+  }),
 });
 
 /** `q`: prefix of the address, or of a word of the name. */
@@ -86,8 +94,8 @@ export const findCorrespondents = appOperation({
   method: "GET",
   path: "/people",
   query: t.Object({ mailbox: t.String(), q: t.Optional(t.String()) }),
-  run: ({ caller, mailbox }, { query: { mailbox: of, q = "" } }) => ({
-    people: mailbox.findCorrespondents(caller, of, q.slice(0, LONGEST_PREFIX), MOST_PEOPLE),
+  run: ({ caller, core }, { query: { mailbox: of, q = "" } }) => ({
+    people: suggestions.findCorrespondents(core, caller, of, q.slice(0, LONGEST_PREFIX), MOST_PEOPLE),
   }),
 });
 
@@ -97,7 +105,7 @@ export const getUsage = appOperation({
   method: "GET",
   path: "/usage",
   query: IN_MAILBOX,
-  run: ({ caller, mailbox }, { query }) => mailbox.usageFor(caller, query.mailbox),
+  run: ({ caller, core }, { query }) => usageOf(core, reachedMailbox(core.db, caller, query.mailbox)),
 });
 
 export const getClassification = appOperation({
@@ -106,7 +114,7 @@ export const getClassification = appOperation({
   method: "GET",
   path: "/messages/:id/judgement",
   params: BY_ID,
-  run: ({ caller, mailbox }, { params }) => mailbox.getClassification(caller, params.id),
+  run: ({ caller, core }, { params }) => mail.getClassification(core, caller, params.id),
 });
 
 /** The delivery of a sent message, and who approved it if it was held. */

@@ -13,6 +13,7 @@ import {
   showsImagesOf,
   trustImages,
 } from "../../mailbox/received.ts";
+import { warningsAbout } from "../../mailbox/warnings.ts";
 import { INVITATION_ANSWERS } from "../../store/schema.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID } from "../schemas.ts";
@@ -44,7 +45,7 @@ export const getWarnings = appOperation({
   method: "GET",
   path: "/messages/:id/warnings",
   params: BY_ID,
-  run: async ({ caller, mailbox }, { params }) => ({ warnings: await mailbox.warnings(caller, params.id) }),
+  run: async ({ caller, core }, { params }) => ({ warnings: await warningsAbout(core, caller, params.id) }),
 });
 
 export const unsubscribe = appOperation({

@@ -3,6 +3,7 @@ import { requireAccess, requireReach } from "../../access/caller.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
 import { t } from "../../base/json-schema.ts";
 import { absenceOf, putAbsence } from "../../mailbox/absences.ts";
+import { countMatching } from "../../mailbox/listing.ts";
 import { notesOn } from "../../mailbox/rules.ts";
 import type { Db } from "../../store/store.ts";
 import { absenceView, GivenAbsence, GivenRules, readAbsence } from "../admin/rules.ts";
@@ -61,10 +62,10 @@ export const testOwnRule = appOperation({
   params: BY_ID,
   query: t.Object({ match: t.String({ maxLength: 500 }) }),
   async run(context, { params: { id }, query: { match } }) {
-    const { store, mailbox, runtime } = context;
+    const { store, core, runtime } = context;
     const mailboxId = managed(context, store.db, id).id;
     const notes = notesOn(match, runtime.now());
-    return { ...(await mailbox.countMatching(mailboxId, match)), notes };
+    return { ...(await countMatching(core, mailboxId, match)), notes };
   },
 });
 

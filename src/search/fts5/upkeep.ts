@@ -13,7 +13,7 @@ import { statement } from "../../store/statement.ts";
 import type { Db, Store, Tx } from "../../store/store.ts";
 import type { SearchEngine } from "../engine.ts";
 import { charactersOf } from "../fold.ts";
-import { readStored, readStoredBefore, type StoredMessage } from "../stored.ts";
+import { readStored, readStoredAfter, readStoredBefore, type StoredMessage } from "../stored.ts";
 
 interface Backlog {
   /** Messages below this messages.seq are still to be indexed. */
@@ -59,6 +59,23 @@ export function endBacklog(tx: Tx): void {
 /** Messages read at once, and the number of characters at which a portion ends whatever its `limit`. */
 const SLICE = 10;
 const CHARACTERS_OF_A_PORTION = 400_000;
+
+/**
+ * Rewrites the entries of `limit` messages after the one numbered `after` (0 for the first). `last`: the number to continue
+ * from, undefined at the end. An old entry is found until its message is reached.
+ */
+export function reindexPortion(
+  tx: Tx,
+  engine: Pick<SearchEngine, "rewrite">,
+  after: number,
+  limit: number,
+): { messages: number; last: number | undefined } {
+  const portion = readStoredAfter(tx, after, limit);
+  for (const { seq, workspaceId, mailboxId, fold } of portion) {
+    engine.rewrite(tx, seq, { workspaceId, mailboxId }, fold());
+  }
+  return { messages: portion.length, last: portion.at(-1)?.seq };
+}
 
 /** Indexes up to `limit` missing messages, or fewer if they are long: those put off, then the newest of the backlog. */
 export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): void {

@@ -14,7 +14,7 @@ import { extractText } from "../../../src/documents/document.ts";
 import { createConnections } from "../../../src/http/connections.ts";
 import { createHttpServer } from "../../../src/http/server.ts";
 import { createReadJournal } from "../../../src/journal/reads.ts";
-import type { Mailbox } from "../../../src/mailbox/mailbox.ts";
+import { fileMessage } from "../../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { createIdempotency } from "../../../src/operations/idempotency.ts";
 import type { Operation } from "../../../src/operations/operation.ts";
@@ -37,15 +37,15 @@ afterEach(async () => {
 
 interface Given {
   operations?: readonly Operation[];
-  /** Replaces functions of the mailbox. */
-  mailbox?: Partial<Mailbox>;
+  /** Replaces what operations of mail do, by name. */
+  runs?: Readonly<Record<string, (context: never, input: never) => unknown>>;
   trustedProxies?: string[];
   settings?: Record<string, string>;
 }
 
 /** Starts the API, which stops when the test ends. Rates are high unless `settings` says otherwise. */
 export async function startApi(given: Given = {}) {
-  const { operations, mailbox: replaced, trustedProxies, settings } = given;
+  const { operations = MAIL_API.operations, runs = {}, trustedProxies, settings } = given;
   const opened = openInMemory({
     MAILROOM_HOSTNAME: "mail.example.test",
     MAILROOM_BASE_URL: "http://mail.example.test",
@@ -54,7 +54,6 @@ export async function startApi(given: Given = {}) {
   const core = sendCore(opened.core);
   const { store, options, runtime, log, lines, site } = core;
   const { baseUrl } = site;
-  const mailbox = { ...opened.mailbox, ...replaced };
   const { people, domains, developers, outbound, journal } = opened;
   const administration = {
     core,
@@ -67,7 +66,6 @@ export async function startApi(given: Given = {}) {
     developers,
     outbound,
     journal,
-    mailbox,
   };
   const idempotency = createIdempotency({ store, options, runtime });
   const pools = createPools({ mostConnections: 1_000, runtime });
@@ -78,7 +76,6 @@ export async function startApi(given: Given = {}) {
     runtime,
     log,
     baseUrl,
-    mailbox,
     snoozed() {},
     administration,
     idempotency,
@@ -90,7 +87,7 @@ export async function startApi(given: Given = {}) {
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(store, log, "a key", noteKeyUse),
     addressOf: createAddressReader(trustedProxies ?? []),
-    ...(operations && { operations }),
+    operations: operations.map((one) => ({ ...one, run: runs[one.name] ?? one.run })),
   });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
@@ -167,7 +164,9 @@ export async function startApi(given: Given = {}) {
     const bytes = typeof message === "string" ? Buffer.from(message.replaceAll(/\r?\n/g, "\r\n")) : message;
     const prepared = await prepareMessage(bytes, store.blobs);
     const receivedOn = `${mailboxId.slice(4)}@example.test`;
-    return store.transact((tx) => mailbox.file(tx, { mailboxId, receivedOn, message: prepared, now: runtime.now() }));
+    return store.transact((tx) =>
+      fileMessage(core, tx, { mailboxId, receivedOn, message: prepared, now: runtime.now() }),
+    );
   }
 
   /** Sends bytes unchanged and reads until the server closes, so the request needs `Connection: close`. */
@@ -190,7 +189,6 @@ export async function startApi(given: Given = {}) {
     store,
     options,
     set,
-    mailbox,
     server,
     lines,
     key,

@@ -1,5 +1,4 @@
 /** A data folder in memory, opened as commands open theirs: everything but a running server. */
-
 import { join } from "node:path";
 import { openTlsPolicies } from "../../../src/authentication/tls-policy.ts";
 import { createLog } from "../../../src/base/log.ts";

@@ -1,5 +1,4 @@
 /** An MX listener on a real socket, before a fake that records mail, or before a whole mailbox. */
-
 import { join } from "node:path";
 import { createLog } from "../../../src/base/log.ts";
 import { type Accepted as AcceptedMail, acceptMessage } from "../../../src/inbound/data.ts";

@@ -47,19 +47,15 @@ export async function importInto(
   path: string,
   { into = "alice@example.test", folder = "inbox", read = false, request = {}, transact }: ImportOptions = {},
 ): Promise<ImportResult> {
-  const {
-    core: { store },
-    mailbox,
-    people,
-    config,
-  } = opened;
+  const { people, config } = opened;
+  const store = { ...opened.core.store, ...(transact && { transact }) };
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const parser = openParser({ folder: config.data, store, runtime, log, startParser: shareParser });
   const entry = people.mailboxAt(into);
-  const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), { folder, read });
+  const destination = destinationOf(opened.core, entry, people.listUsers(entry.workspaceId), { folder, read });
   try {
     return await importMail(
-      { store: { ...store, ...(transact && { transact }) }, mailbox, parser, pacing: STEADY, runtime, log },
+      { core: { ...opened.core, store, log }, parser, pacing: STEADY },
       {
         messages: findMessages(path, LARGEST_MESSAGE),
         destination,
