@@ -1,12 +1,4 @@
 /** Opens a data folder: the context of everything that works on it. Nothing runs yet; most commands need no more. */
-import { createDevelopers, type Developers } from "./admin/developers.ts";
-import { createDomains, type Domains } from "./admin/domains.ts";
-import { createErasure } from "./admin/erasure.ts";
-import { createKeyJournal, type KeyJournal } from "./admin/journal.ts";
-import { createMailAppRecords } from "./admin/mail-apps.ts";
-import { createPublishedPolicy } from "./admin/mta-sts.ts";
-import { createOutbound, type Outbound } from "./admin/outbound.ts";
-import { createPeople, type People } from "./admin/people.ts";
 import { createFirstRun, type FirstRun } from "./admin/setup.ts";
 import type { AppError } from "./base/errors.ts";
 import type { Log } from "./base/log.ts";
@@ -54,14 +46,8 @@ export interface Opened {
   /** Runs the jobs that `serve` adds. */
   readonly scheduler: Scheduler;
   readonly following: Following | undefined;
-  readonly people: People;
-  readonly erasure: ReturnType<typeof createErasure>;
-  readonly domains: Domains;
-  readonly developers: Developers;
-  readonly outbound: Outbound;
   readonly firstRun: FirstRun;
   readonly mailbox: Mailbox;
-  readonly journal: KeyJournal;
   readonly doctor: Doctor;
   /** Closes what was not served: `stop` of a server does it. */
   close(): void;
@@ -82,6 +68,12 @@ export function open(
   const options = openOptions(store);
   store.remote?.cache.bound(() => options.get("blobs.cacheBytes"));
   const metrics = createMetrics();
+  const ports = {
+    imap: configuredPort(config.imap),
+    imaps: configuredPort(config.imaps),
+    submission: configuredPort(config.submission),
+    submissions: configuredPort(config.submissions),
+  };
   const scheduler = createScheduler(runtime, log);
   const base: Core = {
     db: store.db,
@@ -93,7 +85,7 @@ export function open(
     log,
     metrics,
     meters: createMeters(metrics, runtime.now),
-    site: { folder, hostname, baseUrl },
+    site: { folder, hostname, baseUrl, ports },
     // Transactions are synchronous.
     wake: (job) => queueMicrotask(() => scheduler.wake(job)),
   };
@@ -102,37 +94,17 @@ export function open(
   const parser = { read: readHere, composeStored: composeHere(store.blobs) };
   const core: MailCore = { ...base, engine: search, parser };
   const mailbox = createMailbox(core);
-  const people = createPeople({ store, runtime, baseUrl });
-  const erasure = createErasure({ store, people, engine: core.engine, runtime });
-  const ports = {
-    imap: configuredPort(config.imap),
-    imaps: configuredPort(config.imaps),
-    submission: configuredPort(config.submission),
-    submissions: configuredPort(config.submissions),
-  };
-  const policy = createPublishedPolicy({ options, hostname, baseUrl });
-  const mailAppRecords = createMailAppRecords({ hostname, baseUrl, ports });
-  const domains = createDomains({ store, runtime, log, hostname, policy, mailApps: mailAppRecords });
   const checks = following ? { checks: STANDBY_CHECKS } : {};
-  const doctor = createDoctor({ config, store, options, domains, runtime, log }, { ...checks, ...doctorOptions });
-  const developers = createDevelopers(core);
-  const firstRun = createFirstRun({ store, people, domains, developers, runtime });
-  const journal = createKeyJournal({ store, options, runtime, core, snoozed: () => core.wake("wake-snoozed") });
-  const outbound = createOutbound(core);
+  const doctor = createDoctor({ ...core, config }, { ...checks, ...doctorOptions });
+  const firstRun = createFirstRun(core);
   return {
     config,
     core,
     search,
     scheduler,
     following,
-    people,
-    erasure,
-    domains,
-    developers,
-    outbound,
     firstRun,
     mailbox,
-    journal,
     doctor,
     close: () => store.close(),
   };

@@ -2,12 +2,15 @@
  * Runs a server on what `open` has opened: its workers, listeners and jobs. They start in order, and stop in reverse: first
  * what takes in work, then what that needs.
  */
+
 import { join } from "node:path";
 import { openIdentity } from "./access/identity.ts";
 import { createAccessNotices } from "./access/notices.ts";
 import { createPasswordLinkMails } from "./access/password-links.ts";
-import { createLossNotices } from "./admin/domains.ts";
+import { isHosted, policyAt, tellLosses, verifyOnArrival, webHosts } from "./admin/domains.ts";
 import { createExpiryNotices } from "./admin/expiry-notices.ts";
+import { finishRemovals, removeExpired } from "./admin/removals.ts";
+import * as workspaceAdmin from "./admin/workspaces.ts";
 import { createApi } from "./api/api.ts";
 import { createPools, registerPools } from "./api/pools.ts";
 import { createAddressReader, createSourceReader } from "./api/request.ts";
@@ -151,7 +154,7 @@ async function start(
   { hold = false, prepare, signal, startParser, startBackup, allow = [] }: ServeOptions,
   running: Running,
 ): Promise<Server> {
-  const { config, core, search, scheduler, following, people, domains, developers, doctor, journal, outbound } = opened;
+  const { config, core, search, scheduler, following, doctor } = opened;
   const { store, options, runtime, log, metrics, meters, wake } = core;
   const { remote } = store;
   const { hostname, baseUrl, data: folder, trustedProxies } = config;
@@ -159,7 +162,7 @@ async function start(
 
   const replication = following ? undefined : await takeFolder(config, core, running, signal);
   await prepare?.();
-  const isDemo = findDemo({ people, domains }) !== undefined;
+  const isDemo = findDemo(core) !== undefined;
   if (isDemo) requireLoopback(config);
   const sidecar = createSupervisor({ data: folder, options, runtime, log });
   if (!following) {
@@ -176,7 +179,7 @@ async function start(
   if (following) registerStandbyGauges(metrics, following.state);
   if (replication) registerReplicaGauges(metrics, replication.state);
 
-  const mail = openMail(core, { hold, startParser, verifyOnArrival: domains.verifyOnArrival });
+  const mail = openMail(core, { hold, startParser, verifyOnArrival: (domain) => verifyOnArrival(core, domain) });
   const { relay, mailbox } = mail;
   const { parser, spool } = mail.core;
   const notify: NotifyAdmins = (notice, record) => notifyAdmins(mail.core, notice, record);
@@ -185,7 +188,7 @@ async function start(
   const base = { store, options, runtime, log, meters };
   const events = createEvents({ ...base, notifyAdmins: notify, baseUrl, wake, mostConnections: shares.webhooks });
   frontends.push(events);
-  const operators = () => people.listWorkspaces()[0]?.id;
+  const operators = () => workspaceAdmin.listWorkspaces(core)[0]?.id;
   const backups = createScheduledBackups({
     ...base,
     folder,
@@ -246,11 +249,6 @@ async function start(
   const administration = {
     core,
     store,
-    people,
-    domains,
-    developers,
-    journal,
-    outbound,
     options,
     runtime,
     log,
@@ -279,7 +277,6 @@ async function start(
     ...base,
     ...performing,
     allow: () => allow,
-    people,
     firstRun: opened.firstRun,
     doctor,
     sourceOf,
@@ -329,7 +326,7 @@ async function start(
     ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
     ...(replication && { replica: replication.state }),
     metrics: createMetricsPage({ metrics, options }),
-    discovery: createDiscovery({ ...base, mailApps, isHosted: domains.isHosted, baseUrl, sourceOf }),
+    discovery: createDiscovery({ ...base, mailApps, isHosted: (domain) => isHosted(core, domain), baseUrl, sourceOf }),
     certificates,
     connections,
     pools,
@@ -373,9 +370,9 @@ async function start(
     createAccessNotices({ ...base, notify }),
     createPasswordLinkMails({ ...base, notify, baseUrl, wake }),
     createExpiryNotices({ store, notify }),
-    people.finishRemovals,
-    people.removeExpired,
-    createLossNotices({ store, runtime, hostname, notifyAdmins: notify }),
+    finishRemovals(core),
+    removeExpired(core),
+    tellLosses(core, notify),
     ...mail.jobs,
     ...events.jobs,
     backups.job,
@@ -448,13 +445,13 @@ async function takeFolder(config: Config, core: Core, { backends }: Running, sig
 }
 
 /** Undefined where no listener uses TLS. */
-async function openTls({ config, core, domains }: Opened): Promise<Certificates | undefined> {
+async function openTls({ config, core }: Opened): Promise<Certificates | undefined> {
   const { https, mx, submission, submissions, imap, imaps } = config;
   if ([https, mx, submission, submissions, imap, imaps].every((listen) => listen === "off")) return undefined;
   const { tls: mode, data: folder, hostname, baseUrl } = config;
   const { runtime, log } = core;
   const names = ownNames({ hostname, baseUrl });
-  return openCertificates({ mode, hostname, folder, names, domains: domains.webHosts, runtime, log });
+  return openCertificates({ mode, hostname, folder, names, domains: () => webHosts(core), runtime, log });
 }
 
 /** Starts an SMTP listener on `listen`, the value of `variable`. */
@@ -488,13 +485,15 @@ async function startSmtp(
 }
 
 function startWeb(
-  { config: { http, https, baseUrl }, core: { runtime, log }, domains: { policyAt } }: Opened,
+  { config: { http, https, baseUrl }, core }: Opened,
   { frontends }: Running,
   parts: Omit<HttpParts, "http" | "https" | "baseUrl" | "policyAt" | "runtime" | "log" | "bound">,
 ) {
+  const { runtime, log } = core;
   return startHttp({
     ...parts,
-    ...{ policyAt, http, https, baseUrl, runtime, log },
+    ...{ http, https, baseUrl, runtime, log },
+    policyAt: (host, path) => policyAt(core, host, path),
     bound: (variable, start) =>
       bound(variable, async () => {
         const server = await start();

@@ -1,6 +1,11 @@
 /** A clock that was ahead by a day: sending, retries and webhooks continue once it is set right. */
+
 import { describe, expect, test } from "bun:test";
+import * as developers from "../src/admin/developers.ts";
+import * as domains from "../src/admin/domains.ts";
 import { makeDkimKeys } from "../src/admin/domains.ts";
+import * as people from "../src/admin/people.ts";
+import * as workspaceAdmin from "../src/admin/workspaces.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
 import { open } from "../src/open.ts";
@@ -37,16 +42,14 @@ async function createWorld() {
     const opened = open(config, runtime, log, { doctor: { checks: {} } });
     const {
       core: { store, options },
-      people,
-      domains,
-      developers,
+      core,
     } = opened;
     if (apiKey === "") {
       const dkim = await keys;
       store.transact((tx) => options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
       store.transact((tx) => {
-        const { id: workspaceId } = people.addWorkspace(tx, "Example");
-        domains.markVerified(tx, domains.addDomain(tx, workspaceId, "example.test", dkim).id);
+        const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Example");
+        domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "example.test", dkim).id);
         const alice = {
           workspaceId,
           email: "alice@example.test",
@@ -54,9 +57,9 @@ async function createWorld() {
           role: "owner",
           ownMailbox: true,
         } as const;
-        const { userId } = people.addUser(tx, alice);
-        apiKey = developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key;
-        developers.addWebhook(tx, { workspaceId, url: receiver.url, events: ["message.delivered"] });
+        const { userId } = people.addUser(core, tx, alice);
+        apiKey = developers.createKey(core, tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key;
+        developers.addWebhook(core, tx, { workspaceId, url: receiver.url, events: ["message.delivered"] });
         options.set(tx, "sending.mailboxPerHour", "4");
       });
       deliverTo(remote, opened.core);

@@ -1,5 +1,9 @@
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
+import * as domains from "../src/admin/domains.ts";
+import * as journal from "../src/admin/journal.ts";
+import * as people from "../src/admin/people.ts";
+import * as workspaceAdmin from "../src/admin/workspaces.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
 import { prepareMessage } from "../src/mailbox/prepare.ts";
@@ -81,15 +85,14 @@ test("a snooze that a command's undo brings back ends on time", async () => {
   const command = beside();
   const {
     core: { store },
-    people,
+    core,
     mailbox,
-    journal,
   } = command;
   const { workspaceId, caller, mailboxId } = store.transact((tx) => {
-    const workspaceId = people.addWorkspace(tx, "Demo").id;
-    command.domains.addDomain(tx, workspaceId, "example.test", []);
+    const workspaceId = workspaceAdmin.addWorkspace(core, tx, "Demo").id;
+    domains.addDomain(command.core, tx, workspaceId, "example.test", []);
     const email = "alice@example.test";
-    const made = people.addUser(tx, { workspaceId, email, name: "Alice", role: "owner", ownMailbox: true });
+    const made = people.addUser(core, tx, { workspaceId, email, name: "Alice", role: "owner", ownMailbox: true });
     const caller = { ...made, workspaceId, role: "owner", email, scopes: new Set(SCOPES) } as const;
     return { workspaceId, caller, mailboxId: made.mailboxId ?? "" };
   });
@@ -100,7 +103,7 @@ test("a snooze that a command's undo brings back ends on time", async () => {
   mailbox.update({ ...caller, keyId: "key_agent" }, threadId, { folder: "archive" });
   runtime.advanceTo(runtime.now() + 60_000);
   await server.settled();
-  await journal.undo({ workspaceId, keyId: "key_agent", userId: null }, 0, { face: "cli", dryRun: false });
+  await journal.undo(core, { workspaceId, keyId: "key_agent", userId: null }, 0, { face: "cli", dryRun: false });
   for (let minutes = 0; minutes < 60; minutes++) {
     runtime.advanceTo(runtime.now() + 60_000);
     await server.settled();

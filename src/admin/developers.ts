@@ -16,7 +16,7 @@ import {
   setKey,
 } from "../access/credentials.ts";
 import { addNotice } from "../access/notices.ts";
-import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy, widerField } from "../access/policy.ts";
+import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy as readPolicyBy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import { sampleOf } from "../events/catalogue.ts";
@@ -34,7 +34,7 @@ import {
   setTarget,
 } from "../events/endpoints.ts";
 import { EVENT_NAMES, type EventName } from "../events/kinds.ts";
-import { listDeliveries, resend } from "../events/log.ts";
+import { listDeliveries as deliveriesOf, resend } from "../events/log.ts";
 import { envelope } from "../events/outbox.ts";
 import { type Delivery, putTest } from "../events/queue.ts";
 import { mailboxIdOf } from "../mailbox/mailboxes.ts";
@@ -82,310 +82,345 @@ export const DEFAULT_OVERLAP_HOURS = 24;
 /** Most deliveries that one transaction sends again, so that it stays under 100 ms. */
 const RECOVERED_AT_ONCE = 500;
 
-export type Developers = ReturnType<typeof createDevelopers>;
+/** Has the deliverer look, since the transaction under way makes a delivery due. */
+const deliverSoon = ({ wake }: Core): void => wake("webhooks");
 
-export function createDevelopers({ store, options, runtime, wake }: Core) {
-  /** Has the deliverer look, since the transaction under way makes a delivery due. */
-  const deliverSoon = (): void => wake("webhooks");
-
-  /** Checks a URL without asking DNS; every attempt checks it again. @throws AppError unprocessable */
-  function refuseDestination(url: string): void {
-    const allowed = options.get("webhooks.allowNetworks");
-    try {
-      readDestination(url, allowed === "none" ? [] : allowed);
-    } catch (error) {
-      throw error instanceof RefusedDestination ? new AppError("unprocessable", describeRefusal(error)) : error;
-    }
+/** Checks a URL without asking DNS; every attempt checks it again. @throws AppError unprocessable */
+function refuseDestination({ options }: Core, url: string): void {
+  const allowed = options.get("webhooks.allowNetworks");
+  try {
+    readDestination(url, allowed === "none" ? [] : allowed);
+  } catch (error) {
+    throw error instanceof RefusedDestination ? new AppError("unprocessable", describeRefusal(error)) : error;
   }
+}
 
-  function keyOf(db: Db, id: string, workspaceId: string): KeyRecord {
-    const key = listOf(db, workspaceId).find((known) => known.id === id);
-    if (!key) throw new AppError("not_found", `there is no key ${id}`);
-    return key;
+/** Finds a key of the workspace, even a revoked one. @throws AppError not_found */
+export function keyOf(db: Db, id: string, workspaceId: string): KeyRecord {
+  const key = listOf(db, workspaceId).find((known) => known.id === id);
+  if (!key) throw new AppError("not_found", `there is no key ${id}`);
+  return key;
+}
+
+/** A mailbox that a policy names, in the spelling to keep: its id, or its own address also for an alias. */
+function mailboxNamed(db: Db, workspaceId: string, named: string, bounds: Policy): string | undefined {
+  const [mailbox] = db
+    .select({ id: mailboxes.id, address: mailboxes.address })
+    .from(mailboxes)
+    .where(and(eq(mailboxes.id, mailboxIdOf(db, { workspaceId }, named)), eq(mailboxes.workspaceId, workspaceId)))
+    .all();
+  if (!mailbox || !leavesMailbox(bounds, mailbox)) return undefined;
+  return named === mailbox.id ? mailbox.id : mailbox.address;
+}
+
+const wider = (db: Db, workspaceId: string, policy: Policy, bounds: Policy) =>
+  widerField(policy, bounds, (named) => mailboxIdOf(db, { workspaceId }, named));
+
+/** The addresses of the mailboxes that a policy restricts a key to. */
+const addressesOf = (db: Db, workspaceId: string, policy: Policy = {}): string[] | undefined =>
+  policy.mailboxes &&
+  db
+    .select({ id: mailboxes.id, address: mailboxes.address })
+    .from(mailboxes)
+    .where(eq(mailboxes.workspaceId, workspaceId))
+    .all()
+    .flatMap((mailbox) => (leavesMailbox(policy, mailbox) ? mailbox.address : []));
+
+/** True if a key with that policy may know of all that an endpoint is told. */
+function isLeft({ store }: Core, policy: Policy | undefined, { workspaceId, mailboxes: told }: Endpoint): boolean {
+  const left = addressesOf(store.db, workspaceId, policy);
+  return left === undefined || (told?.every((address) => left.includes(address)) ?? false);
+}
+
+/** True if a policy is at least as narrow as another. */
+export const isWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Policy): boolean =>
+  wider(db, workspaceId, policy, bounds) === undefined;
+
+/** The keys that a key made, and so on, as far as they work, and the webhooks that it or any of these made. */
+function familyOf({ runtime }: Core, db: Db, id: string, workspaceId?: string) {
+  const keys = keysMadeBy(db, id, runtime.now());
+  const makers = new Set([id, ...keys.map((key) => key.id)]);
+  const endpoints = listEndpoints(db, workspaceId).filter(({ madeBy }) => madeBy !== null && makers.has(madeBy));
+  return { keys: keys.filter(({ works }) => works), endpoints };
+}
+
+/** Limits what a key made as the key is limited by now. */
+function limitMade(core: Core, tx: Tx, id: string, workspaceId: string, bounds: Policy): void {
+  const { keys, endpoints } = familyOf(core, tx, id, workspaceId);
+  const policies = new Map(listOf(tx, workspaceId).map((key) => [key.id, key.policy]));
+  for (const key of keys) {
+    const policy = policies.get(key.id) ?? {};
+    const narrowed = narrowedTo(policy, bounds, (named) => mailboxIdOf(tx, { workspaceId }, named));
+    if (narrowed !== policy) setKey(tx, key.id, { policy: narrowed });
   }
-
-  /** A mailbox that a policy names, in the spelling to keep: its id, or its own address also for an alias. */
-  function mailboxNamed(db: Db, workspaceId: string, named: string, bounds: Policy): string | undefined {
-    const [mailbox] = db
-      .select({ id: mailboxes.id, address: mailboxes.address })
-      .from(mailboxes)
-      .where(and(eq(mailboxes.id, mailboxIdOf(db, { workspaceId }, named)), eq(mailboxes.workspaceId, workspaceId)))
-      .all();
-    if (!mailbox || !leavesMailbox(bounds, mailbox)) return undefined;
-    return named === mailbox.id ? mailbox.id : mailbox.address;
+  const left = addressesOf(tx, workspaceId, bounds);
+  for (const endpoint of endpoints) {
+    // Who reads no codes has no webhooks.
+    if (bounds.codes === false) setDisabled(tx, endpoint, core.runtime.now(), false);
+    if (left) setMailboxes(tx, endpoint, endpoint.mailboxes?.filter((one) => left.includes(one)) ?? left);
   }
+  if (endpoints.length > 0) deliverSoon(core);
+}
 
-  const wider = (db: Db, workspaceId: string, policy: Policy, bounds: Policy) =>
-    widerField(policy, bounds, (named) => mailboxIdOf(db, { workspaceId }, named));
-
-  /** The addresses of the mailboxes that a policy restricts a key to. */
-  const addressesOf = (db: Db, workspaceId: string, policy: Policy = {}): string[] | undefined =>
-    policy.mailboxes &&
-    db
-      .select({ id: mailboxes.id, address: mailboxes.address })
-      .from(mailboxes)
-      .where(eq(mailboxes.workspaceId, workspaceId))
-      .all()
-      .flatMap((mailbox) => (leavesMailbox(policy, mailbox) ? mailbox.address : []));
-
-  /** True if a key with that policy may know of all that an endpoint is told. */
-  function isLeft(policy: Policy | undefined, { workspaceId, mailboxes: told }: Endpoint): boolean {
-    const left = addressesOf(store.db, workspaceId, policy);
-    return left === undefined || (told?.every((address) => left.includes(address)) ?? false);
+/**
+ * Creates a key. Only this result shows it. `byAdmin`: an admin makes it for somebody else, who is told by mail.
+ * @throws AppError bad_request; unprocessable for the scope admin of a member
+ */
+export function createKey(
+  { runtime }: Core,
+  tx: Tx,
+  { userId, name, ...given }: NewKey,
+  { byAdmin = false } = {},
+): { id: string; key: string } {
+  const person = findPerson(tx, userId);
+  if (byAdmin) {
+    const ended = { appPasswords: 0, keys: 0 };
+    addNotice(tx, { userId, deed: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
   }
-
-  /** True if a policy is at least as narrow as another. */
-  const isWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Policy): boolean =>
-    wider(db, workspaceId, policy, bounds) === undefined;
-
-  /** The keys that a key made, and so on, as far as they work, and the webhooks that it or any of these made. */
-  function familyOf(db: Db, id: string, workspaceId?: string) {
-    const keys = keysMadeBy(db, id, runtime.now());
-    const makers = new Set([id, ...keys.map((key) => key.id)]);
-    const endpoints = listEndpoints(db, workspaceId).filter(({ madeBy }) => madeBy !== null && makers.has(madeBy));
-    return { keys: keys.filter(({ works }) => works), endpoints };
+  if (given.scopes.includes("admin") && person?.role === "member") {
+    throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
   }
+  return createCredential(tx, runtime, { ...given, userId, name: nameOf("the key", name) });
+}
 
-  /** Limits what a key made as the key is limited by now. */
-  function limitMade(tx: Tx, id: string, workspaceId: string, bounds: Policy): void {
-    const { keys, endpoints } = familyOf(tx, id, workspaceId);
-    const policies = new Map(listOf(tx, workspaceId).map((key) => [key.id, key.policy]));
-    for (const key of keys) {
-      const policy = policies.get(key.id) ?? {};
-      const narrowed = narrowedTo(policy, bounds, (named) => mailboxIdOf(tx, { workspaceId }, named));
-      if (narrowed !== policy) setKey(tx, key.id, { policy: narrowed });
-    }
-    const left = addressesOf(tx, workspaceId, bounds);
-    for (const endpoint of endpoints) {
-      // Who reads no codes has no webhooks.
-      if (bounds.codes === false) setDisabled(tx, endpoint, runtime.now(), false);
-      if (left) setMailboxes(tx, endpoint, endpoint.mailboxes?.filter((one) => left.includes(one)) ?? left);
-    }
-    if (endpoints.length > 0) deliverSoon();
+/** Lists the keys of a workspace, newest first, including revoked ones. */
+export function listKeys({ store }: Core, workspaceId: string): KeyRecord[] {
+  return listOf(store.db, workspaceId);
+}
+
+/**
+ * Brings a policy into its one spelling, for a caller. @throws AppError bad_request for a mailbox that does not exist
+ * for them, and other values that make no sense
+ */
+export const readPolicy = (
+  db: Db,
+  { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
+  policy: Policy,
+): Policy => readPolicyBy(policy, (named) => mailboxNamed(db, workspaceId, named, bounds));
+
+/** A key as a caller sees it: mailboxes that their own policy does not leave do not exist for them. */
+export function shownTo(
+  db: Db,
+  { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
+  key: KeyRecord,
+): KeyRecord {
+  const { mailboxes: named } = key.policy;
+  if (!named || bounds.mailboxes === undefined) return key;
+  const left = named.filter((mailbox) => mailboxNamed(db, workspaceId, mailbox, bounds) !== undefined);
+  return { ...key, policy: { ...key.policy, mailboxes: left } };
+}
+
+/** @throws AppError forbidden for a policy that allows more than `bounds` */
+export function requireWithin(db: Db, workspaceId: string, policy: Policy, bounds: Policy): void {
+  const field = wider(db, workspaceId, policy, bounds);
+  if (field === undefined) return;
+  throw new PolicyRefusal("forbidden", `policy.${field} would allow more than the policy of the key that asks`);
+}
+
+/**
+ * Changes a key that is not revoked: `policy` as readPolicy gives it; what the key made is limited as well.
+ * @throws AppError not_found, bad_request for the name
+ */
+export function changeKey(
+  core: Core,
+  tx: Tx,
+  id: string,
+  workspaceId: string,
+  { name, policy, paused }: { name?: string; policy?: Policy; paused?: boolean },
+): void {
+  const { revokedAt, pausedAt } = keyOf(tx, id, workspaceId);
+  if (revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
+  setKey(tx, id, {
+    ...(name !== undefined && { name: nameOf("the key", name) }),
+    ...(policy && { policy }),
+    ...(paused !== undefined && { pausedAt: paused ? (pausedAt ?? core.runtime.now()) : null }),
+  });
+  if (policy) limitMade(core, tx, id, workspaceId, policy);
+}
+
+/** Pauses all keys of a workspace, also later ones; resuming leaves those paused that are by themselves. */
+export function pauseAll({ runtime }: Core, tx: Tx, workspaceId: string, paused: boolean): void {
+  setAllPaused(tx, workspaceId, paused ? (allPausedSince(tx, workspaceId) ?? runtime.now()) : null);
+}
+
+/** Revokes a key, with `workspaceId` of that workspace only. @throws AppError not_found, also for a revoked key */
+export function revokeKey({ runtime }: Core, tx: Tx, id: string, workspaceId?: string): void {
+  const known = workspaceId === undefined || listOf(tx, workspaceId).some((key) => key.id === id);
+  if (!known || !revoke(tx, id, runtime.now())) {
+    throw new AppError("not_found", `there is no key ${id}, or it was revoked before`);
   }
+}
 
-  return {
-    /**
-     * Creates a key. Only this result shows it. `byAdmin`: an admin makes it for somebody else, who is told by mail.
-     * @throws AppError bad_request; unprocessable for the scope admin of a member
-     */
-    createKey(tx: Tx, { userId, name, ...given }: NewKey, { byAdmin = false } = {}): { id: string; key: string } {
-      const person = findPerson(tx, userId);
-      if (byAdmin) {
-        const ended = { appPasswords: 0, keys: 0 };
-        addNotice(tx, { userId, deed: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
-      }
-      if (given.scopes.includes("admin") && person?.role === "member") {
-        throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
-      }
-      return createCredential(tx, runtime, { ...given, userId, name: nameOf("the key", name) });
-    },
-    /** Lists the keys of a workspace, newest first, including revoked ones. */
-    listKeys(workspaceId: string): KeyRecord[] {
-      return listOf(store.db, workspaceId);
-    },
-    /** Finds a key of the workspace, even a revoked one. @throws AppError not_found */
-    keyOf,
-    /**
-     * Brings a policy into its one spelling, for a caller. @throws AppError bad_request for a mailbox that does not exist
-     * for them, and other values that make no sense
-     */
-    readPolicy: (
-      db: Db,
-      { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
-      policy: Policy,
-    ): Policy => readPolicy(policy, (named) => mailboxNamed(db, workspaceId, named, bounds)),
-    /** A key as a caller sees it: mailboxes that their own policy does not leave do not exist for them. */
-    shownTo(
-      db: Db,
-      { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
-      key: KeyRecord,
-    ): KeyRecord {
-      const { mailboxes: named } = key.policy;
-      if (!named || bounds.mailboxes === undefined) return key;
-      const left = named.filter((mailbox) => mailboxNamed(db, workspaceId, mailbox, bounds) !== undefined);
-      return { ...key, policy: { ...key.policy, mailboxes: left } };
-    },
-    isWithin,
-    /** @throws AppError forbidden for a policy that allows more than `bounds` */
-    requireWithin(db: Db, workspaceId: string, policy: Policy, bounds: Policy): void {
-      const field = wider(db, workspaceId, policy, bounds);
-      if (field === undefined) return;
-      throw new PolicyRefusal("forbidden", `policy.${field} would allow more than the policy of the key that asks`);
-    },
-    /**
-     * Changes a key that is not revoked: `policy` as readPolicy gives it; what the key made is limited as well.
-     * @throws AppError not_found, bad_request for the name
-     */
-    changeKey(
-      tx: Tx,
-      id: string,
-      workspaceId: string,
-      { name, policy, paused }: { name?: string; policy?: Policy; paused?: boolean },
-    ): void {
-      const { revokedAt, pausedAt } = keyOf(tx, id, workspaceId);
-      if (revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
-      setKey(tx, id, {
-        ...(name !== undefined && { name: nameOf("the key", name) }),
-        ...(policy && { policy }),
-        ...(paused !== undefined && { pausedAt: paused ? (pausedAt ?? runtime.now()) : null }),
-      });
-      if (policy) limitMade(tx, id, workspaceId, policy);
-    },
-    /** Since when all keys of the workspace are paused, epoch ms. */
-    allPausedSince: (db: Db, workspaceId: string): number | null => allPausedSince(db, workspaceId),
-    /** Pauses all keys of a workspace, also later ones; resuming leaves those paused that are by themselves. */
-    pauseAll(tx: Tx, workspaceId: string, paused: boolean): void {
-      setAllPaused(tx, workspaceId, paused ? (allPausedSince(tx, workspaceId) ?? runtime.now()) : null);
-    },
-    /** Revokes a key, with `workspaceId` of that workspace only. @throws AppError not_found, also for a revoked key */
-    revokeKey(tx: Tx, id: string, workspaceId?: string): void {
-      const known = workspaceId === undefined || listOf(tx, workspaceId).some((key) => key.id === id);
-      if (!known || !revoke(tx, id, runtime.now())) {
-        throw new AppError("not_found", `there is no key ${id}, or it was revoked before`);
-      }
-    },
-    /** Keys and webhooks that a key made, or a key that it made, as far as a key with that policy may know them. */
-    madeByKey(db: Db, id: string, workspaceId?: string, policy?: Policy): MadeByKey[] {
-      const { keys, endpoints } = familyOf(db, id, workspaceId);
-      const known = endpoints.filter((endpoint) => endpoint.state === "active" && isLeft(policy, endpoint));
-      return [
-        ...keys.map(({ id, name }) => ({ kind: "key" as const, id, name })),
-        ...known.map(({ id, url }) => ({ kind: "webhook" as const, id, name: url })),
-      ];
-    },
+/** Keys and webhooks that a key made, or a key that it made, as far as a key with that policy may know them. */
+export function madeByKey(core: Core, db: Db, id: string, workspaceId?: string, policy?: Policy): MadeByKey[] {
+  const { keys, endpoints } = familyOf(core, db, id, workspaceId);
+  const known = endpoints.filter((endpoint) => endpoint.state === "active" && isLeft(core, policy, endpoint));
+  return [
+    ...keys.map(({ id, name }) => ({ kind: "key" as const, id, name })),
+    ...known.map(({ id, url }) => ({ kind: "webhook" as const, id, name: url })),
+  ];
+}
 
-    /**
-     * Adds an endpoint; one that a key adds (`madeBy`) is told of the mailboxes alone that its `policy` leaves.
-     * @throws AppError unprocessable for a refused destination, bad_request for the events, conflict
-     */
-    addWebhook(tx: Tx, { workspaceId, url, events, description = "", madeBy }: NewWebhook, policy?: Policy): Endpoint {
-      refuseDestination(url);
-      const id = newId(runtime, "whk");
-      const chosen = eventsOf(events);
-      const [secret, now] = [newSecret(runtime), runtime.now()];
-      const told = description.trim() === "" ? "" : reasonOf(description);
-      const mailboxes = addressesOf(tx, workspaceId, policy);
-      putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen, mailboxes, madeBy });
-      return requireEndpoint(tx, id);
-    },
-    /** Lists the endpoints of one workspace or of all, oldest first; `policy`: those that a key with it may know. */
-    listWebhooks(workspaceId?: string, policy?: Policy): Endpoint[] {
-      return listEndpoints(store.db, workspaceId).filter((endpoint) => isLeft(policy, endpoint));
-    },
-    /**
-     * Finds an endpoint, with `by` in their workspace only, and for a key that is restricted to mailboxes only one that
-     * is told of no others. @throws AppError not_found
-     */
-    webhook(id: string, by?: { workspaceId: string; policy?: Policy }): Endpoint {
-      const endpoint = requireEndpoint(store.db, id, by?.workspaceId);
-      if (by && !isLeft(by.policy, endpoint)) throw new AppError("not_found", `there is no webhook endpoint ${id}`);
-      return endpoint;
-    },
-    /**
-     * Sends a signed sample once, even to a disabled endpoint. `event`: by default the endpoint's first. Returns the
-     * delivery's id. @throws AppError not_found, bad_request
-     */
-    testWebhook(tx: Tx, id: string, event?: string): { id: string; eventId: string; event: EventName } {
-      const endpoint = requireEndpoint(tx, id);
-      const [name = "message.inbound"] = eventsOf(event === undefined ? endpoint.events : [event]);
-      const [now, eventId, deliveryId] = [runtime.now(), newId(runtime, "evt"), newId(runtime, "whd")];
-      const data = JSON.stringify(sampleOf(name, now));
-      const sample = envelope({ eventId, event: name, createdAt: now, data });
-      putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample }, now);
-      deliverSoon();
-      return { id: deliveryId, eventId, event: name };
-    },
-    /** Changes the fields that are given. `by`: the API key. @throws AppError not_found, and as addWebhook for url and events */
-    changeWebhook(
-      tx: Tx,
-      id: string,
-      { url, events, by }: { url?: string; events?: readonly string[]; by?: string | undefined },
-    ): Endpoint {
-      const endpoint = requireEndpoint(tx, id);
-      if (url !== undefined) refuseDestination(url);
-      setTarget(tx, endpoint, { url: url ?? endpoint.url, events: eventsOf(events ?? endpoint.events), by });
-      return requireEndpoint(tx, id);
-    },
-    /**
-     * Disables an endpoint: it gets no events until it is enabled, and its waiting deliveries fail.
-     * @throws AppError not_found
-     */
-    disableWebhook(tx: Tx, id: string): Endpoint {
-      setDisabled(tx, requireEndpoint(tx, id), runtime.now(), false);
-      deliverSoon();
-      return requireEndpoint(tx, id);
-    },
-    /** Enables an endpoint for events from now on. @throws AppError not_found */
-    enableWebhook(tx: Tx, id: string): Endpoint {
-      setEnabled(tx, requireEndpoint(tx, id));
-      return requireEndpoint(tx, id);
-    },
-    /** Removes an endpoint with the log of its deliveries. @throws AppError not_found */
-    removeWebhook(tx: Tx, id: string): void {
-      setRemoved(tx, requireEndpoint(tx, id));
-      deliverSoon();
-    },
-    /**
-     * Makes a new secret. The previous one stays valid for `overlapHours`; with 0 it ends at once.
-     * @throws AppError not_found, bad_request; conflict while an earlier rotation is under way
-     */
-    rotateWebhookSecret(tx: Tx, id: string, overlapHours: number): Endpoint {
-      if (!(overlapHours >= 0 && overlapHours <= LONGEST_OVERLAP_HOURS)) {
-        throw new AppError("bad_request", `give an overlap of 0 to ${LONGEST_OVERLAP_HOURS} hours`);
-      }
-      const now = runtime.now();
-      const until = overlapHours === 0 ? undefined : now + Math.round(overlapHours * HOUR_MS);
-      rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
-      return requireEndpoint(tx, id);
-    },
-    /**
-     * Lists an endpoint's deliveries, newest first. `before`: only those with a lower `seq`.
-     * @throws AppError not_found
-     */
-    listDeliveries(
-      id: string,
-      filter: { state?: DeliveryState; before?: number | undefined; limit?: number },
-    ): Delivery[] {
-      return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
-    },
-    /**
-     * Attempts a delivery once more, now, with the same payload and event id. `workspaceId`: only to an endpoint of
-     * that workspace.
-     * @throws AppError not_found, conflict
-     */
-    resendDelivery(tx: Tx, id: string, workspaceId?: string): Delivery {
-      deliverSoon();
-      return resend(tx, id, runtime.now(), workspaceId);
-    },
-    /**
-     * Attempts again, as resendDelivery does, each delivery that failed at `since` (epoch ms) or later; returns their
-     * number. Works through the log in portions, each a transaction of its own that begins with `check`, which
-     * throws to end it.
-     * @throws AppError not_found, and what `check` throws
-     */
-    async recoverWebhook(id: string, since: number, check: (tx: Tx) => unknown = () => {}): Promise<number> {
-      let resent = 0;
-      let before: number | undefined;
-      for (;;) {
-        const filter = { state: "failed", before, limit: RECOVERED_AT_ONCE } as const;
-        // Read where it is resent: a delivery may be deleted, or resent by another, before the transaction begins.
-        const { failed, wanted } = await store.enqueue((tx) => {
-          check(tx);
-          const failed = listDeliveries(tx, requireEndpoint(tx, id), filter);
-          const wanted = failed.filter(
-            ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,
-          );
-          for (const { id: delivery } of wanted) resend(tx, delivery, runtime.now());
-          deliverSoon();
-          return { failed, wanted };
-        });
-        resent += wanted.length;
-        before = failed.at(-1)?.seq;
-        if (failed.length < RECOVERED_AT_ONCE) return resent;
-      }
-    },
-  };
+/**
+ * Adds an endpoint; one that a key adds (`madeBy`) is told of the mailboxes alone that its `policy` leaves.
+ * @throws AppError unprocessable for a refused destination, bad_request for the events, conflict
+ */
+export function addWebhook(
+  core: Core,
+  tx: Tx,
+  { workspaceId, url, events, description = "", madeBy }: NewWebhook,
+  policy?: Policy,
+): Endpoint {
+  const { runtime } = core;
+  refuseDestination(core, url);
+  const id = newId(runtime, "whk");
+  const chosen = eventsOf(events);
+  const [secret, now] = [newSecret(runtime), runtime.now()];
+  const told = description.trim() === "" ? "" : reasonOf(description);
+  const mailboxes = addressesOf(tx, workspaceId, policy);
+  putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen, mailboxes, madeBy });
+  return requireEndpoint(tx, id);
+}
+
+/** Lists the endpoints of one workspace or of all, oldest first; `policy`: those that a key with it may know. */
+export function listWebhooks(core: Core, workspaceId?: string, policy?: Policy): Endpoint[] {
+  return listEndpoints(core.store.db, workspaceId).filter((endpoint) => isLeft(core, policy, endpoint));
+}
+
+/**
+ * Finds an endpoint, with `by` in their workspace only, and for a key that is restricted to mailboxes only one that
+ * is told of no others. @throws AppError not_found
+ */
+export function webhook(core: Core, id: string, by?: { workspaceId: string; policy?: Policy }): Endpoint {
+  const endpoint = requireEndpoint(core.store.db, id, by?.workspaceId);
+  if (by && !isLeft(core, by.policy, endpoint)) throw new AppError("not_found", `there is no webhook endpoint ${id}`);
+  return endpoint;
+}
+
+/**
+ * Sends a signed sample once, even to a disabled endpoint. `event`: by default the endpoint's first. Returns the
+ * delivery's id. @throws AppError not_found, bad_request
+ */
+export function testWebhook(
+  core: Core,
+  tx: Tx,
+  id: string,
+  event?: string,
+): { id: string; eventId: string; event: EventName } {
+  const { runtime } = core;
+  const endpoint = requireEndpoint(tx, id);
+  const [name = "message.inbound"] = eventsOf(event === undefined ? endpoint.events : [event]);
+  const [now, eventId, deliveryId] = [runtime.now(), newId(runtime, "evt"), newId(runtime, "whd")];
+  const data = JSON.stringify(sampleOf(name, now));
+  const sample = envelope({ eventId, event: name, createdAt: now, data });
+  putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample }, now);
+  deliverSoon(core);
+  return { id: deliveryId, eventId, event: name };
+}
+
+/** Changes the fields that are given. `by`: the API key. @throws AppError not_found, and as addWebhook for url and events */
+export function changeWebhook(
+  core: Core,
+  tx: Tx,
+  id: string,
+  { url, events, by }: { url?: string; events?: readonly string[]; by?: string | undefined },
+): Endpoint {
+  const endpoint = requireEndpoint(tx, id);
+  if (url !== undefined) refuseDestination(core, url);
+  setTarget(tx, endpoint, { url: url ?? endpoint.url, events: eventsOf(events ?? endpoint.events), by });
+  return requireEndpoint(tx, id);
+}
+
+/**
+ * Disables an endpoint: it gets no events until it is enabled, and its waiting deliveries fail.
+ * @throws AppError not_found
+ */
+export function disableWebhook(core: Core, tx: Tx, id: string): Endpoint {
+  setDisabled(tx, requireEndpoint(tx, id), core.runtime.now(), false);
+  deliverSoon(core);
+  return requireEndpoint(tx, id);
+}
+
+/** Enables an endpoint for events from now on. @throws AppError not_found */
+export function enableWebhook(tx: Tx, id: string): Endpoint {
+  setEnabled(tx, requireEndpoint(tx, id));
+  return requireEndpoint(tx, id);
+}
+
+/** Removes an endpoint with the log of its deliveries. @throws AppError not_found */
+export function removeWebhook(core: Core, tx: Tx, id: string): void {
+  setRemoved(tx, requireEndpoint(tx, id));
+  deliverSoon(core);
+}
+
+/**
+ * Makes a new secret. The previous one stays valid for `overlapHours`; with 0 it ends at once.
+ * @throws AppError not_found, bad_request; conflict while an earlier rotation is under way
+ */
+export function rotateWebhookSecret({ runtime }: Core, tx: Tx, id: string, overlapHours: number): Endpoint {
+  if (!(overlapHours >= 0 && overlapHours <= LONGEST_OVERLAP_HOURS)) {
+    throw new AppError("bad_request", `give an overlap of 0 to ${LONGEST_OVERLAP_HOURS} hours`);
+  }
+  const now = runtime.now();
+  const until = overlapHours === 0 ? undefined : now + Math.round(overlapHours * HOUR_MS);
+  rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
+  return requireEndpoint(tx, id);
+}
+
+/**
+ * Lists an endpoint's deliveries, newest first. `before`: only those with a lower `seq`.
+ * @throws AppError not_found
+ */
+export function listDeliveries(
+  { store }: Core,
+  id: string,
+  filter: { state?: DeliveryState; before?: number | undefined; limit?: number },
+): Delivery[] {
+  return deliveriesOf(store.db, requireEndpoint(store.db, id), filter);
+}
+
+/**
+ * Attempts a delivery once more, now, with the same payload and event id. `workspaceId`: only to an endpoint of
+ * that workspace.
+ * @throws AppError not_found, conflict
+ */
+export function resendDelivery(core: Core, tx: Tx, id: string, workspaceId?: string): Delivery {
+  deliverSoon(core);
+  return resend(tx, id, core.runtime.now(), workspaceId);
+}
+
+/**
+ * Attempts again, as resendDelivery does, each delivery that failed at `since` (epoch ms) or later; returns their
+ * number. Works through the log in portions, each a transaction of its own that begins with `check`, which
+ * throws to end it.
+ * @throws AppError not_found, and what `check` throws
+ */
+export async function recoverWebhook(
+  core: Core,
+  id: string,
+  since: number,
+  check: (tx: Tx) => unknown = () => {},
+): Promise<number> {
+  const { store, runtime } = core;
+  let resent = 0;
+  let before: number | undefined;
+  for (;;) {
+    const filter = { state: "failed", before, limit: RECOVERED_AT_ONCE } as const;
+    // Read where it is resent: a delivery may be deleted, or resent by another, before the transaction begins.
+    const { failed, wanted } = await store.enqueue((tx) => {
+      check(tx);
+      const failed = deliveriesOf(tx, requireEndpoint(tx, id), filter);
+      const wanted = failed.filter(
+        ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,
+      );
+      for (const { id: delivery } of wanted) resend(tx, delivery, runtime.now());
+      deliverSoon(core);
+      return { failed, wanted };
+    });
+    resent += wanted.length;
+    before = failed.at(-1)?.seq;
+    if (failed.length < RECOVERED_AT_ONCE) return resent;
+  }
 }
 
 /** Returns the named events, each once, in the order of EVENT_NAMES. @throws AppError bad_request */

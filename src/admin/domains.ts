@@ -12,19 +12,20 @@ import { and, asc, eq, isNotNull, isNull, ne } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { POLICY_PATH, policyHostOf } from "../authentication/mta-sts.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
-import { newId, type Runtime, randomToken } from "../base/runtime.ts";
-import { workOnEach } from "../base/scheduler.ts";
+import { newId, randomToken } from "../base/runtime.ts";
+import { type Job, workOnEach } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
 import { unpark } from "../outbound/queue.ts";
+import type { Core } from "../store/core.ts";
 import { isServed } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import { prepared } from "../store/statement.ts";
+import type { Tx } from "../store/store.ts";
 import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
-import type { MailAppRecords } from "./mail-apps.ts";
-import type { PublishedPolicy } from "./mta-sts.ts";
+import { mailAppRecordsOf, settingsHostsOf } from "./mail-apps.ts";
+import { stsPolicyText, stsRecordsOf } from "./mta-sts.ts";
 import { domainOf } from "./names.ts";
 
 export interface DomainEntry {
@@ -75,8 +76,6 @@ const ownershipRecord = (domain: string, token: string): DnsRecord => ({
   purpose: "ownership",
 });
 
-export type Domains = ReturnType<typeof createDomains>;
-
 /** Purposes of the records that prove that the claimant owns a domain. */
 const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim"]);
 
@@ -92,281 +91,258 @@ const LONGEST_LOOK_MS = 15_000;
 /** Most claims with a published token that one lookup checks. A zone normally publishes one token. */
 const MOST_PUBLISHED = 3;
 
-export function createDomains({
-  store,
-  runtime,
-  log,
-  hostname,
-  policy,
-  mailApps,
-}: {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer">;
-  log: Log;
-  /** The MTA-STS policy for mail to the domains. By default none is published. */
-  policy?: PublishedPolicy;
-  /** The records for mail apps. By default there are none. */
-  mailApps?: MailAppRecords;
-  /** Name of this server, to which MX records point. */
-  hostname: string;
-}) {
-  /** The last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
-  const looks = new Map<string, { at: number; look: Promise<void> }>();
+/** By database: the last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
+const looksOf = prepared(() => new Map<string, { at: number; look: Promise<void> }>());
 
-  /**
-   * @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace
-   */
-  function refuseOthers(tx: Tx, workspaceId: string, name: string): void {
-    if (!isVerifiedElsewhere(tx, workspaceId, name)) return;
-    throw new AppError("conflict", `${name} was verified by another workspace of this server`);
+/**
+ * @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace
+ */
+function refuseOthers(tx: Tx, workspaceId: string, name: string): void {
+  if (!isVerifiedElsewhere(tx, workspaceId, name)) return;
+  throw new AppError("conflict", `${name} was verified by another workspace of this server`);
+}
+
+/**
+ * Adds a domain. `keys`: from makeDkimKeys.
+ * @throws AppError conflict when the workspace has it or another verified it
+ */
+export function addDomain(
+  { runtime }: Core,
+  tx: Tx,
+  workspaceId: string,
+  text: string,
+  keys: readonly DkimKey[],
+): DomainEntry {
+  const name = domainOf(text);
+  const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
+  if (tx.select({ id: schema.domains.id }).from(schema.domains).where(own).get()) {
+    throw new AppError("conflict", `${name} is here already`);
   }
-
-  /**
-   * Adds a domain. `keys`: from makeDkimKeys.
-   * @throws AppError conflict when the workspace has it or another verified it
-   */
-  function addDomain(tx: Tx, workspaceId: string, text: string, keys: readonly DkimKey[]): DomainEntry {
-    const name = domainOf(text);
-    const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
-    if (tx.select({ id: schema.domains.id }).from(schema.domains).where(own).get()) {
-      throw new AppError("conflict", `${name} is here already`);
-    }
-    refuseOthers(tx, workspaceId, name);
-    const createdAt = runtime.now();
-    const domain = { id: newId(runtime, "dom"), workspaceId, name, createdAt };
-    tx.insert(schema.domains)
-      .values({ ...domain, ownershipToken: randomToken(runtime, 32) })
+  refuseOthers(tx, workspaceId, name);
+  const createdAt = runtime.now();
+  const domain = { id: newId(runtime, "dom"), workspaceId, name, createdAt };
+  tx.insert(schema.domains)
+    .values({ ...domain, ownershipToken: randomToken(runtime, 32) })
+    .run();
+  // The selector contains the date, so that a later key gets a different one.
+  const date = isoOf(createdAt).slice(0, 10).replaceAll("-", "");
+  for (const key of keys) {
+    tx.insert(schema.dkimKeys)
+      .values({ ...key, domainId: domain.id, selector: `${key.algorithm}-${date}`, createdAt })
       .run();
-    // The selector contains the date, so that a later key gets a different one.
-    const date = isoOf(createdAt).slice(0, 10).replaceAll("-", "");
-    for (const key of keys) {
-      tx.insert(schema.dkimKeys)
-        .values({ ...key, domainId: domain.id, selector: `${key.algorithm}-${date}`, createdAt })
-        .run();
-    }
-    return { ...domain, verifiedAt: null, state: "unverified", takesMail: false };
   }
+  return { ...domain, verifiedAt: null, state: "unverified", takesMail: false };
+}
 
-  /** Lists the domains of one workspace, or of all, by name; of claims to the same name, the verified one first. */
-  function listDomains(workspaceId?: string): DomainEntry[] {
-    const verified = alias(schema.domains, "verified");
-    return store.db
-      .select({ domain: schema.domains, holder: verified.workspaceId })
-      .from(schema.domains)
-      .leftJoin(verified, and(eq(verified.name, schema.domains.name), isNotNull(verified.verifiedAt)))
-      .where(workspaceId === undefined ? undefined : eq(schema.domains.workspaceId, workspaceId))
-      .orderBy(
-        asc(schema.domains.name),
-        isNull(schema.domains.verifiedAt),
-        asc(schema.domains.createdAt),
-        asc(schema.domains.id),
-      )
-      .all()
-      .map(({ domain: { ownershipToken: _, lostAt: __, acceptsUnverified, ...domain }, holder }) => ({
-        ...domain,
-        state: domain.verifiedAt !== null ? "verified" : holder === null ? "unverified" : "lost",
-        takesMail: domain.verifiedAt !== null || acceptsUnverified,
-      }));
-  }
-
-  const hosted = (): DomainEntry[] =>
-    listDomains().filter(({ verifiedAt, workspaceId }) => verifiedAt !== null && isServed(store.db, workspaceId));
-
-  /** Lists verified domains with the hosts that they may have here: of their MTA-STS policy (RFC 8461 §3.2), and of settings. */
-  function webHosts(): { name: string; owner: string; hosts: string[] }[] {
-    return hosted().map(({ name, workspaceId }) => ({
-      name,
-      owner: workspaceId,
-      hosts: [policyHostOf(name), ...(mailApps?.hostsOf(name) ?? [])],
+/** Lists the domains of one workspace, or of all, by name; of claims to the same name, the verified one first. */
+export function listDomains({ store }: Core, workspaceId?: string): DomainEntry[] {
+  const verified = alias(schema.domains, "verified");
+  return store.db
+    .select({ domain: schema.domains, holder: verified.workspaceId })
+    .from(schema.domains)
+    .leftJoin(verified, and(eq(verified.name, schema.domains.name), isNotNull(verified.verifiedAt)))
+    .where(workspaceId === undefined ? undefined : eq(schema.domains.workspaceId, workspaceId))
+    .orderBy(
+      asc(schema.domains.name),
+      isNull(schema.domains.verifiedAt),
+      asc(schema.domains.createdAt),
+      asc(schema.domains.id),
+    )
+    .all()
+    .map(({ domain: { ownershipToken: _, lostAt: __, acceptsUnverified, ...domain }, holder }) => ({
+      ...domain,
+      state: domain.verifiedAt !== null ? "verified" : holder === null ? "unverified" : "lost",
+      takesMail: domain.verifiedAt !== null || acceptsUnverified,
     }));
-  }
+}
 
-  /** Tells whether this server has verified the domain (A-labels, lower case) and serves it. */
-  function isHosted(name: string): boolean {
-    const verified = and(eq(schema.domains.name, name), isNotNull(schema.domains.verifiedAt));
-    const domain = store.db.select().from(schema.domains).where(verified).get();
-    return domain !== undefined && isServed(store.db, domain.workspaceId);
-  }
+const hosted = (core: Core): DomainEntry[] =>
+  listDomains(core).filter(
+    ({ verifiedAt, workspaceId }) => verifiedAt !== null && isServed(core.store.db, workspaceId),
+  );
 
-  /**
-   * Returns what a policy host serves at a path: the policy, or null for any other path. Undefined when the host (in
-   * lower case) is not a policy host.
-   */
-  function policyAt(host: string, path: string): string | null | undefined {
-    if (!policy || !hosted().some(({ name }) => policyHostOf(name) === host)) return undefined;
-    return path === POLICY_PATH ? policy.text() : null;
-  }
+/** Lists verified domains with the hosts that they may have here: of their MTA-STS policy (RFC 8461 §3.2), and of settings. */
+export function webHosts(core: Core): { name: string; owner: string; hosts: string[] }[] {
+  return hosted(core).map(({ name, workspaceId }) => ({
+    name,
+    owner: workspaceId,
+    hosts: [policyHostOf(name), ...settingsHostsOf(core, name)],
+  }));
+}
 
-  /**
-   * Finds a domain of one workspace, or of all.
-   * @throws AppError not_found; conflict when several workspaces claim it and none has verified it
-   */
-  function domainNamed(text: string, workspaceId?: string): DomainEntry {
-    const name = domainOf(text);
-    const [domain, other] = listDomains(workspaceId).filter((known) => known.name === name);
-    if (!domain) throw new AppError("not_found", `there is no domain ${name}`);
-    if (other && domain.state !== "verified") {
-      throw new AppError("conflict", `several workspaces claim ${name}: name the workspace`);
-    }
-    return domain;
-  }
+/** Tells whether this server has verified the domain (A-labels, lower case) and serves it. */
+export function isHosted({ store }: Core, name: string): boolean {
+  const verified = and(eq(schema.domains.name, name), isNotNull(schema.domains.verifiedAt));
+  const domain = store.db.select().from(schema.domains).where(verified).get();
+  return domain !== undefined && isServed(store.db, domain.workspaceId);
+}
 
-  /** Finds a domain of a workspace by its id. @throws AppError not_found */
-  function domainIn(workspaceId: string, id: string): DomainEntry {
-    const domain = listDomains(workspaceId).find((known) => known.id === id);
-    if (!domain) throw new AppError("not_found", "there is no such domain");
-    return domain;
-  }
+/**
+ * Returns what a policy host serves at a path: the policy, or null for any other path. Undefined when the host (in
+ * lower case) is not a policy host.
+ */
+export function policyAt(core: Core, host: string, path: string): string | null | undefined {
+  if (!hosted(core).some(({ name }) => policyHostOf(name) === host)) return undefined;
+  return path === POLICY_PATH ? stsPolicyText(core) : null;
+}
 
-  /**
-   * Lists the records that the domain's zone needs so that mail arrives here, and receivers accept mail from here.
-   * @throws AppError not_found
-   */
-  function recordsOf(domainId: string): DnsRecord[] {
-    const domain = store.db.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
-    if (!domain) throw new AppError("not_found", "there is no such domain");
-    return recordsFor(
-      domain,
-      store.db.select().from(schema.dkimKeys).where(eq(schema.dkimKeys.domainId, domainId)).all(),
-    );
+/**
+ * Finds a domain of one workspace, or of all.
+ * @throws AppError not_found; conflict when several workspaces claim it and none has verified it
+ */
+export function domainNamed(core: Core, text: string, workspaceId?: string): DomainEntry {
+  const name = domainOf(text);
+  const [domain, other] = listDomains(core, workspaceId).filter((known) => known.name === name);
+  if (!domain) throw new AppError("not_found", `there is no domain ${name}`);
+  if (other && domain.state !== "verified") {
+    throw new AppError("conflict", `several workspaces claim ${name}: name the workspace`);
   }
+  return domain;
+}
 
-  function recordsFor({ name, ownershipToken }: Claim, keys: readonly PublishedKey[]): DnsRecord[] {
-    return [
-      { type: "MX", name, value: `10 ${hostname.toLowerCase()}`, purpose: "mx" },
-      // The host that takes mail also sends it; the domain's owner adds any other senders.
-      { type: "TXT", name, value: "v=spf1 mx ~all", purpose: "spf" },
-      ...keys
-        .toSorted((a, b) => b.algorithm.localeCompare(a.algorithm))
-        .map(({ selector, algorithm, publicKey }) => ({
-          type: "TXT" as const,
-          name: `${selector}._domainkey.${name}`,
-          value: `v=DKIM1; k=${algorithm}; p=${publicKey}`,
-          purpose: "dkim" as const,
-        })),
-      { type: "TXT", name: `_dmarc.${name}`, value: "v=DMARC1; p=quarantine", purpose: "dmarc" },
-      ownershipRecord(name, ownershipToken),
-      ...(policy?.recordsOf(name) ?? []),
-      ...(mailApps?.recordsOf(name) ?? []),
-    ];
-  }
+/** Finds a domain of a workspace by its id. @throws AppError not_found */
+export function domainIn(core: Core, workspaceId: string, id: string): DomainEntry {
+  const domain = listDomains(core, workspaceId).find((known) => known.id === id);
+  if (!domain) throw new AppError("not_found", "there is no such domain");
+  return domain;
+}
 
-  /** Looks the domain's records up. Changes nothing. @throws AppError not_found */
-  async function seeRecords(domainId: string): Promise<FoundRecord[]> {
-    return lookUp(runtime.dns, recordsOf(domainId));
-  }
+/**
+ * Lists the records that the domain's zone needs so that mail arrives here, and receivers accept mail from here.
+ * @throws AppError not_found
+ */
+export function recordsOf(core: Core, domainId: string): DnsRecord[] {
+  const domain = core.store.db.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
+  if (!domain) throw new AppError("not_found", "there is no such domain");
+  return recordsFor(
+    core,
+    domain,
+    core.store.db.select().from(schema.dkimKeys).where(eq(schema.dkimKeys.domainId, domainId)).all(),
+  );
+}
 
-  /** Tells whether the records prove a claim that is not here yet. Takes LONGEST_LOOK_MS at most; never rejects. */
-  async function isProven(claim: Claim, keys: readonly PublishedKey[]): Promise<boolean> {
-    let isTheirs = false;
-    const proving = recordsFor(claim, keys).filter(({ purpose }) => VERIFYING.has(purpose));
-    const looking = lookUp(runtime.dns, proving).then(
-      (found) => {
-        isTheirs = proveOwnership(found);
-      },
-      (error) => log.debug("domain of an import not verified", { domain: claim.name, error }),
-    );
-    await atMost(runtime, LONGEST_LOOK_MS, looking);
-    return isTheirs;
-  }
+function recordsFor(core: Core, { name, ownershipToken }: Claim, keys: readonly PublishedKey[]): DnsRecord[] {
+  return [
+    { type: "MX", name, value: `10 ${core.site.hostname.toLowerCase()}`, purpose: "mx" },
+    // The host that takes mail also sends it; the domain's owner adds any other senders.
+    { type: "TXT", name, value: "v=spf1 mx ~all", purpose: "spf" },
+    ...keys
+      .toSorted((a, b) => b.algorithm.localeCompare(a.algorithm))
+      .map(({ selector, algorithm, publicKey }) => ({
+        type: "TXT" as const,
+        name: `${selector}._domainkey.${name}`,
+        value: `v=DKIM1; k=${algorithm}; p=${publicKey}`,
+        purpose: "dkim" as const,
+      })),
+    { type: "TXT", name: `_dmarc.${name}`, value: "v=DMARC1; p=quarantine", purpose: "dmarc" },
+    ownershipRecord(name, ownershipToken),
+    ...stsRecordsOf(core, name),
+    ...mailAppRecordsOf(core, name),
+  ];
+}
 
-  /**
-   * Looks the records up, and verifies the domain if those of ownership and DKIM are found. The MX record may point
-   * elsewhere. The domain stays verified when records go missing later. @throws AppError as markVerified
-   */
-  async function verifyDomain(domainId: string): Promise<FoundRecord[]> {
-    const records = await seeRecords(domainId);
-    if (proveOwnership(records)) store.transact((tx) => markVerified(tx, domainId));
-    return records;
-  }
+/** Looks the domain's records up. Changes nothing. @throws AppError not_found */
+export async function seeRecords(core: Core, domainId: string): Promise<FoundRecord[]> {
+  return lookUp(core.runtime.dns, recordsOf(core, domainId));
+}
 
-  /**
-   * Marks a domain as verified without a lookup. Only the first time counts: the warm-up starts on that day. The claims
-   * of other workspaces are lost.
-   * @throws AppError not_found; conflict when another workspace has verified it
-   */
-  function markVerified(tx: Tx, domainId: string): void {
-    const domain = tx.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
-    if (!domain) throw new AppError("not_found", "there is no such domain");
-    if (domain.verifiedAt !== null) return;
-    refuseOthers(tx, domain.workspaceId, domain.name);
-    const now = runtime.now();
-    tx.update(schema.domains)
-      .set({ acceptsUnverified: false, lostAt: now })
-      .where(and(eq(schema.domains.name, domain.name), ne(schema.domains.id, domainId)))
-      .run();
-    tx.update(schema.domains)
-      .set({ verifiedAt: now, acceptsUnverified: false, lostAt: null })
-      .where(eq(schema.domains.id, domainId))
-      .run();
-    // What came with its workspace from another server has waited for this.
-    if (isServed(tx, domain.workspaceId)) unpark(tx, domain.workspaceId, domain.name);
-  }
+/** Tells whether the records prove a claim that is not here yet. Takes LONGEST_LOOK_MS at most; never rejects. */
+export async function isProven(core: Core, claim: Claim, keys: readonly PublishedKey[]): Promise<boolean> {
+  const { runtime, log } = core;
+  let isTheirs = false;
+  const proving = recordsFor(core, claim, keys).filter(({ purpose }) => VERIFYING.has(purpose));
+  const looking = lookUp(runtime.dns, proving).then(
+    (found) => {
+      isTheirs = proveOwnership(found);
+    },
+    (error) => log.debug("domain of an import not verified", { domain: claim.name, error }),
+  );
+  await atMost(runtime, LONGEST_LOOK_MS, looking);
+  return isTheirs;
+}
 
-  /**
-   * Called when mail arrives for a domain (A-labels) that is claimed but not verified: verifies it for the workspace
-   * whose records are published. Asks DNS at most once per LOOK_EVERY_MS and shares the result until then. Never
-   * rejects.
-   */
-  function verifyOnArrival(name: string): Promise<void> {
-    const now = runtime.now();
-    // The absolute difference lets entries expire even after the clock was set back.
-    for (const [known, { at }] of looks) if (Math.abs(now - at) >= LOOK_EVERY_MS) looks.delete(known);
-    const looking = looks.get(name)?.look ?? atMost(runtime, LONGEST_LOOK_MS, findOwner(name));
-    if (!looks.has(name)) looks.set(name, { at: now, look: looking });
-    return looking;
-  }
+/**
+ * Looks the records up, and verifies the domain if those of ownership and DKIM are found. The MX record may point
+ * elsewhere. The domain stays verified when records go missing later. @throws AppError as markVerified
+ */
+export async function verifyDomain(core: Core, domainId: string): Promise<FoundRecord[]> {
+  const records = await seeRecords(core, domainId);
+  if (proveOwnership(records)) core.store.transact((tx) => markVerified(core, tx, domainId));
+  return records;
+}
 
-  /** Asks the zone once for its token, no matter how many workspaces claim the domain. */
-  async function findOwner(name: string): Promise<void> {
-    try {
-      const texts = new Set(await publishedAt(runtime.dns, ownershipRecord(name, "")));
-      const claims = store.db.select().from(schema.domains).where(eq(schema.domains.name, name)).all();
-      const published = claims.filter(({ ownershipToken }) => texts.has(ownershipRecord(name, ownershipToken).value));
-      for (const { id } of published.slice(0, MOST_PUBLISHED)) {
-        await verifyDomain(id);
-        if (listDomains().some((domain) => domain.id === id && domain.state === "verified")) {
-          return log.info("domain verified: mail came for it, and its records are there", { domain: name });
-        }
+/**
+ * Marks a domain as verified without a lookup. Only the first time counts: the warm-up starts on that day. The claims
+ * of other workspaces are lost.
+ * @throws AppError not_found; conflict when another workspace has verified it
+ */
+export function markVerified({ runtime }: Core, tx: Tx, domainId: string): void {
+  const domain = tx.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
+  if (!domain) throw new AppError("not_found", "there is no such domain");
+  if (domain.verifiedAt !== null) return;
+  refuseOthers(tx, domain.workspaceId, domain.name);
+  const now = runtime.now();
+  tx.update(schema.domains)
+    .set({ acceptsUnverified: false, lostAt: now })
+    .where(and(eq(schema.domains.name, domain.name), ne(schema.domains.id, domainId)))
+    .run();
+  tx.update(schema.domains)
+    .set({ verifiedAt: now, acceptsUnverified: false, lostAt: null })
+    .where(eq(schema.domains.id, domainId))
+    .run();
+  // What came with its workspace from another server has waited for this.
+  if (isServed(tx, domain.workspaceId)) unpark(tx, domain.workspaceId, domain.name);
+}
+
+/**
+ * Called when mail arrives for a domain (A-labels) that is claimed but not verified: verifies it for the workspace
+ * whose records are published. Asks DNS at most once per LOOK_EVERY_MS and shares the result until then. Never
+ * rejects.
+ */
+export function verifyOnArrival(core: Core, name: string): Promise<void> {
+  const { runtime, store } = core;
+  const now = runtime.now();
+  // The absolute difference lets entries expire even after the clock was set back.
+  const looks = looksOf(store.db);
+  for (const [known, { at }] of looks) if (Math.abs(now - at) >= LOOK_EVERY_MS) looks.delete(known);
+  const looking = looks.get(name)?.look ?? atMost(runtime, LONGEST_LOOK_MS, findOwner(core, name));
+  if (!looks.has(name)) looks.set(name, { at: now, look: looking });
+  return looking;
+}
+
+/** Asks the zone once for its token, no matter how many workspaces claim the domain. */
+async function findOwner(core: Core, name: string): Promise<void> {
+  const { runtime, store, log } = core;
+  try {
+    const texts = new Set(await publishedAt(runtime.dns, ownershipRecord(name, "")));
+    const claims = store.db.select().from(schema.domains).where(eq(schema.domains.name, name)).all();
+    const published = claims.filter(({ ownershipToken }) => texts.has(ownershipRecord(name, ownershipToken).value));
+    for (const { id } of published.slice(0, MOST_PUBLISHED)) {
+      await verifyDomain(core, id);
+      if (listDomains(core).some((domain) => domain.id === id && domain.state === "verified")) {
+        return log.info("domain verified: mail came for it, and its records are there", { domain: name });
       }
-    } catch (error) {
-      log.debug("domain not verified on arrival", { domain: name, error });
     }
+  } catch (error) {
+    log.debug("domain not verified on arrival", { domain: name, error });
   }
+}
 
-  /** Removes a domain. @throws AppError conflict while addresses use it */
-  function removeDomain(tx: Tx, domainId: string): void {
-    const used = tx
-      .select({ address: schema.addresses.address })
-      .from(schema.addresses)
-      .where(eq(schema.addresses.domainId, domainId))
-      .orderBy(asc(schema.addresses.address))
-      .limit(4)
-      .all()
-      .map((row) => row.address);
-    if (used.length > 0) {
-      const some = used.length > 3 ? `${used.slice(0, 3).join(", ")} and others` : used.join(", ");
-      throw new AppError("conflict", `the domain is in use by ${some}: remove these mailboxes and aliases first`);
-    }
-    tx.delete(schema.domains).where(eq(schema.domains.id, domainId)).run();
+/** Removes a domain. @throws AppError conflict while addresses use it */
+export function removeDomain(tx: Tx, domainId: string): void {
+  const used = tx
+    .select({ address: schema.addresses.address })
+    .from(schema.addresses)
+    .where(eq(schema.addresses.domainId, domainId))
+    .orderBy(asc(schema.addresses.address))
+    .limit(4)
+    .all()
+    .map((row) => row.address);
+  if (used.length > 0) {
+    const some = used.length > 3 ? `${used.slice(0, 3).join(", ")} and others` : used.join(", ");
+    throw new AppError("conflict", `the domain is in use by ${some}: remove these mailboxes and aliases first`);
   }
-
-  return {
-    addDomain,
-    listDomains,
-    isHosted,
-    webHosts,
-    policyAt,
-    domainNamed,
-    domainIn,
-    recordsOf,
-    seeRecords,
-    isProven,
-    verifyDomain,
-    verifyOnArrival,
-    markVerified,
-    removeDomain,
-  };
+  tx.delete(schema.domains).where(eq(schema.domains.id, domainId)).run();
 }
 
 /*
@@ -380,21 +356,14 @@ const LOOK_MS = 60_000;
 /** Most addresses that the message names. */
 const MOST_NAMED = 20;
 
-export function createLossNotices({
-  store,
-  runtime,
-  hostname,
-  notifyAdmins,
-}: {
-  store: Pick<Store, "db">;
-  runtime: Pick<Runtime, "now">;
-  /** Name of this server. */
-  hostname: string;
-  /** Mails the owners and admins of a workspace. `record` runs in the same transaction, and may run twice. */
-  notifyAdmins(notice: { workspaceId: string; subject: string; text: string }, record: (tx: Tx) => void): Promise<void>;
-}) {
-  const { db } = store;
-
+/** Job: tells the admins of a workspace that another one has verified a domain of theirs. `notifyAdmins`: `record` runs in the transaction of the notice, and may run twice. */
+export function tellLosses(
+  { db, now, site: { hostname } }: Core,
+  notifyAdmins: (
+    notice: { workspaceId: string; subject: string; text: string },
+    record: (tx: Tx) => void,
+  ) => Promise<void>,
+): Job {
   const addressesAt = (domainId: string): string[] =>
     db
       .select({ address: schema.addresses.address })
@@ -417,7 +386,7 @@ export function createLossNotices({
           tx.update(schema.domains).set({ lostAt: null }).where(told).run();
         });
       });
-      return runtime.now() + LOOK_MS;
+      return now() + LOOK_MS;
     },
   };
 }

@@ -14,17 +14,18 @@
 import { and, count, eq, gt, inArray, ne } from "drizzle-orm";
 import { revokeKeysOf } from "../access/credentials.ts";
 import { pause } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { deleteEventsOf } from "../events/outbox.ts";
 import { forgetKey } from "../journal/retention.ts";
+import type { MailCore } from "../mailbox/core.ts";
 import { sweepUnnamed } from "../mailbox/removal.ts";
 import { forgetClientsOf } from "../oauth/clients.ts";
 import { deleteOutboundOf } from "../outbound/queue.ts";
 import { deleteSteps } from "../outbound/trace-log.ts";
-import type { SearchEngine } from "../search/engine.ts";
 import { apiKeys, mailboxes, messages, users } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
-import type { People } from "./people.ts";
+import type { Tx } from "../store/store.ts";
+import { listMailboxes } from "./mailboxes.ts";
+import { removeUser, requireRemovable } from "./people.ts";
+import { removeMailbox } from "./removals.ts";
 
 export interface Erasure {
   /** Addresses of the mailboxes. */
@@ -48,133 +49,123 @@ const PORTION = 200;
 /** Pause between two portions, ms, so that other writers get the lock. */
 const PAUSE_MS = 5;
 
-export function createErasure({
-  store,
-  people,
-  engine,
-  runtime,
-}: {
-  store: Store;
-  people: Pick<People, "removeUser" | "removeMailbox" | "listMailboxes" | "requireRemovable">;
-  engine: SearchEngine;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-}) {
-  const { db } = store;
-  const rest = () => pause(runtime, PAUSE_MS);
-  const owned = (userId: string) => people.listMailboxes().filter(({ ownerId }) => ownerId === userId);
+const rest = ({ runtime }: MailCore) => pause(runtime, PAUSE_MS);
 
-  /** Counts what an erasure would remove. @throws AppError not_found, conflict for the last owner of a workspace */
-  function survey(userId: string): Erasure {
-    store.transact((tx) => people.requireRemovable(tx, userId));
-    const found = owned(userId);
-    const ids = found.map(({ id }) => id);
-    return {
-      mailboxes: found.map(({ address }) => address),
-      messages: db.select({ n: count() }).from(messages).where(inArray(messages.mailboxId, ids)).get()?.n ?? 0,
-      bytes: found.reduce((sum, { usedBytes }) => sum + usedBytes, 0),
-    };
-  }
+const owned = (core: MailCore, userId: string) => listMailboxes(core).filter(({ ownerId }) => ownerId === userId);
 
-  /** Erases a person. @throws AppError as survey; then nothing is erased */
-  async function erase(userId: string, { compact }: { compact: boolean }): Promise<Erased> {
-    const erased: Erased = { ...survey(userId), sent: 0, givenUp: 0, events: 0, files: undefined };
-    db.run("PRAGMA secure_delete = ON");
-    try {
-      for (const { id } of owned(userId)) {
-        await people.removeMailbox(id, async () => {
-          await forgetSent(id, erased);
-          await forgetTold(id, erased);
-        });
-      }
-      await forgetKeys(userId);
-      store.transact((tx) => {
-        forgetClientsOf(tx, userId);
-        people.removeUser(tx, userId);
-      });
-      erased.files = await sweepUnnamed(store, runtime.now());
-      for (let more = engine.purge(true); more; more = engine.purge(false)) await rest();
-      if (compact) db.run("VACUUM");
-      // A reader may keep the log from being truncated; SQLite then overwrites it later.
-      db.run("PRAGMA wal_checkpoint(TRUNCATE)");
-      return erased;
-    } finally {
-      db.run("PRAGMA secure_delete = OFF");
-    }
-  }
-
-  /** Ends the person's keys and deletes their journal. */
-  async function forgetKeys(userId: string): Promise<void> {
-    store.transact((tx) => void revokeKeysOf(tx, userId, runtime.now()));
-    const keys = db
-      .select({ id: apiKeys.id, workspaceId: users.workspaceId })
-      .from(apiKeys)
-      .innerJoin(users, eq(users.id, apiKeys.userId))
-      .where(eq(apiKeys.userId, userId))
-      .all();
-    for (const { id, workspaceId } of keys) {
-      while (store.transact((tx) => forgetKey(tx, workspaceId, id))) await rest();
-    }
-  }
-
-  /** Deletes the mailbox's outbound mail: queue entries, outcomes, events and trace steps. */
-  async function forgetSent(mailboxId: string, erased: Erased): Promise<void> {
-    for (;;) {
-      const gone = store.transact((tx) => {
-        const portion = deleteOutboundOf(tx, mailboxId, PORTION);
-        erased.events += deleteEventsOf(tx, portion.emailIds);
-        deleteSteps(tx, portion.messageIds);
-        return portion;
-      });
-      if (gone.emailIds.length === 0) return;
-      erased.sent += gone.emailIds.length;
-      erased.givenUp += gone.unsettled;
-      await rest();
-    }
-  }
-
-  /**
-   * Deletes the events about the mailbox's messages, and the trace of their arrival unless another mailbox has them,
-   * too.
-   */
-  async function forgetTold(mailboxId: string, erased: Erased): Promise<void> {
-    for (let after = 0; ; ) {
-      const rows = db
-        .select({ seq: messages.seq, id: messages.id, messageId: messages.messageId })
-        .from(messages)
-        .where(and(eq(messages.mailboxId, mailboxId), gt(messages.seq, after)))
-        .orderBy(messages.seq)
-        .limit(PORTION)
-        .all();
-      const last = rows.at(-1);
-      if (last === undefined) return;
-      after = last.seq;
-      store.transact((tx) => {
-        erased.events += deleteEventsOf(
-          tx,
-          rows.map(({ id }) => id),
-        );
-        const keys = rows.map(({ id, messageId }) => messageId ?? id);
-        deleteSteps(
-          tx,
-          keys.filter((key) => !isElsewhere(tx, mailboxId, key)),
-        );
-      });
-      await rest();
-    }
-  }
-
-  /**
-   * Starts from the mailboxes, since messages are indexed by mailbox and Message-ID: SQLite keeps the order of a cross
-   * join.
-   */
-  const isElsewhere = (tx: Tx, mailboxId: string, messageId: string): boolean =>
-    tx
-      .select({ seq: messages.seq })
-      .from(mailboxes)
-      .crossJoin(messages)
-      .where(and(ne(mailboxes.id, mailboxId), eq(messages.mailboxId, mailboxes.id), eq(messages.messageId, messageId)))
-      .limit(1)
-      .get() !== undefined;
-
-  return { survey, erase };
+/** Counts what an erasure would remove. @throws AppError not_found, conflict for the last owner of a workspace */
+export function survey(core: MailCore, userId: string): Erasure {
+  const { store, db } = core;
+  store.transact((tx) => requireRemovable(tx, userId));
+  const found = owned(core, userId);
+  const ids = found.map(({ id }) => id);
+  return {
+    mailboxes: found.map(({ address }) => address),
+    messages: db.select({ n: count() }).from(messages).where(inArray(messages.mailboxId, ids)).get()?.n ?? 0,
+    bytes: found.reduce((sum, { usedBytes }) => sum + usedBytes, 0),
+  };
 }
+
+/** Erases a person. @throws AppError as survey; then nothing is erased */
+export async function erase(core: MailCore, userId: string, { compact }: { compact: boolean }): Promise<Erased> {
+  const { db, store, runtime, engine } = core;
+  const erased: Erased = { ...survey(core, userId), sent: 0, givenUp: 0, events: 0, files: undefined };
+  db.run("PRAGMA secure_delete = ON");
+  try {
+    for (const { id } of owned(core, userId)) {
+      await removeMailbox(core, id, async () => {
+        await forgetSent(core, id, erased);
+        await forgetTold(core, id, erased);
+      });
+    }
+    await forgetKeys(core, userId);
+    store.transact((tx) => {
+      forgetClientsOf(tx, userId);
+      removeUser(tx, userId);
+    });
+    erased.files = await sweepUnnamed(store, runtime.now());
+    for (let more = engine.purge(true); more; more = engine.purge(false)) await rest(core);
+    if (compact) db.run("VACUUM");
+    // A reader may keep the log from being truncated; SQLite then overwrites it later.
+    db.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    return erased;
+  } finally {
+    db.run("PRAGMA secure_delete = OFF");
+  }
+}
+
+/** Ends the person's keys and deletes their journal. */
+async function forgetKeys(core: MailCore, userId: string): Promise<void> {
+  const { store, runtime, db } = core;
+  store.transact((tx) => void revokeKeysOf(tx, userId, runtime.now()));
+  const keys = db
+    .select({ id: apiKeys.id, workspaceId: users.workspaceId })
+    .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.userId))
+    .where(eq(apiKeys.userId, userId))
+    .all();
+  for (const { id, workspaceId } of keys) {
+    while (store.transact((tx) => forgetKey(tx, workspaceId, id))) await rest(core);
+  }
+}
+
+/** Deletes the mailbox's outbound mail: queue entries, outcomes, events and trace steps. */
+async function forgetSent(core: MailCore, mailboxId: string, erased: Erased): Promise<void> {
+  for (;;) {
+    const gone = core.store.transact((tx) => {
+      const portion = deleteOutboundOf(tx, mailboxId, PORTION);
+      erased.events += deleteEventsOf(tx, portion.emailIds);
+      deleteSteps(tx, portion.messageIds);
+      return portion;
+    });
+    if (gone.emailIds.length === 0) return;
+    erased.sent += gone.emailIds.length;
+    erased.givenUp += gone.unsettled;
+    await rest(core);
+  }
+}
+
+/**
+ * Deletes the events about the mailbox's messages, and the trace of their arrival unless another mailbox has them,
+ * too.
+ */
+async function forgetTold(core: MailCore, mailboxId: string, erased: Erased): Promise<void> {
+  const { db, store } = core;
+  for (let after = 0; ; ) {
+    const rows = db
+      .select({ seq: messages.seq, id: messages.id, messageId: messages.messageId })
+      .from(messages)
+      .where(and(eq(messages.mailboxId, mailboxId), gt(messages.seq, after)))
+      .orderBy(messages.seq)
+      .limit(PORTION)
+      .all();
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    after = last.seq;
+    store.transact((tx) => {
+      erased.events += deleteEventsOf(
+        tx,
+        rows.map(({ id }) => id),
+      );
+      const keys = rows.map(({ id, messageId }) => messageId ?? id);
+      deleteSteps(
+        tx,
+        keys.filter((key) => !isElsewhere(tx, mailboxId, key)),
+      );
+    });
+    await rest(core);
+  }
+}
+
+/**
+ * Starts from the mailboxes, since messages are indexed by mailbox and Message-ID: SQLite keeps the order of a cross
+ * join.
+ */
+const isElsewhere = (tx: Tx, mailboxId: string, messageId: string): boolean =>
+  tx
+    .select({ seq: messages.seq })
+    .from(mailboxes)
+    .crossJoin(messages)
+    .where(and(ne(mailboxes.id, mailboxId), eq(messages.mailboxId, mailboxes.id), eq(messages.messageId, messageId)))
+    .limit(1)
+    .get() !== undefined;

@@ -5,7 +5,6 @@
 import { and, asc, desc, eq, gte, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import {
   type JournalEntry,
   type JournalPage,
@@ -21,8 +20,7 @@ import type { MailCore } from "../mailbox/core.ts";
 import type { LeftReason, Undoing, Undone } from "../mailbox/undo.ts";
 import { undoKey } from "../mailbox/undo.ts";
 import { apiKeys, mailboxes, users } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import type { Db, Store } from "../store/store.ts";
+import type { Db } from "../store/store.ts";
 
 export type { JournalEntry, LeftReason };
 
@@ -59,60 +57,50 @@ function endedBy(db: Db, { workspaceId, keyId }: JournalSubject, since: number):
   return { mailboxes: all.length, latest: all.slice(0, MOST_ENDED) };
 }
 
-export type KeyJournal = ReturnType<typeof createKeyJournal>;
+/**
+ * Finds a key, also one that is revoked or gone. `by`: for that person; the operator may see all.
+ * @throws AppError not_found, forbidden
+ */
+export function subjectOf(db: Db, keyId: string, by?: Caller): JournalSubject {
+  const known = db
+    .select({ userId: apiKeys.userId, workspaceId: users.workspaceId })
+    .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.userId))
+    .where(eq(apiKeys.id, keyId))
+    .get();
+  const subject = known ? { ...known, keyId } : subjectOfEntries(db, keyId);
+  if (!subject || (by && by.workspaceId !== subject.workspaceId)) {
+    throw new AppError("not_found", `there is no key ${keyId}`);
+  }
+  if (by && !maySeeJournal(by, subject)) {
+    throw new AppError("forbidden", "Only the person of a key and the admins of the workspace may see its journal");
+  }
+  return subject;
+}
 
-export function createKeyJournal({
-  store,
-  options,
-  runtime,
-  core,
-  snoozed,
-}: {
-  store: Pick<Store, "db">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
-  core: MailCore;
-  /** Called when a conversation may be snoozed again. */
-  snoozed(): void;
-}) {
-  return {
-    /**
-     * Finds a key, also one that is revoked or gone. `by`: for that person; the operator may see all.
-     * @throws AppError not_found, forbidden
-     */
-    subjectOf(db: Db, keyId: string, by?: Caller): JournalSubject {
-      const known = db
-        .select({ userId: apiKeys.userId, workspaceId: users.workspaceId })
-        .from(apiKeys)
-        .innerJoin(users, eq(users.id, apiKeys.userId))
-        .where(eq(apiKeys.id, keyId))
-        .get();
-      const subject = known ? { ...known, keyId } : subjectOfEntries(db, keyId);
-      if (!subject || (by && by.workspaceId !== subject.workspaceId)) {
-        throw new AppError("not_found", `there is no key ${keyId}`);
-      }
-      if (by && !maySeeJournal(by, subject)) {
-        throw new AppError("forbidden", "Only the person of a key and the admins of the workspace may see its journal");
-      }
-      return subject;
-    },
+/** A page of entries, newest first; `since` is epoch ms, by default the beginning. */
+export const listEntries = (
+  { store }: MailCore,
+  subject: JournalSubject,
+  { since = 0, ...page }: JournalPage & { since?: number },
+) => listJournal(store.db, { ...subject, since }, page);
 
-    /** A page of entries, newest first; `since` is epoch ms, by default the beginning. */
-    list: (subject: JournalSubject, { since = 0, ...page }: JournalPage & { since?: number }) =>
-      listJournal(store.db, { ...subject, since }, page),
-
-    /**
-     * Takes back what the key did to conversations since a time (epoch ms), or with `dryRun` tells what that would be.
-     * Rejects with AppError bad_request for a time to come, and with what `person` throws.
-     */
-    async undo(subject: JournalSubject, since: number, undoing: Undoing): Promise<UndoReport> {
-      const now = runtime.now();
-      const wanted = { ...subject, since };
-      const sent = sentSince(store.db, wanted);
-      const undone = await undoKey(core, wanted, undoing);
-      if (undone.changes > 0 && !undoing.dryRun) snoozed();
-      const reachesBack = since >= changesKeptSince(store.db, options, now);
-      return { ...undone, since, reachesBack, sent, ended: endedBy(store.db, subject, since) };
-    },
-  };
+/**
+ * Takes back what the key did to conversations since a time (epoch ms), or with `dryRun` tells what that would be.
+ * Rejects with AppError bad_request for a time to come, and with what `person` throws.
+ */
+export async function undo(
+  core: MailCore,
+  subject: JournalSubject,
+  since: number,
+  undoing: Undoing,
+): Promise<UndoReport> {
+  const { runtime, store, wake, options } = core;
+  const now = runtime.now();
+  const wanted = { ...subject, since };
+  const sent = sentSince(store.db, wanted);
+  const undone = await undoKey(core, wanted, undoing);
+  if (undone.changes > 0 && !undoing.dryRun) wake("wake-snoozed");
+  const reachesBack = since >= changesKeptSince(store.db, options, now);
+  return { ...undone, since, reachesBack, sent, ended: endedBy(store.db, subject, since) };
 }

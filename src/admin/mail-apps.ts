@@ -2,41 +2,22 @@
  * The records by which mail apps find the server of an address: SRV records (RFC 6186, RFC 8314 §5.1), and the hosts
  * that serve settings (http/discovery.ts).
  */
+import type { Core, Site } from "../store/core.ts";
 import type { DnsRecord } from "./dns.ts";
 
-/** Ports of the listeners for mail apps; null where there is none. */
-export interface MailAppPorts {
-  /** With STARTTLS. */
-  imap: number | null;
-  /** With TLS from the start. */
-  imaps: number | null;
-  submission: number | null;
-  submissions: number | null;
-}
+const isRead = ({ ports: { imap, imaps } }: Site): boolean => imap !== null || imaps !== null;
 
-export type MailAppRecords = ReturnType<typeof createMailAppRecords>;
+/** The hosts of a domain that serve settings and nothing else; none without IMAP. */
+export const settingsHostsOf = ({ site }: Core, domain: string): string[] =>
+  isRead(site) ? [`autoconfig.${domain}`, `autodiscover.${domain}`] : [];
 
-/** The hosts of a domain that serve settings and nothing else. */
-const hostsOf = (domain: string): string[] => [`autoconfig.${domain}`, `autodiscover.${domain}`];
-
-export function createMailAppRecords({
-  hostname,
-  baseUrl,
-  ports,
-}: {
-  /** Name of this server. */
-  hostname: string;
-  /** Public origin. Settings are served over HTTPS. */
-  baseUrl: string;
-  ports: MailAppPorts;
-}) {
-  const host = hostname.toLowerCase();
-  const { imap, imaps, submission, submissions } = ports;
-  const isRead = imap !== null || imaps !== null;
-  const optional = true;
-  const purpose = "mail-apps";
-
-  /** Apps prefer the lower priority, also between services (RFC 6186 §3.4). */
+/** The records, all optional; none without IMAP. Settings are served over HTTPS only. */
+export function mailAppRecordsOf(core: Core, domain: string): DnsRecord[] {
+  const { site } = core;
+  if (!isRead(site)) return [];
+  const host = site.hostname.toLowerCase();
+  const { imap, imaps, submission, submissions } = site.ports;
+  // Apps prefer the lower priority, also between services (RFC 6186 §3.4).
   const offers = [
     ["_imaps", imaps, 0],
     ["_imap", imap, 10],
@@ -51,26 +32,12 @@ export function createMailAppRecords({
     ["_pop3s", "0 0 0 ."],
     ["_pop3", "0 0 0 ."],
   ];
-
-  return {
-    /** The hosts that serve settings of a domain; none without IMAP. */
-    hostsOf: (domain: string): string[] => (isRead ? hostsOf(domain) : []),
-    /** Lists the records, all optional; none without IMAP. */
-    recordsOf(domain: string): DnsRecord[] {
-      if (!isRead) return [];
-      const hosts = baseUrl.startsWith("https:") ? hostsOf(domain) : [];
-      return [
-        ...hosts.map((name): DnsRecord => ({ type: "CNAME", name, value: host, purpose, optional })),
-        ...services.map(
-          ([service, value]): DnsRecord => ({
-            type: "SRV",
-            name: `${service}._tcp.${domain}`,
-            value,
-            purpose,
-            optional,
-          }),
-        ),
-      ];
-    },
-  };
+  const kind = { purpose: "mail-apps", optional: true } as const;
+  const hosts = site.baseUrl.startsWith("https:") ? settingsHostsOf(core, domain) : [];
+  return [
+    ...hosts.map((name): DnsRecord => ({ type: "CNAME", name, value: host, ...kind })),
+    ...services.map(
+      ([service, value]): DnsRecord => ({ type: "SRV", name: `${service}._tcp.${domain}`, value, ...kind }),
+    ),
+  ];
 }

@@ -3,55 +3,40 @@
  * report failures. All domains share one text, served at each domain's own policy host.
  */
 import { policyHostOf, writeStsPolicy, writeStsRecord } from "../authentication/mta-sts.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 import type { DnsRecord } from "./dns.ts";
-
-export type PublishedPolicy = ReturnType<typeof createPublishedPolicy>;
 
 /** Seconds that senders cache the policy: short during a trial, so that they notice changes soon. */
 const MAX_AGE = { none: 86_400, testing: 86_400, enforce: 14 * 86_400 } as const;
 
-export function createPublishedPolicy({
-  options,
-  hostname,
-  baseUrl,
-}: {
-  options: Pick<Options, "get">;
-  /** Name of this server, which takes the mail. */
-  hostname: string;
-  /** Public origin. Senders read policies over HTTPS only. */
-  baseUrl: string;
-}) {
-  const host = hostname.toLowerCase();
+/** The current policy. */
+export function stsPolicyText({ options, site: { hostname } }: Core): string {
+  const mode = options.get("mtaSts.mode");
+  return writeStsPolicy({ mode, mx: [hostname.toLowerCase()], maxAgeSeconds: MAX_AGE[mode] });
+}
 
-  function text(): string {
-    const mode = options.get("mtaSts.mode");
-    return writeStsPolicy({ mode, mx: [host], maxAgeSeconds: MAX_AGE[mode] });
-  }
-
-  return {
-    /** Returns the current policy. */
-    text,
-    /** Lists the records that announce the policy, all optional; none while no policy is published. */
-    recordsOf(domain: string): DnsRecord[] {
-      if (options.get("mtaSts.mode") === "none" || !baseUrl.startsWith("https:")) return [];
-      return [
-        { type: "CNAME", name: policyHostOf(domain), value: host, purpose: "mta-sts", optional: true },
-        {
-          type: "TXT",
-          name: `_mta-sts.${domain}`,
-          value: writeStsRecord(text()),
-          purpose: "mta-sts",
-          optional: true,
-        },
-        {
-          type: "TXT",
-          name: `_smtp._tls.${domain}`,
-          value: `v=TLSRPTv1; rua=mailto:postmaster@${domain}`,
-          purpose: "tls-rpt",
-          optional: true,
-        },
-      ];
+/**
+ * The records that announce the policy, all optional; none while no policy is published, or where senders cannot read it,
+ * since they do over HTTPS only.
+ */
+export function stsRecordsOf(core: Core, domain: string): DnsRecord[] {
+  const { hostname, baseUrl } = core.site;
+  if (core.options.get("mtaSts.mode") === "none" || !baseUrl.startsWith("https:")) return [];
+  return [
+    { type: "CNAME", name: policyHostOf(domain), value: hostname.toLowerCase(), purpose: "mta-sts", optional: true },
+    {
+      type: "TXT",
+      name: `_mta-sts.${domain}`,
+      value: writeStsRecord(stsPolicyText(core)),
+      purpose: "mta-sts",
+      optional: true,
     },
-  };
+    {
+      type: "TXT",
+      name: `_smtp._tls.${domain}`,
+      value: `v=TLSRPTv1; rua=mailto:postmaster@${domain}`,
+      purpose: "tls-rpt",
+      optional: true,
+    },
+  ];
 }

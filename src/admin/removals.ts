@@ -9,14 +9,16 @@
  */
 import { and, eq, exists, inArray, isNull, lte, notExists, sql } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import { forgetChangesIn } from "../journal/key-changes.ts";
 import { forgetMailOf } from "../mailbox/automatic.ts";
 import { forgetLabelled } from "../mailbox/label-folders.ts";
 import { deleteMail } from "../mailbox/removal.ts";
+import type { Core } from "../store/core.ts";
 import { UNSERVED } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { mailboxById } from "./mailboxes.ts";
 
 /** Messages deleted in one transaction: some 20 ms, so that other processes do not wait long for the lock. */
 const DELETED_AT_ONCE = 200;
@@ -27,118 +29,104 @@ const LOOK_MS = 3_600_000;
 /** The mail of an expired mailbox stays readable this long, ms. */
 const READABLE_MS = 30 * 24 * 3_600_000;
 
-export function createRemovals({
-  store,
-  runtime,
-  requireMailbox,
-}: {
-  store: Pick<Store, "db" | "transact">;
-  runtime: Pick<Runtime, "setTimer">;
-  /** @throws AppError not_found */
-  requireMailbox(tx: Tx, id: string): unknown;
-}) {
-  /** Deletes a portion of the mail, or the mailbox when none is left; returns whether the mailbox still exists. */
-  const removeSome = (mailboxId: string): boolean =>
-    store.transact((tx) => {
-      if (deleteMail(tx, mailboxId, DELETED_AT_ONCE)) return true;
-      if (forgetChangesIn(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
-      if (forgetLabelled(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
-      tx.delete(schema.mailboxes).where(eq(schema.mailboxes.id, mailboxId)).run();
-      return false;
-    });
+const ownAddresses = (db: Db) =>
+  db.select().from(schema.addresses).where(eq(schema.addresses.mailboxId, schema.mailboxes.id));
 
-  /**
-   * Removes a mailbox. `forget`: work of an erasure, done after the addresses are gone and before the mail is deleted.
-   * After a removal that was cut short, the mailbox has no addresses; the job finishes it, but one with `forget` must
-   * be asked for again.
-   * @throws AppError not_found
-   */
-  async function removeMailbox(mailboxId: string, forget?: () => Promise<void>): Promise<void> {
-    store.transact((tx) => {
-      if (!forget) return beginRemoval(tx, mailboxId);
-      requireMailbox(tx, mailboxId);
-      tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
-      forgetMailOf(tx, mailboxId);
-    });
-    if (forget) await forget();
-    await finishRemoval(mailboxId);
-  }
+// An import makes mailboxes before they have addresses.
+const isServed = sql`${schema.mailboxes.workspaceId} NOT IN ${sql.raw(UNSERVED)}`;
 
-  /** Takes addresses and owner from a mailbox; the job then removes it with its mail. @throws AppError not_found */
-  function beginRemoval(tx: Tx, mailboxId: string): void {
-    requireMailbox(tx, mailboxId);
-    begin(tx, [mailboxId]);
-  }
+/** Deletes a portion of the mail, or the mailbox when none is left; returns whether the mailbox still exists. */
+const removeSome = ({ store }: Core, mailboxId: string): boolean =>
+  store.transact((tx) => {
+    if (deleteMail(tx, mailboxId, DELETED_AT_ONCE)) return true;
+    if (forgetChangesIn(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
+    if (forgetLabelled(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
+    tx.delete(schema.mailboxes).where(eq(schema.mailboxes.id, mailboxId)).run();
+    return false;
+  });
 
-  /** Finishes a removal that has begun, without waiting for the job. */
-  async function finishRemoval(mailboxId: string): Promise<void> {
-    while (removeSome(mailboxId)) await pause(runtime, PAUSE_MS);
-  }
+/**
+ * Removes a mailbox. `forget`: work of an erasure, done after the addresses are gone and before the mail is deleted.
+ * After a removal that was cut short, the mailbox has no addresses; the job finishes it, but one with `forget` must
+ * be asked for again.
+ * @throws AppError not_found
+ */
+export async function removeMailbox(core: Core, mailboxId: string, forget?: () => Promise<void>): Promise<void> {
+  core.store.transact((tx) => {
+    if (!forget) return beginRemoval(tx, mailboxId);
+    mailboxById(tx, mailboxId);
+    tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
+    forgetMailOf(tx, mailboxId);
+  });
+  if (forget) await forget();
+  await finishRemoval(core, mailboxId);
+}
 
-  const ownAddresses = store.db
-    .select()
-    .from(schema.addresses)
-    .where(eq(schema.addresses.mailboxId, schema.mailboxes.id));
+/** Takes addresses and owner from a mailbox; the job then removes it with its mail. @throws AppError not_found */
+export function beginRemoval(tx: Tx, mailboxId: string): void {
+  mailboxById(tx, mailboxId);
+  begin(tx, [mailboxId]);
+}
 
-  // An import makes mailboxes before they have addresses.
-  const isServed = sql`${schema.mailboxes.workspaceId} NOT IN ${sql.raw(UNSERVED)}`;
+/** Finishes a removal that has begun, without waiting for the job. */
+export async function finishRemoval(core: Core, mailboxId: string): Promise<void> {
+  while (removeSome(core, mailboxId)) await pause(core.runtime, PAUSE_MS);
+}
 
-  /** Takes addresses and owner from mailboxes, so that only their mail is left to delete. */
-  function begin(tx: Tx, mailboxIds: string[]): void {
-    tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
-    for (const mailboxId of mailboxIds) forgetMailOf(tx, mailboxId);
-    tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
-  }
+/** Takes addresses and owner from mailboxes, so that only their mail is left to delete. */
+function begin(tx: Tx, mailboxIds: string[]): void {
+  tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
+  for (const mailboxId of mailboxIds) forgetMailOf(tx, mailboxId);
+  tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
+}
 
-  /**
-   * Begins the removal of mailboxes that expired by `before` (epoch ms). One without addresses is being removed
-   * already.
-   */
-  function beginExpired(before: number): void {
-    store.transact((tx) => {
-      const expired = tx
-        .select({ id: schema.mailboxes.id })
-        .from(schema.mailboxes)
-        .where(and(lte(schema.mailboxes.expiresAt, before), exists(ownAddresses), isServed))
-        .all();
-      begin(
-        tx,
-        expired.map(({ id }) => id),
-      );
-    });
-  }
-
-  /** Finds a mailbox without owner and addresses. Another process may be removing it, too, which does no harm. */
-  const next = (): string | undefined =>
-    store.db
+/**
+ * Begins the removal of mailboxes that expired by `before` (epoch ms). One without addresses is being removed
+ * already.
+ */
+function beginExpired({ store }: Core, before: number): void {
+  store.transact((tx) => {
+    const expired = tx
       .select({ id: schema.mailboxes.id })
       .from(schema.mailboxes)
-      .where(and(isNull(schema.mailboxes.ownerId), notExists(ownAddresses), isServed))
-      .limit(1)
-      .get()?.id;
-
-  /** Deletes a portion. Returns when to run again, epoch ms. */
-  function finishSome(now: number): number {
-    const mailboxId = next();
-    if (mailboxId === undefined) return now + LOOK_MS;
-    removeSome(mailboxId);
-    return now + PAUSE_MS;
-  }
-
-  return {
-    removeMailbox,
-    beginRemoval,
-    finishRemoval,
-    /** Job: finishes removals that were cut short. */
-    finishRemovals: { name: "finish-removals", runDue: finishSome },
-    /** Job: removes the mailboxes that expired 30 days ago. */
-    removeExpired: {
-      name: "remove-expired-mailboxes",
-      deletes: true,
-      runDue(now: number): number {
-        beginExpired(now - READABLE_MS);
-        return finishSome(now);
-      },
-    },
-  };
+      .where(and(lte(schema.mailboxes.expiresAt, before), exists(ownAddresses(tx)), isServed))
+      .all();
+    begin(
+      tx,
+      expired.map(({ id }) => id),
+    );
+  });
 }
+
+/** Finds a mailbox without owner and addresses. Another process may be removing it, too, which does no harm. */
+const next = ({ store }: Core): string | undefined =>
+  store.db
+    .select({ id: schema.mailboxes.id })
+    .from(schema.mailboxes)
+    .where(and(isNull(schema.mailboxes.ownerId), notExists(ownAddresses(store.db)), isServed))
+    .limit(1)
+    .get()?.id;
+
+/** Deletes a portion. Returns when to run again, epoch ms. */
+function finishSome(core: Core, now: number): number {
+  const mailboxId = next(core);
+  if (mailboxId === undefined) return now + LOOK_MS;
+  removeSome(core, mailboxId);
+  return now + PAUSE_MS;
+}
+
+/** Job: finishes removals that were cut short. */
+export const finishRemovals = (core: Core): Job => ({
+  name: "finish-removals",
+  runDue: (now) => finishSome(core, now),
+});
+
+/** Job: removes the mailboxes that expired 30 days ago. */
+export const removeExpired = (core: Core): Job => ({
+  name: "remove-expired-mailboxes",
+  deletes: true,
+  runDue(now) {
+    beginExpired(core, now - READABLE_MS);
+    return finishSome(core, now);
+  },
+});

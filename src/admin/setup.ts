@@ -2,18 +2,21 @@
  * Makes the first workspace: all that a fresh appliance needs to take and serve mail, in one transaction. At the
  * command line, or in the browser with the token that the server prints when it starts without a workspace.
  */
+
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createSlots, type Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
-import { type Runtime, randomToken } from "../base/runtime.ts";
+import { randomToken } from "../base/runtime.ts";
 import { splitAddress } from "../message/address.ts";
+import type { Core } from "../store/core.ts";
 import { MAIL_SCOPES } from "../store/schema.ts";
-import type { Store } from "../store/store.ts";
-import type { Developers } from "./developers.ts";
+import { createKey } from "./developers.ts";
 import type { DnsRecord } from "./dns.ts";
-import { type Domains, makeDkimKeys } from "./domains.ts";
+import { addDomain, makeDkimKeys, recordsOf } from "./domains.ts";
+import { addMailbox } from "./mailboxes.ts";
 import { addressOf, domainOf } from "./names.ts";
-import { hashPassword, type People } from "./people.ts";
+import { addUser, hashPassword } from "./people.ts";
+import { addWorkspace, listWorkspaces } from "./workspaces.ts";
 
 export interface Setup {
   domain: string;
@@ -36,36 +39,29 @@ export interface SetupResult {
   dns: DnsRecord[];
 }
 
-interface SetupParts {
-  store: Store;
-  people: People;
-  domains: Domains;
-  developers: Developers;
-}
-
 /** @throws AppError conflict when a workspace exists, and what its parts refuse; nothing is made then */
-export async function setUp({ store, people, domains, developers }: SetupParts, given: Setup): Promise<SetupResult> {
+export async function setUp(core: Core, given: Setup): Promise<SetupResult> {
   const domain = domainOf(given.domain);
   const address = addressOf(given.email);
   if (splitAddress(address).domain !== domain) {
     throw new AppError("bad_request", `${address} is not at ${domain}: the owner gets a mailbox there`);
   }
   const refuseSecond = (): void => {
-    if (people.listWorkspaces().length === 0) return;
+    if (listWorkspaces(core).length === 0) return;
     throw new AppError("conflict", "there is a workspace already: setup only makes the first");
   };
   refuseSecond();
   const [keys, passwordHash] = await Promise.all([makeDkimKeys(), hashPassword(given.password)]);
-  return store.transact((tx) => {
+  return core.store.transact((tx) => {
     refuseSecond();
     const { name } = given;
-    const workspaceId = people.addWorkspace(tx, given.workspace ?? domain).id;
-    const { id: domainId } = domains.addDomain(tx, workspaceId, domain, keys);
+    const workspaceId = addWorkspace(core, tx, given.workspace ?? domain).id;
+    const { id: domainId } = addDomain(core, tx, workspaceId, domain, keys);
     const owner = { workspaceId, email: address, name, role: "owner", passwordHash, ownMailbox: false } as const;
-    const { userId } = people.addUser(tx, owner);
-    const mailboxId = people.addMailbox(tx, { workspaceId, address, name, ownerId: userId });
-    const { key: apiKey } = developers.createKey(tx, { userId, name: "Setup", scopes: MAIL_SCOPES });
-    return { workspaceId, userId, mailboxId, address, apiKey, dns: domains.recordsOf(domainId) };
+    const { userId } = addUser(core, tx, owner);
+    const mailboxId = addMailbox(core, tx, { workspaceId, address, name, ownerId: userId });
+    const { key: apiKey } = createKey(core, tx, { userId, name: "Setup", scopes: MAIL_SCOPES });
+    return { workspaceId, userId, mailboxId, address, apiKey, dns: recordsOf(core, domainId) };
   });
 }
 
@@ -84,10 +80,10 @@ const GUESSES = { atOnce: 1, mostWaiting: 20 };
 
 export type FirstRun = ReturnType<typeof createFirstRun>;
 
-export function createFirstRun(parts: SetupParts & { runtime: Pick<Runtime, "randomBytes"> }) {
+export function createFirstRun(core: Core) {
   let issued: Buffer | undefined;
   const slots = createSlots(GUESSES);
-  const isDue = (): boolean => parts.people.listWorkspaces().length === 0;
+  const isDue = (): boolean => listWorkspaces(core).length === 0;
   const admits = (token: string): boolean => issued !== undefined && isDue() && timingSafeEqual(issued, hashOf(token));
   return {
     /** Tells whether there is no workspace yet. */
@@ -95,7 +91,7 @@ export function createFirstRun(parts: SetupParts & { runtime: Pick<Runtime, "ran
     /** Issues a token that replaces any earlier one; undefined when there is a workspace. */
     issueToken(): string | undefined {
       if (!isDue()) return undefined;
-      const token = randomToken(parts.runtime, TOKEN_LENGTH);
+      const token = randomToken(core.runtime, TOKEN_LENGTH);
       issued = hashOf(token);
       return token;
     },
@@ -109,6 +105,6 @@ export function createFirstRun(parts: SetupParts & { runtime: Pick<Runtime, "ran
       throw new AppError("forbidden", "This link no longer works: open the one that the server printed last");
     },
     /** @throws AppError as setUp does: conflict when a workspace exists. */
-    setUp: (given: Setup): Promise<SetupResult> => setUp(parts, given),
+    setUp: (given: Setup): Promise<SetupResult> => setUp(core, given),
   };
 }

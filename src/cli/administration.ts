@@ -2,9 +2,16 @@
  * The commands about domains, mailboxes, webhooks and the queue that are more than an operation: they tell the operator more,
  * or do several things.
  */
+
+import * as developers from "../admin/developers.ts";
 import { DEFAULT_OVERLAP_HOURS, type Endpoint } from "../admin/developers.ts";
 import type { DnsRecord } from "../admin/dns.ts";
+import * as domains from "../admin/domains.ts";
+import * as mailboxAdmin from "../admin/mailboxes.ts";
+import * as outbound from "../admin/outbound.ts";
 import type { MailboxEntry } from "../admin/people.ts";
+import * as people from "../admin/people.ts";
+import * as removals from "../admin/removals.ts";
 import { UsageError } from "../base/errors.ts";
 import { maybeIsoOf } from "../base/time.ts";
 import { domainDocument, domainView } from "../operations/admin/domains.ts";
@@ -29,7 +36,7 @@ export const domainCommands = [
     options: WORKSPACE,
     text: (document) => dnsTable(document as DnsRecord[]),
     run: (session, { arguments: { domain }, options }) =>
-      session.opened.domains.recordsOf(find("domain", session, domain, options.workspace).id).map(withId),
+      domains.recordsOf(session.opened.core, find("domain", session, domain, options.workspace).id).map(withId),
   }),
   command({
     name: "domain verify",
@@ -39,16 +46,16 @@ export const domainCommands = [
     async run(session, { arguments: { domain: name }, options }) {
       const {
         core: { store },
-        domains,
+        core,
       } = session.opened;
       const { id, workspaceId } = find("domain", session, name, options.workspace);
       const workspace = workspaceName(session, workspaceId);
-      const present = () => domainDocument(domainView(domains.domainIn(workspaceId, id), []), { workspace });
+      const present = () => domainDocument(domainView(domains.domainIn(core, workspaceId, id), []), { workspace });
       if (options["skip-dns"]) {
-        store.transact((tx) => domains.markVerified(tx, id));
+        store.transact((tx) => domains.markVerified(core, tx, id));
         return present();
       }
-      const records = (await domains.verifyDomain(id)).map(withId);
+      const records = (await domains.verifyDomain(core, id)).map(withId);
       const missing = records.filter((dns) => dns.state !== "found" && !dns.optional);
       const document = { ...present(), missing: missing.map((dns) => dns.id), records };
       if (document.state === "verified") return document;
@@ -66,7 +73,7 @@ const MAILBOX = { address: "ADDRESS" } as const;
 
 /** The mailbox as it is now. */
 function shown(session: Session, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
-  const mailbox = mailboxView(session.opened.people.mailboxIn(workspaceId, id));
+  const mailbox = mailboxView(mailboxAdmin.mailboxIn(session.opened.core, workspaceId, id));
   return mailboxDocument(mailbox, { workspace: workspaceName(session, workspaceId) });
 }
 
@@ -79,12 +86,12 @@ export const mailboxCommands = [
     run(session, { arguments: { address, action, alias }, options }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
       const mailbox = find("mailbox", session, address, options.workspace);
       store.transact((tx) => {
-        if (action === "add") people.addAlias(tx, mailbox.id, alias);
-        else people.removeAlias(tx, mailbox.id, alias);
+        if (action === "add") mailboxAdmin.addAlias(core, tx, mailbox.id, alias);
+        else mailboxAdmin.removeAlias(tx, mailbox.id, alias);
       });
       return shown(session, mailbox);
     },
@@ -97,11 +104,11 @@ export const mailboxCommands = [
     run(session, { arguments: { address }, options }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
       const mailbox = find("mailbox", session, address, options.workspace);
-      const user = people.userAt(options.from);
-      store.transact((tx) => people.revokeGrant(tx, mailbox.id, user.id));
+      const user = people.userAt(core, options.from);
+      store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailbox.id, user.id));
       return shown(session, mailbox);
     },
   }),
@@ -112,7 +119,7 @@ export const mailboxCommands = [
     options: WORKSPACE,
     async run(session, { arguments: { address: given }, options }) {
       const { id, address } = find("mailbox", session, given, options.workspace);
-      await session.opened.people.removeMailbox(id);
+      await removals.removeMailbox(session.opened.core, id);
       return { id, address, removed: true };
     },
   }),
@@ -141,19 +148,19 @@ export const webhookCommands = [
       {
         opened: {
           core: { store },
-          developers,
+          core,
         },
         runtime,
       },
       { arguments: { id }, options: { rotate, overlap } },
     ) {
       if (!rotate && overlap !== undefined) throw new UsageError("--overlap goes with --rotate");
-      if (!rotate) return secretsOf(developers.webhook(id), runtime.now());
+      if (!rotate) return secretsOf(developers.webhook(core, id), runtime.now());
       const isHours = (value: number) => value >= 0;
       const hours =
         overlap === undefined ? DEFAULT_OVERLAP_HOURS : numberOf("overlap", overlap, isHours, "a number of hours");
       return secretsOf(
-        store.transact((tx) => developers.rotateWebhookSecret(tx, id, hours)),
+        store.transact((tx) => developers.rotateWebhookSecret(core, tx, id, hours)),
         runtime.now(),
       );
     },
@@ -166,11 +173,11 @@ export const webhookCommands = [
       {
         opened: {
           core: { store },
-          developers,
+          core,
         },
       },
       { arguments: { id } },
-    ) => deliveryView(store.transact((tx) => developers.resendDelivery(tx, id))),
+    ) => deliveryView(store.transact((tx) => developers.resendDelivery(core, tx, id))),
   }),
 ];
 
@@ -183,7 +190,7 @@ export const queueCommands = [
     columns: ["id", "recipient", "field", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],
     run(session, { options }) {
       const names = workspaceNames(session);
-      const listed = session.opened.outbound.listQueue(workspaceIdOf(session, options.workspace));
+      const listed = outbound.listQueue(session.opened.core, workspaceIdOf(session, options.workspace));
       // Bcc recipients too, whom the API shows to the sender alone.
       return Array.from(listed, (entry) => ({ ...queueEntryView(entry), workspace: names.get(entry.workspaceId) }));
     },
@@ -195,10 +202,10 @@ export const queueCommands = [
     run(session, { options }) {
       const {
         core: { store },
-        outbound,
+        core,
       } = session.opened;
       const workspaceId = workspaceIdOf(session, options.workspace);
-      return { released: store.transact((tx) => outbound.releaseHeld(tx, workspaceId)) };
+      return { released: store.transact((tx) => outbound.releaseHeld(core, tx, workspaceId)) };
     },
   }),
 ];

@@ -31,7 +31,7 @@ export const doctor = command({
     const findings = await opened.doctor.examine();
     const bad = findings.filter(({ state }) => state === "bad").length;
     if (bad === 0) return findings;
-    const spared = findDemo(opened) ? findings.filter(isSparedDemo).map(({ name }) => name) : [];
+    const spared = findDemo(opened.core) ? findings.filter(isSparedDemo).map(({ name }) => name) : [];
     throw new FailedCheck(
       `${bad} ${bad === 1 ? "thing needs" : "things need"} attention${spared.length > 0 ? `, but in a demo not: ${spared.join(", ")}` : ""}`,
       findings,

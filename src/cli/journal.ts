@@ -1,5 +1,7 @@
 /** `mailroom key journal` and `mailroom key undo`: what a key did, and taking it back (rules: Journal, Undo). */
+
 import type { JournalEntry, LeftReason, UndoReport } from "../admin/journal.ts";
+import * as journal from "../admin/journal.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import { isoOf, readTime } from "../base/time.ts";
 import { command, type Document } from "./command.ts";
@@ -32,7 +34,7 @@ const entryDocument = ({ seq, at, kind, reads, ...entry }: JournalEntry) => ({
   ...(reads !== null && { reads }),
 });
 
-const journal = command({
+const keyJournal = command({
   name: "key journal",
   summary: "List what an API key did, newest first",
   arguments: { key: "ID" },
@@ -40,15 +42,15 @@ const journal = command({
   columns: ["at", "kind", "operation", "outcome", "face", "client", "source", "reads", "changes", "recipients", "ids"],
   run({ opened, runtime }, { arguments: { key }, options }) {
     const {
-      journal: journals,
+      core,
       core: { store },
     } = opened;
-    const subject = journals.subjectOf(store.db, key);
+    const subject = journal.subjectOf(store.db, key);
     const since = options.since === undefined ? undefined : readSince(options.since, runtime.now());
-    if (since === undefined) return journals.list(subject, { limit: LATEST }).entries.map(entryDocument);
+    if (since === undefined) return journal.listEntries(core, subject, { limit: LATEST }).entries.map(entryDocument);
     const documents: object[] = [];
-    for (let behind: Parameters<typeof journals.list>[1]["behind"]; ; ) {
-      const { entries, next } = journals.list(subject, { since, behind, limit: PAGE });
+    for (let behind: Parameters<typeof journal.listEntries>[2]["behind"]; ; ) {
+      const { entries, next } = journal.listEntries(core, subject, { since, behind, limit: PAGE });
       documents.push(...entries.map(entryDocument));
       if (!next) return documents;
       behind = next;
@@ -109,13 +111,13 @@ const undo = command({
   text: describeUndo,
   async run({ opened, runtime }, { arguments: { key }, options }) {
     const {
-      journal: journals,
+      core,
       core: { store },
     } = opened;
-    const subject = journals.subjectOf(store.db, key);
+    const subject = journal.subjectOf(store.db, key);
     const since = readSince(options.since, runtime.now());
     const dryRun = options["dry-run"];
-    const { sent, ended, ...report } = await journals.undo(subject, since, { face: "cli", dryRun });
+    const { sent, ended, ...report } = await journal.undo(core, subject, since, { face: "cli", dryRun });
     return {
       id: key,
       ...report,
@@ -127,4 +129,4 @@ const undo = command({
   },
 });
 
-export const journalCommands = [journal, undo];
+export const journalCommands = [keyJournal, undo];

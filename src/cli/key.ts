@@ -1,6 +1,9 @@
 /** `mailroom key …`: API keys of anybody, with what they are restricted to, for the operator. */
+
 import { readFileSync } from "node:fs";
+import * as developers from "../admin/developers.ts";
 import { type KeyRecord, type Policy, SCOPES } from "../admin/developers.ts";
+import * as workspaceAdmin from "../admin/workspaces.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import { keyDocument, keyView, readKeyPolicy } from "../operations/admin/keys.ts";
 import { command } from "./command.ts";
@@ -28,10 +31,12 @@ function policyOf(given: string): Policy {
 
 /** A key of any workspace, or of the named one. @throws AppError not_found */
 function keyNamed(session: Session, id: string, workspace?: string): { key: KeyRecord; workspaceId: string } {
-  const { developers, people } = session.opened;
+  const { core } = session.opened;
   const only = workspaceIdOf(session, workspace);
-  for (const workspaceId of only === undefined ? people.listWorkspaces().map((known) => known.id) : [only]) {
-    const key = developers.listKeys(workspaceId).find((known) => known.id === id);
+  for (const workspaceId of only === undefined
+    ? workspaceAdmin.listWorkspaces(core).map((known) => known.id)
+    : [only]) {
+    const key = developers.listKeys(core, workspaceId).find((known) => known.id === id);
     if (key) return { key, workspaceId };
   }
   throw new AppError("not_found", `there is no key ${id}`);
@@ -46,12 +51,12 @@ function change(
 ) {
   const {
     core: { store },
-    developers,
+    core,
   } = session.opened;
   const { workspaceId } = keyNamed(session, id, workspace);
   const key = store.transact((tx) => {
     const { policy } = set;
-    developers.changeKey(tx, id, workspaceId, {
+    developers.changeKey(core, tx, id, workspaceId, {
       ...set,
       ...(policy && { policy: developers.readPolicy(tx, { workspaceId }, policy) }),
     });
@@ -72,13 +77,12 @@ const pausing = (name: "key pause" | "key resume", summary: string, all: string)
       if (id !== undefined) return change(session, id, workspace, { paused });
       const {
         core: { store },
-        developers,
-        people,
+        core,
       } = session.opened;
       const only = workspaceIdOf(session, workspace);
-      const workspaces = people.listWorkspaces().filter((known) => only === undefined || known.id === only);
+      const workspaces = workspaceAdmin.listWorkspaces(core).filter((known) => only === undefined || known.id === only);
       store.transact((tx) => {
-        for (const known of workspaces) developers.pauseAll(tx, known.id, paused);
+        for (const known of workspaces) developers.pauseAll(core, tx, known.id, paused);
       });
       return { all: true, paused, workspaces: workspaces.map((known) => known.name) };
     },
@@ -100,13 +104,13 @@ export const keyCommands = [
       const given = options.policy === undefined ? {} : policyOf(options.policy);
       const {
         core: { store },
-        developers,
+        core,
       } = session.opened;
       const user = find("person", session, options.user, options.workspace);
       const { name, scopes } = options;
       const { id, key, policy } = store.transact((tx) => {
         const policy = developers.readPolicy(tx, user, given);
-        return { ...developers.createKey(tx, { userId: user.id, name, scopes, policy }), policy };
+        return { ...developers.createKey(core, tx, { userId: user.id, name, scopes, policy }), policy };
       });
       return { id, key, name, user: user.email, scopes, ...(options.policy !== undefined && { policy }) };
     },
@@ -134,12 +138,12 @@ export const keyCommands = [
     run(session, { arguments: { id }, options }) {
       const {
         core: { store },
-        developers,
+        core,
       } = session.opened;
       const workspaceId = workspaceIdOf(session, options.workspace);
       const goesOn = store.transact((tx) => {
-        developers.revokeKey(tx, id, workspaceId);
-        return developers.madeByKey(tx, id, workspaceId);
+        developers.revokeKey(core, tx, id, workspaceId);
+        return developers.madeByKey(core, tx, id, workspaceId);
       });
       return { id, state: "revoked", ...(goesOn.length > 0 && { goesOn }) };
     },

@@ -1,6 +1,8 @@
 /** `mailroom workspace export|import|reopen|remove`: a workspace moves to another server. */
+
 import { resolve } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
+import * as workspaceAdmin from "../admin/workspaces.ts";
 import { openIdentities } from "../backup/age.ts";
 import { exportWorkspace, reopenWorkspace } from "../moving/export.ts";
 import { type Imported, importWorkspace } from "../moving/import.ts";
@@ -45,7 +47,7 @@ export const movingCommands = [
     async run(session, { arguments: { name }, options }) {
       await session.prepareFolder(resolve(options.to));
       const { opened, config, runtime, log, io } = session;
-      const { id, name: known } = opened.people.workspaceNamed(name);
+      const { id, name: known } = workspaceAdmin.workspaceNamed(opened.core, name);
       const {
         rows,
         settings: _,
@@ -82,12 +84,13 @@ export const movingCommands = [
     async run(session, { arguments: { folder }, options: { identity } }) {
       // Before root's rights are given up, with which root may have named a file.
       const identities = identity === undefined ? undefined : await openIdentities(identity);
-      const { opened, config, runtime, log, io } = session;
-      const { core, domains } = opened;
-      const imported = await importWorkspace(
-        { store: core.store, core, domains, runtime, log },
-        { data: config.data, folder, identities, ...progressOf(session) },
-      );
+      const { opened, config, io } = session;
+      const imported = await importWorkspace(opened.core, {
+        data: config.data,
+        folder,
+        identities,
+        ...progressOf(session),
+      });
       if (!imported.served) {
         io.writeStderr(
           "mailroom: the workspace is not served here yet: the other server still serves it. Import its final export to begin\n",
@@ -106,12 +109,12 @@ export const movingCommands = [
       {
         opened: {
           core: { store },
-          people,
+          core,
         },
       },
       { arguments: { name } },
     ) {
-      const { id, name: known } = people.workspaceNamed(name);
+      const { id, name: known } = workspaceAdmin.workspaceNamed(core, name);
       store.transact((tx) => reopenWorkspace(tx, id));
       return { id, name: known, state: "active" };
     },
@@ -124,7 +127,7 @@ export const movingCommands = [
       {
         opened: {
           core: { store },
-          people,
+          core,
         },
         config,
         runtime,
@@ -132,7 +135,7 @@ export const movingCommands = [
       },
       { arguments: { name } },
     ) {
-      const { id, name: known } = people.workspaceNamed(name);
+      const { id, name: known } = workspaceAdmin.workspaceNamed(core, name);
       await removeWorkspace({ store, runtime, log }, { data: config.data, workspaceId: id });
       return { id, name: known, removed: true };
     },

@@ -1,5 +1,11 @@
 /** The commands that are projections of operations (operations/command.ts), and how they find what an argument names. */
+
+import * as developers from "../admin/developers.ts";
+import * as domains from "../admin/domains.ts";
+import * as mailboxAdmin from "../admin/mailboxes.ts";
 import { addressOf } from "../admin/names.ts";
+import * as outbound from "../admin/outbound.ts";
+import * as people from "../admin/people.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import type { OperationCommand, Targets } from "../operations/command.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
@@ -16,18 +22,20 @@ const ALL = 1_000_000_000;
 type Find<K extends keyof Targets> = (session: Session, named: string, workspaceId?: string) => Targets[K];
 
 const FIND: { readonly [K in keyof Targets]: Find<K> } = {
-  mailbox: ({ opened }, address, workspaceId) => opened.people.mailboxAt(address, workspaceId),
-  person: ({ opened }, address, workspaceId) => opened.people.userAt(address, workspaceId),
-  domain: ({ opened }, name, workspaceId) => opened.domains.domainNamed(name, workspaceId),
+  mailbox: ({ opened }, address, workspaceId) => mailboxAdmin.mailboxAt(opened.core, address, workspaceId),
+  person: ({ opened }, address, workspaceId) => people.userAt(opened.core, address, workspaceId),
+  domain: ({ opened }, name, workspaceId) => domains.domainNamed(opened.core, name, workspaceId),
   suppression({ opened }, text, workspaceId) {
     const address = addressOf(text);
-    const [entry, another] = opened.outbound.listSuppressions(workspaceId).filter((known) => known.address === address);
+    const [entry, another] = outbound
+      .listSuppressions(opened.core, workspaceId)
+      .filter((known) => known.address === address);
     if (!entry) throw new AppError("not_found", `${address} is not suppressed`);
     if (another) throw new UsageError(`several workspaces suppress ${address}: name one with --workspace NAME`);
     return entry;
   },
-  webhook: ({ opened }, id) => opened.developers.webhook(id),
-  recipient: ({ opened }, id) => opened.outbound.recipient(id),
+  webhook: ({ opened }, id) => developers.webhook(opened.core, id),
+  recipient: ({ opened }, id) => outbound.recipient(opened.core, id),
 };
 
 /** Named by an id, which says the workspace. */

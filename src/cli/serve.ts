@@ -31,7 +31,7 @@ export const serve = command({
     let loaded: Demo | undefined;
     // Runs once this server has the folder, so that it changes nothing in the demo of another server.
     const prepare = async () => {
-      loaded = await demo?.loadDemo(opened);
+      loaded = await demo?.loadDemo(opened.core);
     };
     await runServer(session, {
       interrupted,

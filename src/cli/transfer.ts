@@ -1,5 +1,7 @@
 /** `mailroom import` and `mailroom export`: mail from files and accounts on other servers, and into an mbox file. */
+
 import { resolve } from "node:path";
+import * as people from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
 import { hasMessageOfSize } from "../mailbox/filing-rows.ts";
 import { exportMailbox } from "../mailbox/transfer.ts";
@@ -123,10 +125,10 @@ export const importCommand = command({
     const paths = rest.map((path) => resolve(path));
     const files = session.lendFiles({ read: paths, token: options["token-command"] });
     const { opened, config, runtime, log } = session;
-    const { core, people } = opened;
+    const { core } = opened;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
-    const destination = destinationOf(core, entry, people.listUsers(entry.workspaceId), placing);
+    const destination = destinationOf(core, entry, people.listUsers(core, entry.workspaceId), placing);
     const messages =
       options.imap === undefined
         ? findAll(paths, files)

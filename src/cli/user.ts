@@ -1,4 +1,6 @@
 /** `mailroom user …`: what is for the operator alone. */
+import * as erasure from "../admin/erasure.ts";
+import * as people from "../admin/people.ts";
 import { hashPassword, ROLES, readImportedHash } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";
@@ -42,12 +44,12 @@ export const userCommands = [
     async run(session, { arguments: { address }, options }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
       const workspaceId = workspaceFor(session, options.workspace, address);
       const passwordHash = await passwordHashOf(session, options);
       const { userId, mailboxId } = store.transact((tx) =>
-        people.addUser(tx, {
+        people.addUser(core, tx, {
           workspaceId,
           email: address,
           name: options.name,
@@ -56,7 +58,7 @@ export const userCommands = [
           ownMailbox: !options["no-mailbox"],
         }),
       );
-      const person = personView(people.userIn(workspaceId, userId));
+      const person = personView(people.userIn(core, workspaceId, userId));
       const shown = personDocument(person, { workspace: workspaceName(session, workspaceId) });
       return { ...shown, ...(mailboxId !== undefined && { mailboxId }) };
     },
@@ -73,14 +75,14 @@ export const userCommands = [
     async run(session, { arguments: { address }, options }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
       const { id, email } = find("person", session, address, options.workspace);
       const given = options["password-stdin"] ? await session.readSecret() : undefined;
       const password = given ?? randomPassword(session.runtime);
       const passwordHash = await hashPassword(password);
       const keepKeys = options["keep-keys"];
-      const ended = store.transact((tx) => people.replacePassword(tx, id, { passwordHash, keepKeys }));
+      const ended = store.transact((tx) => people.replacePassword(core, tx, id, { passwordHash, keepKeys }));
       return { id, address: email, ...(given === undefined && { password }), ended };
     },
   }),
@@ -92,10 +94,10 @@ export const userCommands = [
     run(session, { arguments: { address }, options }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
       const { id, email } = find("person", session, address, options.workspace);
-      const { link, expiresAt } = store.transact((tx) => people.inviteUser(tx, id));
+      const { link, expiresAt } = store.transact((tx) => people.inviteUser(core, tx, id));
       return { id, address: email, link, expiresAt: isoOf(expiresAt) };
     },
   }),
@@ -113,11 +115,11 @@ export const userCommands = [
     run(session, { arguments: { address }, options }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
       const { id } = find("person", session, address, options.workspace);
-      if (options.reset) store.transact((tx) => people.resetSecondFactor(tx, id));
-      const { email, secondFactor } = people.userAt(address);
+      if (options.reset) store.transact((tx) => people.resetSecondFactor(core, tx, id));
+      const { email, secondFactor } = people.userAt(core, address);
       return { id, address: email, secondFactor };
     },
   }),
@@ -136,13 +138,12 @@ export const userCommands = [
     async run(session, { arguments: { address }, options }) {
       const {
         core: { store },
-        people,
-        erasure,
+        core,
       } = session.opened;
       const { id, email } = find("person", session, address, options.workspace);
       if (options.erase) {
-        if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(id, options)) };
-        const survey = { id, address: email, erased: false, ...erasure.survey(id) };
+        if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(core, id, options)) };
+        const survey = { id, address: email, erased: false, ...erasure.survey(core, id) };
         throw new FailedCheck("nothing was deleted: to delete this for good, give --yes as well", survey);
       }
       store.transact((tx) => people.removeUser(tx, id));

@@ -1,7 +1,9 @@
 /** `mailroom setup` and `mailroom workspace …`, and --workspace of the other commands. */
+import * as domains from "../admin/domains.ts";
 import { domainOf } from "../admin/names.ts";
 import type { Workspace } from "../admin/people.ts";
 import { setUp } from "../admin/setup.ts";
+import * as workspaceAdmin from "../admin/workspaces.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import { type Runtime, randomToken } from "../base/runtime.ts";
 import { readSize, SIZE_FORM } from "../base/sizes.ts";
@@ -18,7 +20,7 @@ export const WORKSPACE = {
 
 /** Id of the named workspace; undefined, for all of them, without a name. @throws AppError not_found */
 export function workspaceIdOf(session: Session, name: string | undefined): string | undefined {
-  return name === undefined ? undefined : session.opened.people.workspaceNamed(name).id;
+  return name === undefined ? undefined : workspaceAdmin.workspaceNamed(session.opened.core, name).id;
 }
 
 /**
@@ -34,15 +36,15 @@ export function workspaceFor(session: Session, name: string | undefined, address
 }
 
 function chosen(session: Session, name: string | undefined, address: string): string {
-  const { people, domains } = session.opened;
-  if (name !== undefined) return people.workspaceNamed(name).id;
-  const [first, second] = people.listWorkspaces();
+  const { core } = session.opened;
+  if (name !== undefined) return workspaceAdmin.workspaceNamed(core, name).id;
+  const [first, second] = workspaceAdmin.listWorkspaces(core);
   if (first === undefined) {
     throw new AppError("not_found", "there is no workspace yet: start with mailroom setup or workspace add");
   }
   if (second === undefined) return first.id;
   const domain = address.slice(address.lastIndexOf("@") + 1);
-  const known = domain === "" ? [] : domains.listDomains().filter(({ name }) => name === domainOf(domain));
+  const known = domain === "" ? [] : domains.listDomains(core).filter(({ name }) => name === domainOf(domain));
   const [holder, other] = known;
   if (!holder || (other && holder.state !== "verified")) {
     throw new UsageError("there are several workspaces: name one with --workspace NAME");
@@ -52,10 +54,11 @@ function chosen(session: Session, name: string | undefined, address: string): st
 
 /** Names by id. */
 export function workspaceNames(session: Session): Map<string, string> {
-  return new Map(session.opened.people.listWorkspaces().map(({ id, name }) => [id, name]));
+  return new Map(workspaceAdmin.listWorkspaces(session.opened.core).map(({ id, name }) => [id, name]));
 }
 
-export const workspaceName = ({ opened }: Session, id: string): string => opened.people.workspaceOf(id).name;
+export const workspaceName = ({ opened }: Session, id: string): string =>
+  workspaceAdmin.workspaceOf(opened.core, id).name;
 
 /** 119 random bits. */
 const PASSWORD_LENGTH = 20;
@@ -89,7 +92,7 @@ const present = ({ opened }: Session, workspace: Workspace) => ({
   id: workspace.id,
   name: workspace.name,
   ...sendingState(workspace),
-  ...opened.people.useOf(workspace.id),
+  ...workspaceAdmin.useOf(opened.core, workspace.id),
   mostMailboxes: workspace.mostMailboxes,
   mostBytes: workspace.mostBytes,
   ...(workspace.moving && { state: workspace.moving === "out" ? "moved" : "arriving" }),
@@ -97,7 +100,8 @@ const present = ({ opened }: Session, workspace: Workspace) => ({
 });
 
 /** The workspace as it is now. */
-const shown = (session: Session, name: string) => present(session, session.opened.people.workspaceNamed(name));
+const shown = (session: Session, name: string) =>
+  present(session, workspaceAdmin.workspaceNamed(session.opened.core, name));
 
 /** @throws UsageError for what is no limit */
 function limitOf(
@@ -123,11 +127,11 @@ export const workspaceCommands = [
     run(session, { arguments: { name } }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
       return present(
         session,
-        store.transact((tx) => people.addWorkspace(tx, name)),
+        store.transact((tx) => workspaceAdmin.addWorkspace(core, tx, name)),
       );
     },
   }),
@@ -136,7 +140,8 @@ export const workspaceCommands = [
     lists: true,
     summary: "List the workspaces",
     columns: ["id", "name", "state", "paused", "mailboxes", "mostMailboxes", "usedBytes", "mostBytes", "createdAt"],
-    run: (session) => session.opened.people.listWorkspaces().map((workspace) => present(session, workspace)),
+    run: (session) =>
+      workspaceAdmin.listWorkspaces(session.opened.core).map((workspace) => present(session, workspace)),
   }),
   command({
     name: "workspace pause",
@@ -146,10 +151,10 @@ export const workspaceCommands = [
     run(session, { arguments: { name }, options: { reason } }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
-      const { id } = people.workspaceNamed(name);
-      store.transact((tx) => people.pauseWorkspace(tx, id, reason));
+      const { id } = workspaceAdmin.workspaceNamed(core, name);
+      store.transact((tx) => workspaceAdmin.pauseWorkspace(tx, id, reason));
       return shown(session, name);
     },
   }),
@@ -160,10 +165,10 @@ export const workspaceCommands = [
     run(session, { arguments: { name } }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
-      const { id } = people.workspaceNamed(name);
-      store.transact((tx) => people.resumeWorkspace(tx, id));
+      const { id } = workspaceAdmin.workspaceNamed(core, name);
+      store.transact((tx) => workspaceAdmin.resumeWorkspace(tx, id));
       return shown(session, name);
     },
   }),
@@ -182,14 +187,14 @@ export const workspaceCommands = [
     run(session, { arguments: { name }, options: { mailboxes, bytes } }) {
       const {
         core: { store },
-        people,
+        core,
       } = session.opened;
-      const { id } = people.workspaceNamed(name);
+      const { id } = workspaceAdmin.workspaceNamed(core, name);
       const limits = {
         ...(mailboxes !== undefined && { mostMailboxes: limitOf("mailboxes", mailboxes, readCount, "a whole number") }),
         ...(bytes !== undefined && { mostBytes: limitOf("bytes", bytes, readSize, SIZE_FORM) }),
       };
-      if (Object.keys(limits).length > 0) store.transact((tx) => people.limitWorkspace(tx, id, limits));
+      if (Object.keys(limits).length > 0) store.transact((tx) => workspaceAdmin.limitWorkspace(tx, id, limits));
       return shown(session, name);
     },
   }),

@@ -2,10 +2,15 @@
  * The demo workspace, with people, mailboxes and mail. Its mail goes through prepareMessage and filing like all mail,
  * so the demo shows what the appliance does. It is loaded whole or not at all.
  */
+
 import { eq } from "drizzle-orm";
 import { createKey, findCaller, reviveKey, verifyPassword } from "../access/credentials.ts";
-import { type Domains, makeDkimKeys } from "../admin/domains.ts";
-import { hashPassword, type People } from "../admin/people.ts";
+import * as domains from "../admin/domains.ts";
+import { makeDkimKeys } from "../admin/domains.ts";
+import * as mailboxAdmin from "../admin/mailboxes.ts";
+import * as people from "../admin/people.ts";
+import { hashPassword } from "../admin/people.ts";
+import * as workspaceAdmin from "../admin/workspaces.ts";
 import { AppError } from "../base/errors.ts";
 import { snooze } from "../mailbox/change.ts";
 import type { MailCore } from "../mailbox/core.ts";
@@ -45,24 +50,15 @@ export interface Demo {
   key: string;
 }
 
-export interface DemoParts {
-  core: MailCore;
-  people: People;
-  domains: Domains;
-}
-
 /**
  * Loads the demo into an empty data folder. The demo's own data folder keeps its mail; its key and password work again
  * if they were changed. @throws AppError conflict for any other data folder
  */
-export async function loadDemo(parts: DemoParts): Promise<Demo> {
-  const {
-    core: { store, runtime },
-    people,
-  } = parts;
-  const known = findDemo(parts);
-  if (known) return { address: await reopen(parts, known.id), ...CREDENTIALS };
-  if (people.listWorkspaces().length > 0) {
+export async function loadDemo(core: MailCore): Promise<Demo> {
+  const { store, runtime } = core;
+  const known = findDemo(core);
+  if (known) return { address: await reopen(core, known.id), ...CREDENTIALS };
+  if (workspaceAdmin.listWorkspaces(core).length > 0) {
     throw new AppError(
       "conflict",
       "--demo needs an empty data folder, and this one is in use: set MAILROOM_DATA to another",
@@ -75,8 +71,8 @@ export async function loadDemo(parts: DemoParts): Promise<Demo> {
     hashPassword(CREDENTIALS.password),
   ]);
   store.transact((tx) => {
-    populate(tx, parts, keys, passwordHash);
-    fileAnswers(tx, parts, answers, file(tx, parts, prepared));
+    populate(core, tx, keys, passwordHash);
+    fileAnswers(core, tx, answers, file(core, tx, prepared));
   });
   return { address: ADA, ...CREDENTIALS };
 }
@@ -93,8 +89,9 @@ export function describeDemo({ address, password, key }: Demo, http: string): st
 }
 
 /** Makes the key and the password of the owner work; returns the owner's address. */
-async function reopen({ core: { store, runtime }, people }: DemoParts, workspaceId: string): Promise<string> {
-  const owners = people.listUsers(workspaceId).filter(({ role, locked }) => role === "owner" && !locked);
+async function reopen(core: MailCore, workspaceId: string): Promise<string> {
+  const { store, runtime } = core;
+  const owners = people.listUsers(core, workspaceId).filter(({ role, locked }) => role === "owner" && !locked);
   const owner = owners.find(({ email }) => email === ADA) ?? owners[0];
   if (!owner) throw new AppError("conflict", `the workspace ${NAME} has no owner any more: add one with user add`);
   const { id: userId, email } = owner;
@@ -103,7 +100,7 @@ async function reopen({ core: { store, runtime }, people }: DemoParts, workspace
   const isSame = await verifyPassword(CREDENTIALS.password, hash);
   const passwordHash = isSame ? undefined : await hashPassword(CREDENTIALS.password);
   store.transact((tx) => {
-    if (passwordHash !== undefined) people.setPassword(tx, userId, passwordHash);
+    if (passwordHash !== undefined) people.setPassword(core, tx, userId, passwordHash);
     if (!reviveKey(tx, CREDENTIALS.key, userId)) addKey(tx, runtime, userId);
   });
   return email;
@@ -114,20 +111,17 @@ function addKey(tx: Tx, runtime: MailCore["runtime"], userId: string): void {
 }
 
 /** Makes workspace, people, mailboxes, aliases, a share, and the key. */
-function populate(
-  tx: Tx,
-  { people, domains, core: { runtime } }: DemoParts,
-  keys: Awaited<ReturnType<typeof makeDkimKeys>>,
-  passwordHash: string,
-): void {
-  const workspaceId = people.addWorkspace(tx, NAME).id;
-  domains.markVerified(tx, domains.addDomain(tx, workspaceId, DOMAIN, keys).id);
+function populate(core: MailCore, tx: Tx, keys: Awaited<ReturnType<typeof makeDkimKeys>>, passwordHash: string): void {
+  const { runtime } = core;
+  const workspaceId = workspaceAdmin.addWorkspace(core, tx, NAME).id;
+  domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, DOMAIN, keys).id);
   const person = { workspaceId, ownMailbox: true };
-  const ada = people.addUser(tx, { ...person, email: ADA, name: "Ada Okafor", role: "owner", passwordHash });
-  const ben = people.addUser(tx, { ...person, email: BEN, name: "Ben Lindqvist", role: "member" });
-  const support = people.addMailbox(tx, { workspaceId, address: SUPPORT, name: "Lantern Works Support" });
-  people.grant(tx, support, ben.userId, "full");
-  for (const [alias, address] of Object.entries(ALIASES)) people.addAlias(tx, people.mailboxAt(address).id, alias);
+  const ada = people.addUser(core, tx, { ...person, email: ADA, name: "Ada Okafor", role: "owner", passwordHash });
+  const ben = people.addUser(core, tx, { ...person, email: BEN, name: "Ben Lindqvist", role: "member" });
+  const support = mailboxAdmin.addMailbox(core, tx, { workspaceId, address: SUPPORT, name: "Lantern Works Support" });
+  mailboxAdmin.grant(tx, support, ben.userId, "full");
+  for (const [alias, address] of Object.entries(ALIASES))
+    mailboxAdmin.addAlias(core, tx, mailboxAdmin.mailboxAt(core, address).id, alias);
   addKey(tx, runtime, ada.userId);
 }
 
@@ -178,20 +172,17 @@ function headersOf({ subject, messages }: DemoConversation, i: number, j: number
 }
 
 /** Returns the ids of Ada's conversations by their subjects. */
-function file(
-  tx: Tx,
-  { people, core, core: { runtime } }: DemoParts,
-  prepared: PreparedConversation[],
-): Map<string, string> {
+function file(core: MailCore, tx: Tx, prepared: PreparedConversation[]): Map<string, string> {
+  const { runtime } = core;
   const caller = findCaller(tx, CREDENTIALS.key);
   if (!caller) throw new Error("the demo's key does not work");
   const threadIds = new Map<string, string>();
   for (const { conversation, messages } of prepared) {
     for (const address of [conversation.mailbox, conversation.alsoIn]) {
       if (address === undefined) continue;
-      const { id: mailboxId, ownerId } = people.mailboxAt(address);
+      const { id: mailboxId, ownerId } = mailboxAdmin.mailboxAt(core, address);
       // Ben answers for the shared mailbox.
-      const sentBy = ownerId ?? people.userAt(BEN).id;
+      const sentBy = ownerId ?? people.userAt(core, BEN).id;
       let threadId = "";
       for (const { written, prepared: message, at } of messages) {
         const own = parseAddressList(written.from)[0]?.email === address;
@@ -244,13 +235,14 @@ function prepareAnswers(store: Store, now: number): Promise<PreparedAnswer[]> {
 
 /** Files what an agent wrote: a draft, and a message that waits for approval. */
 function fileAnswers(
+  core: MailCore,
   tx: Tx,
-  { people, core, core: { runtime } }: DemoParts,
   prepared: readonly PreparedAnswer[],
   threadIds: ReadonlyMap<string, string>,
 ): void {
-  const { id: userId, name: person } = people.userAt(ADA);
-  const { id: mailboxId } = people.mailboxAt(ADA);
+  const { runtime } = core;
+  const { id: userId, name: person } = people.userAt(core, ADA);
+  const { id: mailboxId } = mailboxAdmin.mailboxAt(core, ADA);
   const policy = { recipients: ["thread"], send: "hold" } satisfies Policy;
   const { id: keyId } = createKey(tx, runtime, { userId, name: AGENT, scopes: MAIL_SCOPES, policy });
   for (const { answer, bytes, prepared: message, at } of prepared) {

@@ -2,26 +2,22 @@
  * Data folders of demos. Every demo has the same key and password, known to everybody, so a demo is reachable from its
  * own machine alone: requireLoopback refuses other listeners, and http/server.ts requests to other host names.
  */
-import type { Domains } from "../admin/domains.ts";
-import type { People, Workspace } from "../admin/people.ts";
+
+import { listDomains } from "../admin/domains.ts";
+import { listWorkspaces, type Workspace } from "../admin/workspaces.ts";
 import { ConfigError } from "../base/errors.ts";
 import type { Config, Environment, Listen } from "../config.ts";
 import { isLoopbackHost } from "../net/ip.ts";
+import type { Core } from "../store/core.ts";
 
 export const NAME = "Demo";
 /** No real mail can have it (RFC 6761 §6.2), so a workspace with this name and domain is a demo's. */
 export const DOMAIN = "example.test";
 
 /** The demo's workspace; undefined when the data folder is no demo's. */
-export function findDemo({
-  people,
-  domains,
-}: {
-  people: Pick<People, "listWorkspaces">;
-  domains: Pick<Domains, "listDomains">;
-}): Workspace | undefined {
-  const known = people.listWorkspaces().find(({ name }) => name === NAME);
-  return known && domains.listDomains(known.id).some(({ name }) => name === DOMAIN) ? known : undefined;
+export function findDemo(core: Core): Workspace | undefined {
+  const known = listWorkspaces(core).find(({ name }) => name === NAME);
+  return known && listDomains(core, known.id).some(({ name }) => name === DOMAIN) ? known : undefined;
 }
 
 type Listener = { [Name in keyof Config]: Config[Name] extends Listen ? Name : never }[keyof Config];

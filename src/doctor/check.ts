@@ -1,10 +1,7 @@
 /** The interface of the doctor's checks. A new check goes into a file of checks/ and into the list in doctor.ts. */
 
-import type { Domains } from "../admin/domains.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Config } from "../config.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
 import type { System } from "./system.ts";
 
 /** `bad` needs action now; `warning` is worth knowing; `unknown`: the check could not find out. */
@@ -22,12 +19,8 @@ export interface Finding {
 }
 
 /** Everything that checks may look at. */
-export interface World {
+export interface World extends Core {
   config: Config;
-  store: Store;
-  options: Pick<Options, "get">;
-  domains: Pick<Domains, "listDomains" | "seeRecords">;
-  runtime: Pick<Runtime, "now" | "dns" | "setTimer" | "fetch" | "randomBytes" | "authorities">;
   system: System;
   /** A server runs on the data folder. */
   serving: boolean;

@@ -47,7 +47,7 @@ export interface Known {
 export type Doctor = ReturnType<typeof createDoctor>;
 
 export function createDoctor(
-  { log, ...parts }: Omit<World, "system" | "serving"> & { log: Log },
+  parts: Omit<World, "system" | "serving">,
   { system = operatingSystem, checks = CHECKS }: DoctorOptions = {},
 ) {
   const folder = parts.config.data;
@@ -87,7 +87,7 @@ export function createDoctor(
     }),
     /** Makes the daily examination. */
     watch: (rest: Pick<Watching, "notifyAdmins" | "operators">) =>
-      createWatch({ ...rest, folder, examine: examineOnce, log }),
+      createWatch({ ...rest, folder, examine: examineOnce, log: parts.log }),
   };
 }
 

@@ -5,9 +5,11 @@
  * Invariant: nothing runs for a request from another origin, and only operations for visitors run without a valid
  * session. Responses are not cached.
  */
+
 import { Elysia, NotFoundError } from "elysia";
 import { type Caller, requireAdmin } from "../access/caller.ts";
 import { type Session, Unconfirmed } from "../access/sessions.ts";
+import * as workspaceAdmin from "../admin/workspaces.ts";
 import { downloadResponse } from "../api/download.ts";
 import { createFailureReader } from "../api/failure.ts";
 import { createMethodFinder, methodResponse } from "../api/methods.ts";
@@ -106,7 +108,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
     const isAdministration = operation.audience === "admin" || operation.audience === "operator";
     const requireRole = (caller: Caller): void => {
       if (isAdministration) requireAdmin(caller);
-      if (operation.audience === "operator") administration.people.requireOperator(caller.workspaceId);
+      if (operation.audience === "operator") workspaceAdmin.requireOperator(administration.core, caller.workspaceId);
     };
 
     add(operation.method, pathInApp(operation), async (routed) => {

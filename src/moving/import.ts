@@ -11,11 +11,13 @@
  * Invariants: until the last transaction nobody reaches anything of the workspace, and it takes nothing from other
  * workspaces: no name, address or domain. What is theirs is never changed. The same export again changes nothing.
  */
+
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { join, resolve } from "node:path";
 import { sealKeyIn } from "../access/identity.ts";
 import { openSeal } from "../access/seal.ts";
 import { replaceSecret } from "../access/second-factor.ts";
+import { isProven, markVerified } from "../admin/domains.ts";
 import type { Identities } from "../backup/age.ts";
 import { sideBySide, sizeOf } from "../backup/files.ts";
 import { BLOBS } from "../backup/layout.ts";
@@ -25,11 +27,11 @@ import { deleteMail } from "../mailbox/removal.ts";
 import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
 import { blobPath } from "../store/blobs.ts";
 import { tryClaim } from "../store/claim.ts";
+import type { Core } from "../store/core.ts";
 import type { NotAPromise, Store, Tx } from "../store/store.ts";
 import { createPacing } from "../transfer/import.ts";
 import { checkValues, damaged, type FoundExport, openExport, plainSize } from "./check.ts";
 import { createMailImport } from "./conversations.ts";
-import type { ExportParts } from "./export.ts";
 import { finish } from "./finish.ts";
 import { type ExportManifest, SECOND_FACTORS } from "./layout.ts";
 import {
@@ -79,22 +81,20 @@ export interface Imported {
   settings: Record<string, string>;
 }
 
-type ImportParts = ExportParts & { core: MailCore; domains: ImportedDomains };
-
 /** Messages that a transaction of the removal of a mailbox deletes. */
 const DELETED_AT_ONCE = 200;
 const LARGEST_BLOB = 128 * 1024 * 1024;
 const INTERRUPTED = "interrupted; run it again to go on";
 
 /** @throws AppError conflict for what is damaged, newer than this program, or in the way; not_found; errors of the store */
-export async function importWorkspace(parts: ImportParts, request: ImportRequest): Promise<Imported> {
+export async function importWorkspace(core: MailCore, request: ImportRequest): Promise<Imported> {
   const { data } = request;
   const release = tryClaim(join(data, "import.lock"));
   if (!release) throw new AppError("conflict", "another import of a workspace is under way");
   try {
     const found = await openExport(resolve(request.folder), data);
     try {
-      return await bringIn(parts, request, found);
+      return await bringIn(core, request, found);
     } finally {
       found.close();
     }
@@ -126,8 +126,8 @@ const UNIQUE: Readonly<Record<string, readonly string[]>> = {
 /** Those whose rows come last, which others may take meanwhile. */
 const LATER = MOVED.flatMap(({ name, stage }) => (stage === "last" && Object.hasOwn(UNIQUE, name) ? [name] : []));
 
-async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundExport): Promise<Imported> {
-  const { store, runtime, log, core, domains } = parts;
+async function bringIn(core: MailCore, request: ImportRequest, found: FoundExport): Promise<Imported> {
+  const { store, runtime, log } = core;
   const { data, identities, isInterrupted, onProgress } = request;
   const { manifest } = found;
   const workspaceId = manifest.workspace.id;
@@ -229,12 +229,12 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
   }
   if (!manifest.final) return result;
 
-  const proven = await provenDomains(sqlite, domains);
+  const proven = await provenDomains(core, sqlite);
   const seal = openSeal(sealKeyIn(data), runtime, log);
   await paced(1, (tx) => {
     requireFree(sqlite, manifest, LATER);
     finish(tx, manifest, offsets, runtime.now());
-    for (const id of proven) domains.markVerified(tx, id);
+    for (const id of proven) markVerified(core, tx, id);
     for (const { userId, email } of peopleWithFactors(sqlite, workspaceId)) {
       const secret = secrets.get(userId);
       if (secret) replaceSecret(tx, userId, seal.close(secret, userId));
@@ -250,17 +250,8 @@ async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundE
   return result;
 }
 
-/** What moves know of domains: records prove a claim. */
-export interface ImportedDomains {
-  isProven(
-    claim: { name: string; ownershipToken: string },
-    keys: readonly { selector: string; algorithm: "rsa" | "ed25519"; publicKey: string }[],
-  ): Promise<boolean>;
-  markVerified(tx: Tx, domainId: string): void;
-}
-
 /** Ids of the domains that were verified at the other server, and whose records are seen from here. */
-async function provenDomains(sqlite: Database, { isProven }: ImportedDomains): Promise<string[]> {
+async function provenDomains(core: Core, sqlite: Database): Promise<string[]> {
   const claims = sqlite
     .prepare<{ id: string; name: string; ownershipToken: string }, []>(
       "SELECT id, name, ownership_token AS ownershipToken FROM moved.domains WHERE verified_at IS NOT NULL",
@@ -271,7 +262,7 @@ async function provenDomains(sqlite: Database, { isProven }: ImportedDomains): P
   );
   const proven: string[] = [];
   await sideBySide(claims, async (claim) => {
-    if (await isProven(claim, keysOf.all(claim.id))) proven.push(claim.id);
+    if (await isProven(core, claim, keysOf.all(claim.id))) proven.push(claim.id);
   });
   return proven;
 }

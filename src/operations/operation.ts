@@ -8,12 +8,6 @@
 import type { Caller, Restriction } from "../access/caller.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Session } from "../access/sessions.ts";
-import type { Developers } from "../admin/developers.ts";
-import type { Domains } from "../admin/domains.ts";
-import type { KeyJournal } from "../admin/journal.ts";
-import type { MailAppPorts } from "../admin/mail-apps.ts";
-import type { Outbound } from "../admin/outbound.ts";
-import type { People } from "../admin/people.ts";
 import type { FirstRun } from "../admin/setup.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "../base/json-schema.ts";
 import type { Log } from "../base/log.ts";
@@ -25,6 +19,7 @@ import type { MailCore } from "../mailbox/core.ts";
 import type { OAuth } from "../oauth/oauth.ts";
 import type { SendCore } from "../outbound/core.ts";
 import type { StandbyState } from "../replica/standby.ts";
+import type { MailAppPorts } from "../store/core.ts";
 import type { Policy, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
@@ -64,11 +59,6 @@ export interface MailContext {
 export interface Administration {
   core: MailCore;
   store: Pick<Store, "db" | "transact" | "note" | "replicated" | "requireWritable">;
-  people: People;
-  domains: Domains;
-  developers: Developers;
-  journal: KeyJournal;
-  outbound: Outbound;
   options: Options;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Pick<Log, "warn">;
@@ -136,7 +126,6 @@ export interface AppServices {
   core: SendCore;
   store: Pick<Store, "db" | "transact" | "note">;
   unsubscribing: Unsubscribing;
-  people: People;
   identity: Identity;
   firstRun: FirstRun;
   mailApps: MailApps;

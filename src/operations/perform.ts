@@ -10,6 +10,7 @@ import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestric
 import { presentCaller, requireLiveKey, restrictionsOf } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
+import * as workspaceAdmin from "../admin/workspaces.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
 import { type KeptFile, type OutgoingFile, readAttachments, requireReadable, uploadName } from "../compose/files.ts";
@@ -131,7 +132,7 @@ function adminContextOf(
     signedIn?.requireSession(db);
     const present = presentCaller(db, caller);
     requireAdmin(present);
-    if (audience === "operator") administration.people.requireOperator(present.workspaceId);
+    if (audience === "operator") workspaceAdmin.requireOperator(administration.core, present.workspaceId);
     return present;
   };
   const act: AdminContext["act"] = (work) =>

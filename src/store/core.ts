@@ -17,6 +17,16 @@ export interface Reader {
   readonly now: () => number;
 }
 
+/** Ports of the listeners for mail apps; null where there is none. */
+export interface MailAppPorts {
+  /** With STARTTLS. */
+  imap: number | null;
+  /** With TLS from the start. */
+  imaps: number | null;
+  submission: number | null;
+  submissions: number | null;
+}
+
 /** Where this server is. */
 export interface Site {
   /** The data folder. */
@@ -24,6 +34,8 @@ export interface Site {
   readonly hostname: string;
   /** The public origin. */
   readonly baseUrl: string;
+  /** As they are set; null also for a port that is chosen when its listener starts. */
+  readonly ports: MailAppPorts;
 }
 
 export interface Core extends Reader {

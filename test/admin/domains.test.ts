@@ -1,8 +1,11 @@
 import { expect, test } from "bun:test";
 import { createPublicKey, sign, verify } from "node:crypto";
 import type { DnsRecord } from "../../src/admin/dns.ts";
+import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { addressOf } from "../../src/admin/names.ts";
+import * as removals from "../../src/admin/removals.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { type Zone, zone, zoneOf } from "../harness/peers/dns-server.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";
@@ -18,91 +21,97 @@ async function openWithDomain(world: (records: DnsRecord[]) => Zone) {
   const dns = zone(description);
   const office = openOffice({ dns });
   const keys = await makeDkimKeys();
-  const { id } = office.write((tx) => office.domains.addDomain(tx, office.acme, "shop.test", keys));
-  const records = office.domains.recordsOf(id);
+  const { id } = office.write((tx) => domains.addDomain(office.core, tx, office.acme, "shop.test", keys));
+  const records = domains.recordsOf(office.core, id);
   Object.assign(description, world(records));
   return { ...office, id, records, dns };
 }
 
 test("a domain belongs to the workspace that verified it", () => {
-  const { domains, write, acme, beta } = openOffice();
-  const { id } = domains.domainNamed("acme.test");
+  const { core, write, acme, beta } = openOffice();
+  const { id } = domains.domainNamed(core, "acme.test");
   const adding = (workspaceId: string, name: string) => () =>
-    write((tx) => domains.addDomain(tx, workspaceId, name, []));
+    write((tx) => domains.addDomain(core, tx, workspaceId, name, []));
   expect(adding(acme, "ACME.test")).toThrow("acme.test is here already");
-  write((tx) => domains.markVerified(tx, id));
+  write((tx) => domains.markVerified(core, tx, id));
   expect(adding(beta, "acme.test")).toThrow(/^acme.test was verified by another workspace of this server$/);
-  expect(domains.listDomains(acme).map(({ name }) => name)).toEqual(["acme.test"]);
-  expect(domains.listDomains().map(({ name }) => name)).toEqual(["acme.test", "beta.test"]);
-  expect(() => domains.domainNamed("acme.test", beta)).toThrow("there is no domain acme.test");
+  expect(domains.listDomains(core, acme).map(({ name }) => name)).toEqual(["acme.test"]);
+  expect(domains.listDomains(core).map(({ name }) => name)).toEqual(["acme.test", "beta.test"]);
+  expect(() => domains.domainNamed(core, "acme.test", beta)).toThrow("there is no domain acme.test");
 });
 
 test("until one verifies it, each workspace may claim it, with its own token and keys", async () => {
   const published: DnsRecord[] = [];
   const description: Zone = {};
-  const { domains, write, acme, beta, people } = openOffice({ dns: zone(description) });
+  const { write, acme, beta, core } = openOffice({ dns: zone(description) });
   const publish = (records: DnsRecord[]) => {
     published.push(...records);
     Object.assign(description, zoneOf(published));
   };
   const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
-  const { id } = write((tx) => domains.addDomain(tx, acme, "shop.test", ours));
-  const other = write((tx) => domains.addDomain(tx, beta, "shop.test", theirs));
-  expect(() => domains.domainNamed("shop.test")).toThrow("several workspaces claim shop.test: name the workspace");
-  expect(domains.domainNamed("shop.test", beta).id).toBe(other.id);
+  const { id } = write((tx) => domains.addDomain(core, tx, acme, "shop.test", ours));
+  const other = write((tx) => domains.addDomain(core, tx, beta, "shop.test", theirs));
+  expect(() => domains.domainNamed(core, "shop.test")).toThrow(
+    "several workspaces claim shop.test: name the workspace",
+  );
+  expect(domains.domainNamed(core, "shop.test", beta).id).toBe(other.id);
   for (const workspaceId of [acme, beta]) {
-    write((tx) => people.addMailbox(tx, { workspaceId, address: "info@shop.test", name: "Info" }));
-    write((tx) => people.addAlias(tx, people.mailboxAt("info@shop.test", workspaceId).id, "*@shop.test"));
+    write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "info@shop.test", name: "Info" }));
+    write((tx) =>
+      mailboxAdmin.addAlias(core, tx, mailboxAdmin.mailboxAt(core, "info@shop.test", workspaceId).id, "*@shop.test"),
+    );
   }
-  expect(() => people.mailboxAt("info@shop.test")).toThrow("several workspaces have a mailbox info@shop.test");
+  expect(() => mailboxAdmin.mailboxAt(core, "info@shop.test")).toThrow(
+    "several workspaces have a mailbox info@shop.test",
+  );
 
-  publish(domains.recordsOf(other.id));
-  const seen = await domains.verifyDomain(id);
+  publish(domains.recordsOf(core, other.id));
+  const seen = await domains.verifyDomain(core, id);
   expect(seen.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
     "dkim",
     "dkim",
     "ownership",
   ]);
-  expect(domains.domainIn(acme, id).state).toBe("unverified");
-  await domains.verifyDomain(other.id);
-  expect(domains.listDomains().map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
+  expect(domains.domainIn(core, acme, id).state).toBe("unverified");
+  await domains.verifyDomain(core, other.id);
+  expect(domains.listDomains(core).map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
     ["acme.test", "unverified", false],
     ["beta.test", "unverified", false],
     ["shop.test", "verified", true],
     ["shop.test", "lost", false],
   ]);
-  expect(domains.domainNamed("shop.test").id).toBe(other.id);
-  expect(people.mailboxAt("info@shop.test").workspaceId).toBe(beta);
-  expect(people.mailboxAt("info@shop.test", acme).lost).toBe(true);
+  expect(domains.domainNamed(core, "shop.test").id).toBe(other.id);
+  expect(mailboxAdmin.mailboxAt(core, "info@shop.test").workspaceId).toBe(beta);
+  expect(mailboxAdmin.mailboxAt(core, "info@shop.test", acme).lost).toBe(true);
 
   // Neither the zone nor the operator can change that later.
-  publish(domains.recordsOf(id));
-  await expect(domains.verifyDomain(id)).rejects.toThrow("was verified by another workspace");
-  expect(() => write((tx) => domains.markVerified(tx, id))).toThrow("was verified by another workspace");
-  expect(() => write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "x@shop.test", name: "X" }))).toThrow(
-    "was verified by another workspace",
-  );
+  publish(domains.recordsOf(core, id));
+  await expect(domains.verifyDomain(core, id)).rejects.toThrow("was verified by another workspace");
+  expect(() => write((tx) => domains.markVerified(core, tx, id))).toThrow("was verified by another workspace");
+  expect(() =>
+    write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "x@shop.test", name: "X" })),
+  ).toThrow("was verified by another workspace");
   // Once the other workspace removes the domain, the lost claim can be verified.
-  await people.removeMailbox(people.mailboxAt("info@shop.test", beta).id);
+  await removals.removeMailbox(core, mailboxAdmin.mailboxAt(core, "info@shop.test", beta).id);
   write((tx) => domains.removeDomain(tx, other.id));
-  expect(domains.domainIn(acme, id)).toMatchObject({ state: "unverified", takesMail: false });
-  await domains.verifyDomain(id);
-  expect(people.mailboxAt("info@shop.test")).toMatchObject({ workspaceId: acme, lost: false });
+  expect(domains.domainIn(core, acme, id)).toMatchObject({ state: "unverified", takesMail: false });
+  await domains.verifyDomain(core, id);
+  expect(mailboxAdmin.mailboxAt(core, "info@shop.test")).toMatchObject({ workspaceId: acme, lost: false });
 });
 
 test("when the records of two workspaces are published, one of them gets the domain", async () => {
   const published: Zone = {};
-  const { domains, write, acme, beta } = openOffice({ dns: zone(published) });
+  const { core, write, acme, beta } = openOffice({ dns: zone(published) });
   const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
   const ids = [
-    write((tx) => domains.addDomain(tx, acme, "shop.test", ours)).id,
-    write((tx) => domains.addDomain(tx, beta, "shop.test", theirs)).id,
+    write((tx) => domains.addDomain(core, tx, acme, "shop.test", ours)).id,
+    write((tx) => domains.addDomain(core, tx, beta, "shop.test", theirs)).id,
   ];
-  Object.assign(published, zoneOf(ids.flatMap((id) => domains.recordsOf(id))));
+  Object.assign(published, zoneOf(ids.flatMap((id) => domains.recordsOf(core, id))));
   // Such a zone has two SPF and two DMARC records, which verification does not read.
-  const ends = await Promise.allSettled(ids.map((id) => domains.verifyDomain(id)));
+  const ends = await Promise.allSettled(ids.map((id) => domains.verifyDomain(core, id)));
   expect(ends.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
-  const states = domains.listDomains().filter(({ name }) => name === "shop.test");
+  const states = domains.listDomains(core).filter(({ name }) => name === "shop.test");
   expect(states.map(({ state }) => state)).toEqual(["verified", "lost"]);
 });
 
@@ -119,8 +128,8 @@ test.each([
   "*.a.test",
   "a.test/b",
 ])("%p is no domain", (name) => {
-  const { domains, write, acme } = openOffice();
-  expect(() => write((tx) => domains.addDomain(tx, acme, name, []))).toThrow(/is not a domain: give one like/);
+  const { core, write, acme } = openOffice();
+  expect(() => write((tx) => domains.addDomain(core, tx, acme, name, []))).toThrow(/is not a domain: give one like/);
 });
 
 test("the records of a domain name its mail server, its senders and its owner", async () => {
@@ -154,7 +163,7 @@ test("the records of a domain name its mail server, its senders and its owner", 
 });
 
 test("a domain whose records are all published is verified, and stays verified", async () => {
-  const { domains, id, runtime, records } = await openWithDomain((all) =>
+  const { core, id, runtime, records } = await openWithDomain((all) =>
     // Others may have more records; hosts may be written in capitals with a final dot.
     zoneWith([
       ...all.filter(({ purpose }) => purpose !== "mx" && purpose !== "dmarc"),
@@ -163,13 +172,13 @@ test("a domain whose records are all published is verified, and stays verified",
       { type: "TXT", name: "shop.test", value: "google-site-verification=x" },
     ]),
   );
-  const seen = await domains.verifyDomain(id);
+  const seen = await domains.verifyDomain(core, id);
   expect(seen).toEqual(records.map((record) => ({ ...record, state: "found" })));
-  const { verifiedAt } = domains.domainNamed("shop.test");
+  const { verifiedAt } = domains.domainNamed(core, "shop.test");
   expect(verifiedAt).toBe(runtime.now());
   runtime.advanceTo(runtime.now() + 1000);
-  await domains.verifyDomain(id);
-  expect(domains.domainNamed("shop.test").verifiedAt).toBe(verifiedAt);
+  await domains.verifyDomain(core, id);
+  expect(domains.domainNamed(core, "shop.test").verifiedAt).toBe(verifiedAt);
 });
 
 const UNVERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: string][] = [
@@ -192,12 +201,12 @@ const UNVERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: 
 ];
 
 test.each(UNVERIFIED)("not verified: %s", async (_, world, states) => {
-  const { domains, id, write } = await openWithDomain(world);
-  const seen = await domains.verifyDomain(id);
+  const { core, id, write } = await openWithDomain(world);
+  const seen = await domains.verifyDomain(core, id);
   expect(seen.map(({ state }) => state).join(" ")).toBe(states);
-  expect(domains.domainNamed("shop.test").verifiedAt).toBeNull();
-  write((tx) => domains.markVerified(tx, id));
-  expect(domains.domainNamed("shop.test").verifiedAt).not.toBeNull();
+  expect(domains.domainNamed(core, "shop.test").verifiedAt).toBeNull();
+  write((tx) => domains.markVerified(core, tx, id));
+  expect(domains.domainNamed(core, "shop.test").verifiedAt).not.toBeNull();
 });
 
 const VERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: string][] = [
@@ -215,33 +224,37 @@ const VERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: st
 ];
 
 test.each(VERIFIED)("still verified: %s", async (_, world, states) => {
-  const { domains, id, runtime } = await openWithDomain(world);
-  const seen = await domains.verifyDomain(id);
+  const { core, id, runtime } = await openWithDomain(world);
+  const seen = await domains.verifyDomain(core, id);
   expect(seen.map(({ state }) => state).join(" ")).toBe(states);
-  expect(domains.domainNamed("shop.test").verifiedAt).toBe(runtime.now());
+  expect(domains.domainNamed(core, "shop.test").verifiedAt).toBe(runtime.now());
 });
 
 test("a domain in use cannot be removed", () => {
-  const { domains, people, write, acme } = openOffice();
-  const { id } = domains.domainNamed("acme.test");
+  const { core, write, acme } = openOffice();
+  const { id } = domains.domainNamed(core, "acme.test");
   for (const name of ["b", "c", "d"]) {
-    write((tx) => people.addMailbox(tx, { workspaceId: acme, address: addressOf(`${name}@acme.test`), name }));
+    write((tx) =>
+      mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: addressOf(`${name}@acme.test`), name }),
+    );
   }
   expect(() => write((tx) => domains.removeDomain(tx, id))).toThrow(
     /in use by ada@acme\.test, b@acme\.test, c@acme\.test and others/,
   );
-  const shop = write((tx) => domains.addDomain(tx, acme, "shop.test", []));
-  const alias = write((tx) => people.addAlias(tx, people.mailboxAt("b@acme.test").id, "*@shop.test"));
+  const shop = write((tx) => domains.addDomain(core, tx, acme, "shop.test", []));
+  const alias = write((tx) =>
+    mailboxAdmin.addAlias(core, tx, mailboxAdmin.mailboxAt(core, "b@acme.test").id, "*@shop.test"),
+  );
   expect(() => write((tx) => domains.removeDomain(tx, shop.id))).toThrow(/in use by \*@shop\.test:/);
-  write((tx) => people.removeAlias(tx, people.mailboxAt("b@acme.test").id, alias));
+  write((tx) => mailboxAdmin.removeAlias(tx, mailboxAdmin.mailboxAt(core, "b@acme.test").id, alias));
   write((tx) => domains.removeDomain(tx, shop.id));
-  expect(domains.listDomains(acme).map(({ name }) => name)).toEqual(["acme.test"]);
+  expect(domains.listDomains(core, acme).map(({ name }) => name)).toEqual(["acme.test"]);
 });
 
 test("mail for a claimed domain causes one lookup in five minutes, even if the clock is set back meanwhile", async () => {
-  const { domains, runtime, dns } = await openWithDomain(() => ({}));
+  const { core, runtime, dns } = await openWithDomain(() => ({}));
   const look = async () => {
-    await domains.verifyOnArrival("shop.test");
+    await domains.verifyOnArrival(core, "shop.test");
     return dns.questions.length;
   };
   expect([await look(), await look()]).toEqual([1, 1]);

@@ -1,7 +1,14 @@
 /** Who sees the journal of a key and takes back what it did; what becomes of it with its person (rules: Journal, Undo). */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { and, eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
+import * as developers from "../../src/admin/developers.ts";
+import * as erasure from "../../src/admin/erasure.ts";
+import * as journal from "../../src/admin/journal.ts";
+import * as people from "../../src/admin/people.ts";
+import * as removals from "../../src/admin/removals.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { type JournalEntry, listJournal, maySeeJournal } from "../../src/journal/list.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { journalEntries, keyChanges, MAIL_SCOPES, SCOPES } from "../../src/store/schema.ts";
@@ -28,7 +35,7 @@ const codeOf = (work: () => unknown): string => {
 function newKey(world: ExtWorld, userId = world.owner.userId) {
   const { core, opened, apiWith } = world;
   const made = core.store.transact((tx) =>
-    opened.developers.createKey(tx, { userId, name: "Agent", scopes: MAIL_SCOPES }),
+    developers.createKey(opened.core, tx, { userId, name: "Agent", scopes: MAIL_SCOPES }),
   );
   return { id: made.id, api: apiWith(made.key) };
 }
@@ -64,15 +71,14 @@ describe("who may see it", () => {
     const { opened, owner, maxId, maxKeyId } = world;
     const {
       core: { store },
-      journal,
-      people,
+      core,
     } = opened;
     const { id } = newKey(world);
     const [alice, max] = [
       callerOf(world, { userId: owner.userId, role: "owner", email: ALICE }),
       callerOf(world, { userId: maxId, role: "member", email: MAX }),
     ];
-    const other = store.transact((tx) => people.addWorkspace(tx, "Other").id);
+    const other = store.transact((tx) => workspaceAdmin.addWorkspace(core, tx, "Other").id);
     const find = (keyId: string, by?: Caller) => codeOf(() => journal.subjectOf(store.db, keyId, by));
     expect([find(id, alice), find(maxKeyId, alice), find(maxKeyId, max), find(id)]).toEqual(["ok", "ok", "ok", "ok"]);
     expect(find(id, max)).toBe("forbidden");
@@ -93,12 +99,12 @@ describe("the list", () => {
     for (let i = 0; i < 5; i++) await key.api.patch(`/threads/${threadId}`, { starred: i % 2 === 0 });
     await key.api.post("/send", { from: ALICE, to: MAX, text: "Hi" });
   });
-  const subject = () => world.opened.journal.subjectOf(world.core.store.db, key.id);
+  const subject = () => journal.subjectOf(world.core.store.db, key.id);
   const shown = ({ kind, operation }: JournalEntry) => `${kind} ${operation}`;
 
   test("newest first, all kinds or some", () => {
-    const { journal } = world.opened;
-    const all = journal.list(subject(), { limit: 100 });
+    const { core } = world.opened;
+    const all = journal.listEntries(core, subject(), { limit: 100 });
     expect(all.next).toBeUndefined();
     expect(all.entries.map(shown)).toEqual([
       "sent sendEmail",
@@ -106,26 +112,26 @@ describe("the list", () => {
       "read getThread",
     ]);
     const only = (kind: JournalEntry["kind"]) =>
-      journal.list(subject(), { kinds: [kind], limit: 100 }).entries.map(shown);
+      journal.listEntries(core, subject(), { kinds: [kind], limit: 100 }).entries.map(shown);
     expect([only("sent"), only("read"), only("refused")]).toEqual([["sent sendEmail"], ["read getThread"], []]);
   });
 
   test("in pages", () => {
-    const { journal } = world.opened;
+    const { core } = world.opened;
     const seqs: number[] = [];
     for (let behind: { at: number; seq: number } | undefined; ; ) {
-      const { entries, next } = journal.list(subject(), { behind, limit: 3 });
+      const { entries, next } = journal.listEntries(core, subject(), { behind, limit: 3 });
       seqs.push(...entries.map(({ seq }) => seq));
       if (!next) break;
       behind = next;
     }
-    expect(seqs).toEqual(journal.list(subject(), { limit: 100 }).entries.map(({ seq }) => seq));
+    expect(seqs).toEqual(journal.listEntries(core, subject(), { limit: 100 }).entries.map(({ seq }) => seq));
   });
 
   test("since a time", () => {
     const since = world.runtime.now();
-    expect(world.opened.journal.list(subject(), { since, limit: 100 }).entries).toHaveLength(6);
-    expect(world.opened.journal.list(subject(), { since: since + 1, limit: 100 }).entries).toEqual([]);
+    expect(journal.listEntries(world.opened.core, subject(), { since, limit: 100 }).entries).toHaveLength(6);
+    expect(journal.listEntries(world.opened.core, subject(), { since: since + 1, limit: 100 }).entries).toEqual([]);
   });
 
   test("a look for what is rare is short, and goes on in the next page", () => {
@@ -190,8 +196,9 @@ describe("undo", () => {
     expect((await world.api.patch(`/api/admin/v1/keys/${agent.id}`, { paused: true })).status).toBe(200);
     expect((await agent.api.patch(`/threads/${ids[0]}`, { folder: "spam" })).status).toBe(403);
     const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
-    const subject = opened.journal.subjectOf(core.store.db, agent.id, alice);
-    const undo = (dryRun: boolean) => opened.journal.undo(subject, since, { person: () => alice, face: "app", dryRun });
+    const subject = journal.subjectOf(core.store.db, agent.id, alice);
+    const undo = (dryRun: boolean) =>
+      journal.undo(opened.core, subject, since, { person: () => alice, face: "app", dryRun });
     const wouldBe = await undo(true);
     expect(await undo(false)).toEqual(wouldBe);
     expect(wouldBe).toMatchObject({ threads: 320, left: [], leftChanges: 0, reachesBack: true });
@@ -209,8 +216,8 @@ describe("undo", () => {
     const world = await bootExt();
     const { core, opened, runtime } = world;
     const { id } = newKey(world);
-    const subject = opened.journal.subjectOf(core.store.db, id);
-    const undo = (since: number) => opened.journal.undo(subject, since, { face: "cli", dryRun: true });
+    const subject = journal.subjectOf(core.store.db, id);
+    const undo = (since: number) => journal.undo(opened.core, subject, since, { face: "cli", dryRun: true });
     expect((await undo(runtime.now() - 90 * DAY_MS)).reachesBack).toBe(true);
     expect((await undo(runtime.now() - 90 * DAY_MS - 1)).reachesBack).toBe(false);
     expect(await undo(runtime.now() + DAY_MS)).toMatchObject({ reachesBack: true, threads: 0, changes: 0, left: [] });
@@ -222,11 +229,11 @@ describe("undo", () => {
     const agent = newKey(world);
     const { threadId } = await world.receive(ALICE, "News");
     await agent.api.patch(`/threads/${threadId}`, { folder: "trash" });
-    const subject = opened.journal.subjectOf(core.store.db, agent.id);
+    const subject = journal.subjectOf(core.store.db, agent.id);
     const person = () => {
       throw Object.assign(new Error("no longer"), { code: "forbidden" });
     };
-    expect(opened.journal.undo(subject, 0, { person, face: "app", dryRun: false })).rejects.toThrow("no longer");
+    expect(journal.undo(opened.core, subject, 0, { person, face: "app", dryRun: false })).rejects.toThrow("no longer");
     const { body } = await world.api.get<{ thread: { folder: string } }>(`/threads/${threadId}`);
     expect([body.thread.folder, owner.userId]).toEqual(["trash", owner.userId]);
   });
@@ -273,16 +280,14 @@ describe("with time and people", () => {
       const { opened, maxId, maxKeyId, owner } = world;
       const {
         core: { store },
-        people,
-        erasure,
-        journal,
+        core,
       } = opened;
       const aliceKey = newKey(world);
       const { threadId } = await world.receive(MAX, "News");
       await world.asMax.patch(`/threads/${threadId}`, { folder: "archive" });
       await aliceKey.api.patch(`/threads/${threadId}`, { starred: true });
       await world.asMax.get(`/threads/${threadId}`);
-      if (erases) await passing(world, erasure.erase(maxId, { compact: false }));
+      if (erases) await passing(world, erasure.erase(core, maxId, { compact: false }));
       else store.transact((tx) => people.removeUser(tx, maxId));
       await world.advance(60_000);
       const kept = rowsOf(world, maxKeyId);
@@ -301,7 +306,7 @@ describe("with time and people", () => {
       const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
       const subject = journal.subjectOf(store.db, maxKeyId, alice);
       expect(subject).toEqual({ workspaceId: owner.workspaceId, keyId: maxKeyId, userId: maxId });
-      const undone = await journal.undo(subject, 0, { person: () => alice, face: "app", dryRun: false });
+      const undone = await journal.undo(core, subject, 0, { person: () => alice, face: "app", dryRun: false });
       expect(undone).toMatchObject({ changes: 2, left: [] });
     }
   });
@@ -318,7 +323,7 @@ describe("with time and people", () => {
         .where(and(eq(keyChanges.mailboxId, maxMailboxId)))
         .all();
     expect(left()).toHaveLength(1);
-    await passing(world, opened.people.removeMailbox(maxMailboxId));
+    await passing(world, removals.removeMailbox(opened.core, maxMailboxId));
     expect(left()).toEqual([]);
   });
 });

@@ -1,18 +1,24 @@
 /** The records by which mail apps find the server, and their hosts. */
+
 import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
-import { createMailAppRecords } from "../../src/admin/mail-apps.ts";
+import * as domains from "../../src/admin/domains.ts";
+import { mailAppRecordsOf, settingsHostsOf } from "../../src/admin/mail-apps.ts";
 import { checkDomains } from "../../src/doctor/checks/mail.ts";
 import type { DomainView } from "../../src/operations/admin/domains.ts";
+import type { Core, MailAppPorts } from "../../src/store/core.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { takePort } from "../harness/port.ts";
 import { boot } from "../harness/servers/boot.ts";
+import { testCore } from "../harness/servers/core.ts";
 
 const ALL = { imap: 143, imaps: 993, submission: 587, submissions: 465 };
-const create = (ports: Partial<Parameters<typeof createMailAppRecords>[0]["ports"]>, baseUrl = "https://mail.test") =>
-  createMailAppRecords({ hostname: "Mail.Example.Test", baseUrl, ports: { ...ALL, ...ports } });
-const lines = (records: ReturnType<typeof create>) =>
-  records.recordsOf("example.test").map(({ type, name, value }) => `${name} ${type} ${value}`);
+const create = (ports: Partial<MailAppPorts>, baseUrl = "https://mail.test"): Core => {
+  const core = testCore();
+  return { ...core, site: { ...core.site, hostname: "Mail.Example.Test", baseUrl, ports: { ...ALL, ...ports } } };
+};
+const lines = (core: Core) =>
+  mailAppRecordsOf(core, "example.test").map(({ type, name, value }) => `${name} ${type} ${value}`);
 
 const SERVICES = [
   "_imaps._tcp.example.test SRV 0 1 993 mail.example.test",
@@ -30,11 +36,7 @@ describe("the records", () => {
       "autodiscover.example.test CNAME mail.example.test",
       ...SERVICES,
     ]);
-    expect(
-      create({})
-        .recordsOf("example.test")
-        .every(({ optional }) => optional),
-    ).toBe(true);
+    expect(mailAppRecordsOf(create({}), "example.test").every(({ optional }) => optional)).toBe(true);
     expect(lines(create({ imap: null, submissions: null }, "http://localhost"))).toEqual(
       SERVICES.filter((line) => !/^_(imap|submissions)\./.test(line)),
     );
@@ -42,7 +44,7 @@ describe("the records", () => {
 
   test("are none without IMAP", () => {
     const without = create({ imap: null, imaps: null });
-    expect([lines(without), without.hostsOf("example.test")]).toEqual([[], []]);
+    expect([lines(without), settingsHostsOf(without, "example.test")]).toEqual([[], []]);
   });
 
   test("stand among those of a domain when IMAP is on", async () => {
@@ -71,7 +73,7 @@ describe("the records", () => {
       "_pop3._tcp.example.test": { srv: [[0, 0, 0, ""]] },
       "_pop3s._tcp.example.test": "SERVFAIL",
     };
-    const found = await lookUp(zone(published), create({}).recordsOf("example.test"));
+    const found = await lookUp(zone(published), mailAppRecordsOf(create({}), "example.test"));
     expect(found.map(({ name, state }) => `${name.split(".")[0]} ${state}`)).toEqual([
       "autoconfig found",
       "autodiscover missing",
@@ -111,14 +113,16 @@ test("their hosts are listed by domain, after those of policies", async () => {
   const app = await boot({ MAILROOM_IMAPS: `127.0.0.1:${await takePort()}` });
   const {
     core: { store },
-    domains,
+    core,
   } = app.opened;
-  store.transact((tx) => domains.markVerified(tx, domains.addDomain(tx, app.owner.workspaceId, "other.test", []).id));
+  store.transact((tx) =>
+    domains.markVerified(core, tx, domains.addDomain(core, tx, app.owner.workspaceId, "other.test", []).id),
+  );
   const owner = app.owner.workspaceId;
   const hostsOf = (name: string) => [`mta-sts.${name}`, `autoconfig.${name}`, `autodiscover.${name}`];
-  expect(domains.webHosts()).toEqual(
+  expect(domains.webHosts(core)).toEqual(
     ["example.test", "other.test"].map((name) => ({ name, owner, hosts: hostsOf(name) })),
   );
-  const [first] = (await boot()).opened.domains.webHosts();
+  const [first] = domains.webHosts((await boot()).opened.core);
   expect(first?.hosts).toEqual(["mta-sts.example.test"]);
 });

@@ -1,18 +1,28 @@
 import { expect, test } from "bun:test";
+import * as domains from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
+import * as removals from "../../src/admin/removals.ts";
 import type { RowPage } from "../../src/store/cursor.ts";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";
 
 function openWithMailbox() {
   const office = openOffice();
-  const { write, people, acme } = office;
-  const team = write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "Team@acme.TEST", name: "Team" }));
-  return { ...office, team, aliasing: (alias: string) => () => write((tx) => people.addAlias(tx, team, alias)) };
+  const { write, core, acme } = office;
+  const team = write((tx) =>
+    mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "Team@acme.TEST", name: "Team" }),
+  );
+  return {
+    ...office,
+    team,
+    aliasing: (alias: string) => () => write((tx) => mailboxAdmin.addAlias(core, tx, team, alias)),
+  };
 }
 
 test("a mailbox has an address in a domain of its workspace, and perhaps an owner from it", () => {
-  const { people, write, acme, beta, ada, addUser, team } = openWithMailbox();
-  expect(people.mailboxAt("TEAM@acme.test")).toEqual({
+  const { core, write, acme, beta, ada, addUser, team } = openWithMailbox();
+  expect(mailboxAdmin.mailboxAt(core, "TEAM@acme.test")).toEqual({
     id: team,
     workspaceId: acme,
     address: "team@acme.test",
@@ -28,12 +38,12 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
     expiresAt: null,
     removing: false,
     lost: false,
-    createdAt: people.mailboxAt("team@acme.test").createdAt,
+    createdAt: mailboxAdmin.mailboxAt(core, "team@acme.test").createdAt,
   });
   const add = (address: string, more = {}) =>
-    write((tx) => people.addMailbox(tx, { workspaceId: acme, address, name: "X", ...more }));
+    write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address, name: "X", ...more }));
   add("ada.private@acme.test", { ownerId: ada });
-  expect(people.mailboxAt("ada.private@acme.test").owner).toBe("ada@acme.test");
+  expect(mailboxAdmin.mailboxAt(core, "ada.private@acme.test").owner).toBe("ada@acme.test");
 
   expect(() => add("team@acme.test")).toThrow("team@acme.test is a mailbox already");
   expect(() => add("x@beta.test")).toThrow("beta.test is not a domain of this workspace: add it first");
@@ -44,7 +54,7 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
   expect(() => add("y@acme.test", { name: "\u0007" })).toThrow(/give the mailbox a name/);
   const bea = addUser(beta, "bea@beta.test", "owner");
   expect(() => add("y@acme.test", { ownerId: bea.userId })).toThrow(/not in the workspace of the mailbox/);
-  expect(people.listMailboxes(acme).map(({ address }) => address)).toEqual([
+  expect(mailboxAdmin.listMailboxes(core, acme).map(({ address }) => address)).toEqual([
     "ada.private@acme.test",
     "ada@acme.test",
     "team@acme.test",
@@ -52,17 +62,17 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
 });
 
 test("every spelling of an international domain is the same domain", () => {
-  const { people, domains, write, acme } = openOffice();
-  expect(write((tx) => domains.addDomain(tx, acme, "Bücher.Example.", [])).name).toBe("xn--bcher-kva.example");
-  write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "info@bücher.example", name: "Info" }));
-  expect(people.mailboxAt("INFO@xn--bcher-kva.example").address).toBe("info@xn--bcher-kva.example");
+  const { core, write, acme } = openOffice();
+  expect(write((tx) => domains.addDomain(core, tx, acme, "Bücher.Example.", [])).name).toBe("xn--bcher-kva.example");
+  write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "info@bücher.example", name: "Info" }));
+  expect(mailboxAdmin.mailboxAt(core, "INFO@xn--bcher-kva.example").address).toBe("info@xn--bcher-kva.example");
 });
 
 test("aliases and catch-alls are added and removed, and each leads to one mailbox", () => {
-  const { people, write, team, aliasing } = openWithMailbox();
+  const { core, write, team, aliasing } = openWithMailbox();
   expect(aliasing("Sales@Acme.test")()).toBe("sales@acme.test");
   expect(aliasing("*@ACME.test")()).toBe("*@acme.test");
-  expect(people.mailboxAt("team@acme.test")).toMatchObject({
+  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({
     aliases: ["sales@acme.test"],
     catchAlls: ["*@acme.test"],
   });
@@ -73,76 +83,84 @@ test("aliases and catch-alls are added and removed, and each leads to one mailbo
   expect(aliasing("*@beta.test")).toThrow(/beta\.test is not a domain of this workspace/);
   expect(aliasing("sales+eu@acme.test")).toThrow(/has a tag/);
   expect(aliasing("*@nowhere")).toThrow(/"nowhere" is not a domain/);
-  expect(() => people.mailboxAt("sales@acme.test")).toThrow("is an alias: name its mailbox, team@acme.test");
+  expect(() => mailboxAdmin.mailboxAt(core, "sales@acme.test")).toThrow(
+    "is an alias: name its mailbox, team@acme.test",
+  );
 
-  const remove = (mailbox: string, alias: string) => () => write((tx) => people.removeAlias(tx, mailbox, alias));
+  const remove = (mailbox: string, alias: string) => () => write((tx) => mailboxAdmin.removeAlias(tx, mailbox, alias));
   expect(remove(team, "team@acme.test")).toThrow(/the address of the mailbox itself/);
-  expect(remove(people.mailboxAt("ada@acme.test").id, "sales@acme.test")).toThrow(/not an alias of ada@acme\.test/);
+  expect(remove(mailboxAdmin.mailboxAt(core, "ada@acme.test").id, "sales@acme.test")).toThrow(
+    /not an alias of ada@acme\.test/,
+  );
   remove(team, "SALES@acme.test")();
   remove(team, "*@acme.test")();
   expect(remove(team, "sales@acme.test")).toThrow(/not an alias of team@acme\.test/);
-  expect(people.mailboxAt("team@acme.test")).toMatchObject({ aliases: [], catchAlls: [] });
+  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({ aliases: [], catchAlls: [] });
 });
 
 test("shares stay within the workspace and can change", () => {
-  const { people, write, acme, beta, team, addUser } = openWithMailbox();
+  const { core, write, acme, beta, team, addUser } = openWithMailbox();
   const bob = addUser(acme, "bob@acme.test", "member").userId;
   const bea = addUser(beta, "bea@beta.test", "owner").userId;
-  write((tx) => people.grant(tx, team, bob, "view"));
-  write((tx) => people.grant(tx, team, bob, "full"));
-  expect(people.mailboxAt("team@acme.test").grants).toEqual([{ user: "bob@acme.test", userId: bob, access: "full" }]);
-  expect(() => write((tx) => people.grant(tx, team, bea, "view"))).toThrow(/not in the workspace/);
-  expect(() => write((tx) => people.grant(tx, "mbx_none", bob, "view"))).toThrow(/no such mailbox/);
-  write((tx) => people.revokeGrant(tx, team, bob));
-  expect(() => write((tx) => people.revokeGrant(tx, team, bob))).toThrow(/not shared with that user/);
+  write((tx) => mailboxAdmin.grant(tx, team, bob, "view"));
+  write((tx) => mailboxAdmin.grant(tx, team, bob, "full"));
+  expect(mailboxAdmin.mailboxAt(core, "team@acme.test").grants).toEqual([
+    { user: "bob@acme.test", userId: bob, access: "full" },
+  ]);
+  expect(() => write((tx) => mailboxAdmin.grant(tx, team, bea, "view"))).toThrow(/not in the workspace/);
+  expect(() => write((tx) => mailboxAdmin.grant(tx, "mbx_none", bob, "view"))).toThrow(/no such mailbox/);
+  write((tx) => mailboxAdmin.revokeGrant(tx, team, bob));
+  expect(() => write((tx) => mailboxAdmin.revokeGrant(tx, team, bob))).toThrow(/not shared with that user/);
 });
 
 test("a quota is set, and returned to the setting", () => {
-  const { people, write, team } = openWithMailbox();
-  write((tx) => people.setQuota(tx, team, 5000));
-  expect(people.mailboxAt("team@acme.test").quotaBytes).toBe(5000);
-  write((tx) => people.setQuota(tx, team, null));
-  expect(people.mailboxAt("team@acme.test").quotaBytes).toBeNull();
+  const { core, write, team } = openWithMailbox();
+  write((tx) => mailboxAdmin.setQuota(tx, team, 5000));
+  expect(mailboxAdmin.mailboxAt(core, "team@acme.test").quotaBytes).toBe(5000);
+  write((tx) => mailboxAdmin.setQuota(tx, team, null));
+  expect(mailboxAdmin.mailboxAt(core, "team@acme.test").quotaBytes).toBeNull();
   for (const bytes of [-1, 1.5, Number.NaN, 2 ** 60]) {
-    expect(() => write((tx) => people.setQuota(tx, team, bytes))).toThrow(/whole number of bytes/);
+    expect(() => write((tx) => mailboxAdmin.setQuota(tx, team, bytes))).toThrow(/whole number of bytes/);
   }
 });
 
 test("a mailbox is paused for a reason, and resumed", () => {
-  const { people, write, team } = openWithMailbox();
-  const reasonNow = () => people.mailboxAt("team@acme.test").pausedReason;
-  write((tx) => people.pauseMailbox(tx, team, "  Unpaid bill "));
+  const { core, write, team } = openWithMailbox();
+  const reasonNow = () => mailboxAdmin.mailboxAt(core, "team@acme.test").pausedReason;
+  write((tx) => mailboxAdmin.pauseMailbox(tx, team, "  Unpaid bill "));
   expect(reasonNow()).toBe("Unpaid bill");
-  expect(people.mailboxAt("ada@acme.test").pausedReason).toBeNull();
-  write((tx) => people.pauseMailbox(tx, team, "é".repeat(500)));
+  expect(mailboxAdmin.mailboxAt(core, "ada@acme.test").pausedReason).toBeNull();
+  write((tx) => mailboxAdmin.pauseMailbox(tx, team, "é".repeat(500)));
   expect(reasonNow()).toBe("é".repeat(500));
   for (const reason of ["", "  ", "two\nlines", "two\u2028lines", "\u0007", "x".repeat(501)]) {
-    expect(() => write((tx) => people.pauseMailbox(tx, team, reason))).toThrow(/give a reason of 1 to 500 characters/);
+    expect(() => write((tx) => mailboxAdmin.pauseMailbox(tx, team, reason))).toThrow(
+      /give a reason of 1 to 500 characters/,
+    );
   }
   expect(reasonNow()).toBe("é".repeat(500));
   for (let i = 0; i < 2; i++) {
-    write((tx) => people.resumeMailbox(tx, team));
+    write((tx) => mailboxAdmin.resumeMailbox(tx, team));
     expect(reasonNow()).toBeNull();
   }
-  expect(() => write((tx) => people.pauseMailbox(tx, "mbx_none", "x"))).toThrow(/no such mailbox/);
-  expect(() => write((tx) => people.resumeMailbox(tx, "mbx_none"))).toThrow(/no such mailbox/);
+  expect(() => write((tx) => mailboxAdmin.pauseMailbox(tx, "mbx_none", "x"))).toThrow(/no such mailbox/);
+  expect(() => write((tx) => mailboxAdmin.resumeMailbox(tx, "mbx_none"))).toThrow(/no such mailbox/);
 });
 
 test("removing a mailbox removes its addresses, mail and index, and nothing else", async () => {
-  const { people, write, acme, team, aliasing, file, store, runtime } = openWithMailbox();
+  const { core, write, acme, team, aliasing, file, store, runtime } = openWithMailbox();
   aliasing("sales@acme.test")();
-  const { id: ada } = people.mailboxAt("ada@acme.test");
+  const { id: ada } = mailboxAdmin.mailboxAt(core, "ada@acme.test");
   // More than one portion: 201 conversations of one message.
   for (let i = 0; i < 201; i++) {
     await file(team, { subject: `Number ${i}`, from: `a${i}@remote.example`, headers: [`References: <${i}@x>`] });
   }
   await file(ada, { subject: "Kept", headers: ["References: <0@x>"] });
 
-  const removed = people.removeMailbox(team);
+  const removed = removals.removeMailbox(core, team);
   // A removal cut short here leaves the mailbox without an address, so that another removal can finish it.
-  expect(people.mailboxAt("team@acme.test")).toMatchObject({ aliases: [], removing: true });
+  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({ aliases: [], removing: true });
   expect(() =>
-    write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "team@acme.test", name: "New" })),
+    write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "team@acme.test", name: "New" })),
   ).toThrow(/still being removed/);
   for (let wake = runtime.nextTimer(); wake !== undefined; wake = runtime.nextTimer()) {
     runtime.advanceTo(wake);
@@ -150,25 +168,25 @@ test("removing a mailbox removes its addresses, mail and index, and nothing else
   }
   await removed;
 
-  expect(people.listMailboxes().map(({ address }) => address)).toEqual(["ada@acme.test"]);
+  expect(mailboxAdmin.listMailboxes(core).map(({ address }) => address)).toEqual(["ada@acme.test"]);
   expect(store.db.select().from(threads).all()).toMatchObject([{ mailboxId: ada, subject: "Kept" }]);
   expect(store.db.select().from(messages).all()).toHaveLength(1);
   expect(store.db.select().from(threadReferences).all()).toHaveLength(1);
-  expect(people.mailboxAt("ada@acme.test").usedBytes).toBeGreaterThan(0);
-  await expect(people.removeMailbox(team)).rejects.toThrow(/no such mailbox/);
-  write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "team@acme.test", name: "New" }));
+  expect(mailboxAdmin.mailboxAt(core, "ada@acme.test").usedBytes).toBeGreaterThan(0);
+  await expect(removals.removeMailbox(core, team)).rejects.toThrow(/no such mailbox/);
+  write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "team@acme.test", name: "New" }));
 });
 
 test("pages have each mailbox and each person once, the oldest first, with all that the whole list tells of them", () => {
-  const { people, write, acme, ada, runtime } = openOffice();
+  const { core, write, acme, ada, runtime } = openOffice();
   write((tx) => {
     for (let i = 0; i < 510; i++) {
       if (i % 7 === 0) runtime.advanceTo(runtime.now() + 1);
       const person = { workspaceId: acme, email: `p${i}@acme.test`, name: `P${i}`, role: "member" } as const;
-      const { mailboxId = "" } = people.addUser(tx, { ...person, ownMailbox: true });
+      const { mailboxId = "" } = people.addUser(core, tx, { ...person, ownMailbox: true });
       if (i % 50 > 0) continue;
-      people.addAlias(tx, mailboxId, `alias${i}@acme.test`);
-      people.grant(tx, mailboxId, ada, "send");
+      mailboxAdmin.addAlias(core, tx, mailboxId, `alias${i}@acme.test`);
+      mailboxAdmin.grant(tx, mailboxId, ada, "send");
     }
   });
   type Row = { id: string; createdAt: number };
@@ -183,9 +201,11 @@ test("pages have each mailbox and each person once, the oldest first, with all t
   };
   const byAge = <T extends Row>(rows: T[]) =>
     rows.toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
-  expect(inPages((page) => people.listMailboxes(acme, page))).toEqual(byAge(people.listMailboxes(acme)));
-  expect(inPages((page) => people.listUsers(acme, page))).toEqual(byAge(people.listUsers(acme)));
-  expect(people.listMailboxes(acme).filter(({ aliases, grants }) => aliases.length + grants.length === 2)).toHaveLength(
-    11,
+  expect(inPages((page) => mailboxAdmin.listMailboxes(core, acme, page))).toEqual(
+    byAge(mailboxAdmin.listMailboxes(core, acme)),
   );
+  expect(inPages((page) => people.listUsers(core, acme, page))).toEqual(byAge(people.listUsers(core, acme)));
+  expect(
+    mailboxAdmin.listMailboxes(core, acme).filter(({ aliases, grants }) => aliases.length + grants.length === 2),
+  ).toHaveLength(11);
 });

@@ -1,6 +1,8 @@
 /** The MTA-STS policy of hosted domains: its hosts, the records that announce it, and its setting. */
+
 import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
+import * as domains from "../../src/admin/domains.ts";
 import { readStsPolicy, readStsRecord } from "../../src/authentication/mta-sts.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
@@ -14,8 +16,8 @@ const ask = ({ ready }: Booted, host: string, path = PATH, method = "GET") =>
 const set = ({ core }: Booted, mode: string) => core.store.transact((tx) => core.options.set(tx, "mtaSts.mode", mode));
 
 function recordsOf({ opened }: Booted) {
-  const { id } = opened.domains.domainNamed("example.test");
-  return opened.domains.recordsOf(id).filter(({ optional }) => optional);
+  const { id } = domains.domainNamed(opened.core, "example.test");
+  return domains.recordsOf(opened.core, id).filter(({ optional }) => optional);
 }
 
 describe("the policy", () => {
@@ -39,9 +41,9 @@ describe("the policy", () => {
     const app = await boot(ON);
     const {
       core: { store },
-      domains,
+      core,
     } = app.opened;
-    store.transact((tx) => domains.addDomain(tx, app.owner.workspaceId, "new.test", []));
+    store.transact((tx) => domains.addDomain(core, tx, app.owner.workspaceId, "new.test", []));
     for (const host of ["mail.example.test", "example.test", "mta-sts.new.test", "mta-sts.elsewhere.test"]) {
       expect([host, (await ask(app, host)).status]).toEqual([host, 404]);
     }
@@ -101,14 +103,14 @@ describe("its records", () => {
   test("may be missing for a verified domain", async () => {
     const records: Zone = {};
     const app = await boot(ON, zone(records));
-    const { domains } = app.opened;
-    const { id } = domains.domainNamed("example.test");
-    for (const { type, name, value, optional } of domains.recordsOf(id)) {
+    const { core } = app.opened;
+    const { id } = domains.domainNamed(core, "example.test");
+    for (const { type, name, value, optional } of domains.recordsOf(core, id)) {
       if (!optional) records[name] = type === "MX" ? { mx: [[10, "mail.example.test"]] } : { txt: [value] };
     }
     const at = records["example.test"];
     records["example.test"] = { ...(typeof at === "object" ? at : {}), mx: [[10, "mail.example.test"]] };
-    const seen = await domains.verifyDomain(id);
+    const seen = await domains.verifyDomain(core, id);
     const missing = seen.filter(({ state }) => state !== "found");
     expect(missing.every(({ optional }) => optional)).toBe(true);
     expect(missing).toHaveLength(3);

@@ -1,6 +1,7 @@
 /** Outbound mail as administration sees it: the queue and the suppression list over a store in memory. */
+
 import { expect, test } from "bun:test";
-import { createOutbound } from "../../src/admin/outbound.ts";
+import * as outbound from "../../src/admin/outbound.ts";
 import { claim } from "../../src/outbound/claims.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
@@ -9,7 +10,6 @@ import { openOffice } from "../harness/servers/admin-office.ts";
 function openOutbound() {
   const office = openOffice();
   const { core, store, runtime, acme, beta, write } = office;
-  const outbound = createOutbound(core);
   const put = (id: string, workspaceId: string, recipient: string) =>
     write((tx) =>
       addOutbound(tx, {
@@ -38,44 +38,48 @@ function openOutbound() {
         .all()
         .map(({ id, state }) => [id, state]),
     );
-  return { ...office, outbound, states, listed: (id?: string) => [...outbound.listQueue(id)].map((entry) => entry.id) };
+  return {
+    ...office,
+    states,
+    listed: (id?: string) => [...outbound.listQueue(core, id)].map((entry) => entry.id),
+  };
 }
 
 test("the queue is listed for one workspace, or for all", () => {
-  const { outbound, listed, acme, runtime } = openOutbound();
+  const { core, listed, acme, runtime } = openOutbound();
   expect(listed()).toEqual(["que_a", "que_b"]);
   expect(listed(acme)).toEqual(["que_a"]);
-  expect([...outbound.listQueue(acme)]).toMatchObject([
+  expect([...outbound.listQueue(core, acme)]).toMatchObject([
     { recipient: "zoe@remote.example", state: "waiting", attempts: 0, nextAttemptAt: runtime.now() },
   ]);
 });
 
 test("an entry is retried or given up while it is unsettled and no attempt is under way", () => {
-  const { outbound, write, listed, states, runtime } = openOutbound();
+  const { core, write, listed, states, runtime } = openOutbound();
   const now = runtime.now();
   const claimed = write((tx) => claim(tx, { now, leaseUntil: now + 60_000 }));
   const leased = claimed?.entries[0]?.id ?? "";
-  expect(() => write((tx) => outbound.retry(tx, leased))).toThrow(/under way/);
-  expect(() => write((tx) => outbound.cancel(tx, leased))).toThrow(/under way/);
+  expect(() => write((tx) => outbound.retry(core, tx, leased))).toThrow(/under way/);
+  expect(() => write((tx) => outbound.cancel(core, tx, leased))).toThrow(/under way/);
   runtime.advanceTo(now + 60_000);
-  write((tx) => outbound.retry(tx, leased));
-  expect([...outbound.listQueue()].find(({ id }) => id === leased)).toMatchObject({ nextAttemptAt: now + 60_000 });
-  write((tx) => outbound.cancel(tx, "que_a"));
+  write((tx) => outbound.retry(core, tx, leased));
+  expect([...outbound.listQueue(core)].find(({ id }) => id === leased)).toMatchObject({ nextAttemptAt: now + 60_000 });
+  write((tx) => outbound.cancel(core, tx, "que_a"));
   expect(states()).toEqual({ que_a: "cancelled", que_b: "waiting" });
   expect(listed()).toEqual(["que_b"]);
-  expect(() => write((tx) => outbound.cancel(tx, "que_a"))).toThrow(/cancelled already/);
-  expect(() => write((tx) => outbound.retry(tx, "que_none"))).toThrow(/no queue entry que_none/);
+  expect(() => write((tx) => outbound.cancel(core, tx, "que_a"))).toThrow(/cancelled already/);
+  expect(() => write((tx) => outbound.retry(core, tx, "que_none"))).toThrow(/no queue entry que_none/);
 });
 
 test("an address is suppressed once for one workspace, in any spelling", () => {
-  const { outbound, write, acme, beta, runtime } = openOutbound();
+  const { core, write, acme, beta, runtime } = openOutbound();
   const suppress = (workspaceId: string, address: string, reason: string) =>
-    write((tx) => outbound.suppress(tx, { workspaceId, address, reason }));
+    write((tx) => outbound.suppress(core, tx, { workspaceId, address, reason }));
   suppress(acme, " Zoe@REMOTE.example ", " Asked us to stop ");
   runtime.advanceTo(runtime.now() + 1_000);
   suppress(acme, "zoe@remote.example", "Again");
   suppress(beta, "zoe@remote.example", "Theirs");
-  expect(outbound.listSuppressions()).toMatchObject([
+  expect(outbound.listSuppressions(core)).toMatchObject([
     {
       id: expect.stringMatching(/^sup_/),
       workspaceId: acme,
@@ -84,13 +88,13 @@ test("an address is suppressed once for one workspace, in any spelling", () => {
     },
     { workspaceId: beta, reason: "Theirs" },
   ]);
-  expect(outbound.listSuppressions(beta)).toHaveLength(1);
+  expect(outbound.listSuppressions(core, beta)).toHaveLength(1);
   expect(() => suppress(acme, "zoe", "x")).toThrow(/"zoe" is not an address/);
   expect(() => suppress(acme, "max@remote.example", "two\nlines")).toThrow(/give a reason/);
 
-  const [{ id } = { id: "" }] = outbound.listSuppressions(acme);
+  const [{ id } = { id: "" }] = outbound.listSuppressions(core, acme);
   expect(() => write((tx) => outbound.unsuppress(tx, beta, id))).toThrow(/no suppression/);
   write((tx) => outbound.unsuppress(tx, acme, id));
-  expect(outbound.listSuppressions()).toMatchObject([{ workspaceId: beta }]);
+  expect(outbound.listSuppressions(core)).toMatchObject([{ workspaceId: beta }]);
   expect(() => write((tx) => outbound.unsuppress(tx, acme, id))).toThrow(/no suppression/);
 });

@@ -1,60 +1,67 @@
 import { expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { hashPassword } from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { users, workspaces } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";
 
 test("names of workspaces are distinct, ignoring case", () => {
-  const { people, write } = openOffice();
-  expect(people.listWorkspaces().map(({ name }) => name)).toEqual(["Acme", "Beta"]);
-  expect(people.workspaceNamed(" acme ").name).toBe("Acme");
-  expect(() => write((tx) => people.addWorkspace(tx, "ACME"))).toThrow(/there is a workspace ACME already/);
-  expect(() => people.workspaceNamed("Gamma")).toThrow(/there is no workspace Gamma/);
+  const { core, write } = openOffice();
+  expect(workspaceAdmin.listWorkspaces(core).map(({ name }) => name)).toEqual(["Acme", "Beta"]);
+  expect(workspaceAdmin.workspaceNamed(core, " acme ").name).toBe("Acme");
+  expect(() => write((tx) => workspaceAdmin.addWorkspace(core, tx, "ACME"))).toThrow(
+    /there is a workspace ACME already/,
+  );
+  expect(() => workspaceAdmin.workspaceNamed(core, "Gamma")).toThrow(/there is no workspace Gamma/);
   for (const name of ["", "  ", "two\nlines", "x".repeat(121)]) {
-    expect(() => write((tx) => people.addWorkspace(tx, name))).toThrow(/give the workspace a name/);
+    expect(() => write((tx) => workspaceAdmin.addWorkspace(core, tx, name))).toThrow(/give the workspace a name/);
   }
 });
 
 test("the first workspace is the operator's, also if the clock was ahead when it was added", () => {
-  const { people, write, acme } = openOffice();
+  const { core, write, acme } = openOffice();
   const ahead = 2 ** 42;
   write((tx) => tx.update(workspaces).set({ createdAt: ahead }).run());
-  const { id } = write((tx) => people.addWorkspace(tx, "After"));
-  expect(people.listWorkspaces().at(-1)).toMatchObject({ id, createdAt: ahead + 1 });
-  expect([people.isOperator(acme), people.isOperator(id)]).toEqual([true, false]);
+  const { id } = write((tx) => workspaceAdmin.addWorkspace(core, tx, "After"));
+  expect(workspaceAdmin.listWorkspaces(core).at(-1)).toMatchObject({ id, createdAt: ahead + 1 });
+  expect([workspaceAdmin.isOperator(core, acme), workspaceAdmin.isOperator(core, id)]).toEqual([true, false]);
 });
 
 test("a workspace is paused for a reason, and resumed, independently of its mailboxes", () => {
-  const { people, write, acme } = openOffice();
-  const { id: box } = people.mailboxAt("ada@acme.test");
-  const reasons = () => people.listWorkspaces().map(({ pausedReason }) => pausedReason);
+  const { core, write, acme } = openOffice();
+  const { id: box } = mailboxAdmin.mailboxAt(core, "ada@acme.test");
+  const reasons = () => workspaceAdmin.listWorkspaces(core).map(({ pausedReason }) => pausedReason);
   expect(reasons()).toEqual([null, null]);
-  write((tx) => people.pauseMailbox(tx, box, "Of its own"));
-  write((tx) => people.pauseWorkspace(tx, acme, " Under attack "));
+  write((tx) => mailboxAdmin.pauseMailbox(tx, box, "Of its own"));
+  write((tx) => workspaceAdmin.pauseWorkspace(tx, acme, " Under attack "));
   expect(reasons()).toEqual(["Under attack", null]);
-  expect(() => write((tx) => people.pauseWorkspace(tx, acme, " \t"))).toThrow(/give a reason/);
-  write((tx) => people.resumeWorkspace(tx, acme));
+  expect(() => write((tx) => workspaceAdmin.pauseWorkspace(tx, acme, " \t"))).toThrow(/give a reason/);
+  write((tx) => workspaceAdmin.resumeWorkspace(tx, acme));
   expect(reasons()).toEqual([null, null]);
-  expect(people.mailboxAt("ada@acme.test").pausedReason).toBe("Of its own");
-  expect(() => write((tx) => people.pauseWorkspace(tx, "wsp_none", "x"))).toThrow(/no such workspace/);
-  expect(() => write((tx) => people.resumeWorkspace(tx, "wsp_none"))).toThrow(/no such workspace/);
+  expect(mailboxAdmin.mailboxAt(core, "ada@acme.test").pausedReason).toBe("Of its own");
+  expect(() => write((tx) => workspaceAdmin.pauseWorkspace(tx, "wsp_none", "x"))).toThrow(/no such workspace/);
+  expect(() => write((tx) => workspaceAdmin.resumeWorkspace(tx, "wsp_none"))).toThrow(/no such workspace/);
 });
 
 test("a user gets a mailbox at their address if asked for", () => {
-  const { people, write, acme } = openOffice();
+  const { core, write, acme } = openOffice();
   const bob = { workspaceId: acme, email: "Bob@ACME.test", name: " Bob ", role: "member", ownMailbox: true } as const;
-  const { userId, mailboxId } = write((tx) => people.addUser(tx, bob));
-  expect(people.userAt("bob@acme.test")).toMatchObject({
+  const { userId, mailboxId } = write((tx) => people.addUser(core, tx, bob));
+  expect(people.userAt(core, "bob@acme.test")).toMatchObject({
     id: userId,
     email: "bob@acme.test",
     name: "Bob",
     canSignIn: false,
   });
-  expect(people.mailboxAt("bob@acme.test")).toMatchObject({ id: mailboxId, name: "Bob", ownerId: userId });
+  expect(mailboxAdmin.mailboxAt(core, "bob@acme.test")).toMatchObject({ id: mailboxId, name: "Bob", ownerId: userId });
 
   const eve = { ...bob, email: "eve@elsewhere.example", ownMailbox: false };
-  expect(write((tx) => people.addUser(tx, eve))).not.toHaveProperty("mailboxId");
-  expect(people.listUsers(acme).map(({ email }) => email)).toEqual([
+  expect(write((tx) => people.addUser(core, tx, eve))).not.toHaveProperty("mailboxId");
+  expect(people.listUsers(core, acme).map(({ email }) => email)).toEqual([
     "ada@acme.test",
     "bob@acme.test",
     "eve@elsewhere.example",
@@ -62,37 +69,37 @@ test("a user gets a mailbox at their address if asked for", () => {
 });
 
 test("a refused user leaves nothing behind", () => {
-  const { people, write, acme, beta, addUser } = openOffice();
-  const before = people.listUsers();
+  const { core, write, acme, beta, addUser } = openOffice();
+  const before = people.listUsers(core);
   expect(() => addUser(acme, "ada@acme.test", "member")).toThrow(/there is a user ada@acme\.test already/);
   expect(() => addUser(beta, "ada@acme.test", "member")).toThrow(/already/);
   expect(() => addUser(acme, "eve@elsewhere.example", "member")).toThrow(/elsewhere\.example is not a domain of this/);
   expect(() => addUser(acme, "eve@beta.test", "member")).toThrow(/beta\.test is not a domain of this workspace/);
   expect(() => addUser(acme, "nonsense", "member")).toThrow(/"nonsense" is not an address/);
   const nameless = { workspaceId: acme, email: "x@acme.test", name: "", role: "member", ownMailbox: true } as const;
-  expect(() => write((tx) => people.addUser(tx, nameless))).toThrow(/give the user a name/);
-  expect(people.listUsers()).toEqual(before);
-  expect(people.listMailboxes()).toHaveLength(1);
+  expect(() => write((tx) => people.addUser(core, tx, nameless))).toThrow(/give the user a name/);
+  expect(people.listUsers(core)).toEqual(before);
+  expect(mailboxAdmin.listMailboxes(core)).toHaveLength(1);
 });
 
 test("somebody who was there before a workspace verified its domain keeps the address, and is not named", () => {
-  const { people, domains, write, acme, beta, ada } = openOffice();
+  const { core, write, acme, beta, ada } = openOffice();
   const eve = { email: "eve@acme.test", name: "Eve", role: "member", ownMailbox: false } as const;
-  write((tx) => people.addUser(tx, { ...eve, workspaceId: beta }));
-  write((tx) => domains.markVerified(tx, domains.domainNamed("acme.test").id));
-  const add = (by?: string) => () => write((tx) => people.addUser(tx, { ...eve, workspaceId: acme }, by));
+  write((tx) => people.addUser(core, tx, { ...eve, workspaceId: beta }));
+  write((tx) => domains.markVerified(core, tx, domains.domainNamed(core, "acme.test").id));
+  const add = (by?: string) => () => write((tx) => people.addUser(core, tx, { ...eve, workspaceId: acme }, by));
   expect(add(ada)).toThrow("eve@acme.test is not free: ask the operator of the server");
   expect(add()).toThrow("there is a user eve@acme.test already, in another workspace");
 });
 
 test("the last owner can neither be demoted nor removed; one of two can", () => {
-  const { people, write, acme, beta, ada, addUser } = openOffice();
+  const { core, write, acme, beta, ada, addUser } = openOffice();
   expect(() => write((tx) => people.setRole(tx, ada, "admin"))).toThrow(
     "ada@acme.test is the last owner of the workspace and cannot be made admin",
   );
   expect(() => write((tx) => people.removeUser(tx, ada))).toThrow(/last owner .* cannot be removed/);
   write((tx) => people.setRole(tx, ada, "owner"));
-  expect(people.userAt("ada@acme.test").role).toBe("owner");
+  expect(people.userAt(core, "ada@acme.test").role).toBe("owner");
 
   // An owner of another workspace does not count.
   addUser(beta, "bea@beta.test", "owner");
@@ -106,32 +113,34 @@ test("the last owner can neither be demoted nor removed; one of two can", () => 
 });
 
 test("removing a user removes their keys and shares, and leaves the mailbox without an owner", () => {
-  const { people, developers, store, write, acme, ada, addUser } = openOffice();
+  const { core, store, write, acme, ada, addUser } = openOffice();
   const bob = addUser(acme, "bob@acme.test", "member");
-  const { id: shared } = people.mailboxAt("ada@acme.test");
-  write((tx) => people.grant(tx, shared, bob.userId, "view"));
-  const { key } = write((tx) => developers.createKey(tx, { userId: bob.userId, name: "Bob's", scopes: ["read"] }));
+  const { id: shared } = mailboxAdmin.mailboxAt(core, "ada@acme.test");
+  write((tx) => mailboxAdmin.grant(tx, shared, bob.userId, "view"));
+  const { key } = write((tx) =>
+    developers.createKey(core, tx, { userId: bob.userId, name: "Bob's", scopes: ["read"] }),
+  );
   expect(findCaller(store.db, key)).toMatchObject({ userId: bob.userId, role: "member" });
   write((tx) => people.setRole(tx, bob.userId, "admin"));
   expect(findCaller(store.db, key)).toMatchObject({ role: "admin" });
 
   write((tx) => people.removeUser(tx, bob.userId));
   expect(findCaller(store.db, key)).toBeUndefined();
-  expect(people.mailboxAt("ada@acme.test")).toMatchObject({ grants: [], ownerId: ada });
-  expect(people.mailboxAt("bob@acme.test")).toMatchObject({ owner: null, ownerId: null });
-  expect(() => people.userAt("bob@acme.test")).toThrow(/there is no user bob@acme\.test/);
+  expect(mailboxAdmin.mailboxAt(core, "ada@acme.test")).toMatchObject({ grants: [], ownerId: ada });
+  expect(mailboxAdmin.mailboxAt(core, "bob@acme.test")).toMatchObject({ owner: null, ownerId: null });
+  expect(() => people.userAt(core, "bob@acme.test")).toThrow(/there is no user bob@acme\.test/);
   // A new user with the same address does not get the mail.
   expect(() => addUser(acme, "bob@acme.test", "member")).toThrow(/bob@acme\.test is a mailbox already/);
 });
 
 test("passwords are stored as argon2id; short and overlong ones are refused", async () => {
-  const { people, store, write, ada } = openOffice();
+  const { core, store, write, ada } = openOffice();
   const hash = await hashPassword("correct horse");
-  write((tx) => people.setPassword(tx, ada, hash));
+  write((tx) => people.setPassword(core, tx, ada, hash));
   const [row] = store.db.select().from(users).all();
   expect(row?.passwordHash).toStartWith("$argon2id$");
-  expect(people.userAt("ada@acme.test")).toMatchObject({ canSignIn: true });
-  expect(people.userAt("ada@acme.test")).not.toHaveProperty("passwordHash");
+  expect(people.userAt(core, "ada@acme.test")).toMatchObject({ canSignIn: true });
+  expect(people.userAt(core, "ada@acme.test")).not.toHaveProperty("passwordHash");
   for (const short of ["", "nine char", "👩‍👩‍👧‍👦👩"]) {
     await expect(hashPassword(short)).rejects.toThrow("give a password of at least 10 characters");
   }

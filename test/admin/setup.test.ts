@@ -1,35 +1,38 @@
 import { describe, expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { setUp } from "../../src/admin/setup.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { openInMemory } from "../harness/servers/core.ts";
 
-function openEmpty() {
-  const { core, ...services } = openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" });
-  return { ...services, ...core };
-}
+const openEmpty = () => openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" });
 
 const GIVEN = { domain: "Acme.test", email: "Ada@acme.TEST", name: "Ada", password: "correct horse" };
 
 test("setting up makes a workspace with its domain, owner, mailbox and key, once", async () => {
   const parts = openEmpty();
-  const made = await setUp(parts, GIVEN);
+  const made = await setUp(parts.core, GIVEN);
   expect(made.address).toBe("ada@acme.test");
-  expect(parts.people.listWorkspaces()).toMatchObject([{ id: made.workspaceId, name: "acme.test" }]);
-  expect(parts.people.listUsers()).toMatchObject([{ id: made.userId, role: "owner", canSignIn: true }]);
-  expect(parts.people.listMailboxes()).toMatchObject([{ id: made.mailboxId, ownerId: made.userId }]);
-  expect(findCaller(parts.store.db, made.apiKey)).toMatchObject({
+  expect(workspaceAdmin.listWorkspaces(parts.core)).toMatchObject([{ id: made.workspaceId, name: "acme.test" }]);
+  expect(people.listUsers(parts.core)).toMatchObject([{ id: made.userId, role: "owner", canSignIn: true }]);
+  expect(mailboxAdmin.listMailboxes(parts.core)).toMatchObject([{ id: made.mailboxId, ownerId: made.userId }]);
+  expect(findCaller(parts.core.store.db, made.apiKey)).toMatchObject({
     userId: made.userId,
     scopes: new Set(["read", "send", "write"]),
   });
   expect(made.dns.map(({ purpose }) => purpose)).toEqual(["mx", "spf", "dkim", "dkim", "dmarc", "ownership"]);
-  await expect(setUp(parts, { ...GIVEN, workspace: "Other" })).rejects.toThrow(/there is a workspace already/);
+  await expect(setUp(parts.core, { ...GIVEN, workspace: "Other" })).rejects.toThrow(/there is a workspace already/);
 });
 
 test("two at once make one workspace", async () => {
   const parts = openEmpty();
-  const outcomes = await Promise.allSettled([setUp(parts, GIVEN), setUp(parts, { ...GIVEN, workspace: "Second" })]);
+  const outcomes = await Promise.allSettled([
+    setUp(parts.core, GIVEN),
+    setUp(parts.core, { ...GIVEN, workspace: "Second" }),
+  ]);
   expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
-  expect(parts.people.listWorkspaces()).toHaveLength(1);
+  expect(workspaceAdmin.listWorkspaces(parts.core)).toHaveLength(1);
 });
 
 test.each([
@@ -42,9 +45,9 @@ test.each([
   [{ workspace: "" }, /give the workspace a name/],
 ])("a refused setup leaves nothing: %p", async (wrong, says) => {
   const parts = openEmpty();
-  await expect(setUp(parts, { ...GIVEN, ...wrong })).rejects.toThrow(says);
-  expect(parts.people.listWorkspaces()).toEqual([]);
-  expect(parts.people.listUsers()).toEqual([]);
+  await expect(setUp(parts.core, { ...GIVEN, ...wrong })).rejects.toThrow(says);
+  expect(workspaceAdmin.listWorkspaces(parts.core)).toEqual([]);
+  expect(people.listUsers(parts.core)).toEqual([]);
 });
 
 describe("the token of the first run", () => {
@@ -62,20 +65,20 @@ describe("the token of the first run", () => {
       const { firstRun } = parts;
       const token = firstRun.issueToken() ?? "";
       expect([firstRun.isDue(), firstRun.admits(token)]).toEqual([true, true]);
-      await (byCommand ? setUp(parts, GIVEN) : firstRun.setUp(GIVEN));
+      await (byCommand ? setUp(parts.core, GIVEN) : firstRun.setUp(GIVEN));
       expect([firstRun.isDue(), firstRun.admits(token), firstRun.issueToken()]).toEqual([false, false, undefined]);
       await expect(firstRun.setUp({ ...GIVEN, workspace: "Again" })).rejects.toThrow(/there is a workspace already/);
     }
   });
 
   test("two at once make one workspace", async () => {
-    const { firstRun, people } = openEmpty();
+    const { firstRun, core } = openEmpty();
     firstRun.issueToken();
     const outcomes = await Promise.allSettled([
       firstRun.setUp(GIVEN),
       firstRun.setUp({ ...GIVEN, workspace: "Second" }),
     ]);
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
-    expect(people.listWorkspaces()).toHaveLength(1);
+    expect(workspaceAdmin.listWorkspaces(core)).toHaveLength(1);
   });
 });

@@ -1,5 +1,11 @@
 /** Sending over the API with the real pipeline: a refusal leaves nothing behind, and a key commits with its message. */
+
 import { expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import { suppress } from "../../src/admin/outbound.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { events, idempotencyKeys, messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -14,7 +20,6 @@ async function start() {
   const booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
   const {
     core: { store, options },
-    people,
   } = booted.opened;
   const { workspaceId, mailboxId } = booted.owner;
   const send = (key: string, body: object = SEND) => booted.api.post("/send", body, { "idempotency-key": key });
@@ -73,7 +78,7 @@ test("many concurrent requests with one idempotency key send one message", async
 
 test("a replay is answered even when the message could not be sent now", async () => {
   const world = await start();
-  const { send, api, people, store, set, workspaceId, mailboxId, opened } = world;
+  const { send, api, store, set, workspaceId, mailboxId, opened } = world;
   const threadId = await receive(world);
   const first = await send("sent");
   const answer = { text: "Yes" };
@@ -81,8 +86,8 @@ test("a replay is answered even when the message could not be sent now", async (
   expect([first.status, replied.status]).toEqual([202, 202]);
   const before = world.stored();
 
-  store.transact((tx) => people.pauseMailbox(tx, mailboxId, "Sent spam"));
-  store.transact((tx) => opened.outbound.suppress(tx, { workspaceId, address: SEND.to, reason: "No" }));
+  store.transact((tx) => mailboxAdmin.pauseMailbox(tx, mailboxId, "Sent spam"));
+  store.transact((tx) => suppress(opened.core, tx, { workspaceId, address: SEND.to, reason: "No" }));
   set("sending.mailboxPerHour", "1");
   set("smtp.maxMessageBytes", "1024");
   await api.patch(`/threads/${threadId}`, { folder: "trash" });
@@ -98,24 +103,24 @@ test("a replay is answered even when the message could not be sent now", async (
 
 test("a refusal leaves nothing behind and frees the idempotency key", async () => {
   const world = await start();
-  const { send, api, apiWith, opened, people, store, set, workspaceId, mailboxId, stored } = world;
+  const { send, api, apiWith, opened, core, store, set, workspaceId, mailboxId, stored } = world;
   const pause = (reason: string | null) =>
     store.transact((tx) => {
-      if (reason === null) people.resumeMailbox(tx, mailboxId);
-      else people.pauseMailbox(tx, mailboxId, reason);
+      if (reason === null) mailboxAdmin.resumeMailbox(tx, mailboxId);
+      else mailboxAdmin.pauseMailbox(tx, mailboxId, reason);
     });
   const member = store.transact((tx) => {
-    const { userId } = people.addUser(tx, {
+    const { userId } = people.addUser(core, tx, {
       workspaceId,
       email: "max@example.test",
       name: "Max",
       role: "member",
       ownMailbox: true,
     });
-    people.grant(tx, mailboxId, userId, "view");
-    people.addAlias(tx, mailboxId, "sales@example.test");
-    opened.outbound.suppress(tx, { workspaceId, address: "gone@remote.example", reason: "Bounced" });
-    return opened.developers.createKey(tx, { userId, name: "Max", scopes: ["send", "write"] }).key;
+    mailboxAdmin.grant(tx, mailboxId, userId, "view");
+    mailboxAdmin.addAlias(core, tx, mailboxId, "sales@example.test");
+    suppress(opened.core, tx, { workspaceId, address: "gone@remote.example", reason: "Bounced" });
+    return developers.createKey(opened.core, tx, { userId, name: "Max", scopes: ["send", "write"] }).key;
   });
 
   const refusals: [body: object, status: number, code: string, says: RegExp][] = [
@@ -145,20 +150,20 @@ test("a refusal leaves nothing behind and frees the idempotency key", async () =
     body: { code: "locked", error: expect.stringContaining("Sent spam") as unknown as string },
   });
   pause(null);
-  store.transact((tx) => people.pauseWorkspace(tx, workspaceId, "Moving"));
+  store.transact((tx) => workspaceAdmin.pauseWorkspace(tx, workspaceId, "Moving"));
   expect(await send("k")).toMatchObject({
     status: 423,
     body: { error: expect.stringContaining("Moving") as unknown as string },
   });
-  store.transact((tx) => people.resumeWorkspace(tx, workspaceId));
+  store.transact((tx) => workspaceAdmin.resumeWorkspace(tx, workspaceId));
   set("sending.mailboxPerHour", "0");
   const capped = await send("k");
   expect(capped).toMatchObject({ status: 429, body: { code: "rate_limited" } });
   expect(Number(capped.headers.get("retry-after"))).toBeGreaterThan(0);
   set("sending.mailboxPerHour", "100");
-  store.transact((tx) => people.setQuota(tx, mailboxId, 10));
+  store.transact((tx) => mailboxAdmin.setQuota(tx, mailboxId, 10));
   expect(await send("k")).toMatchObject({ status: 507, body: { code: "insufficient_storage" } });
-  store.transact((tx) => people.setQuota(tx, mailboxId, null));
+  store.transact((tx) => mailboxAdmin.setQuota(tx, mailboxId, null));
   expect(stored()).toEqual(NOTHING);
 
   expect(await api.post("/send", SEND, { "idempotency-key": "k" })).toMatchObject({ status: 202 });

@@ -1,5 +1,8 @@
 /** Following the messages that arrive, over REST: `after`, `waitSeconds` and the filters (rules: List of messages). */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as people from "../../src/admin/people.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 import { until } from "../harness/until.ts";
 
@@ -87,9 +90,11 @@ describe("waiting", () => {
     const before = timers();
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
-    const made = store.transact((tx) => developers.createKey(tx, { userId: world.maxId, name: "W", scopes: ["read"] }));
+    const made = store.transact((tx) =>
+      developers.createKey(core, tx, { userId: world.maxId, name: "W", scopes: ["read"] }),
+    );
     const headers = { authorization: `Bearer ${made.key}` };
     const open = () =>
       fetch(`${world.http}/api/v1/messages?waitSeconds=50`, { headers, signal: ending.signal }).catch(() => undefined);
@@ -114,16 +119,16 @@ describe("messageId and threadId", () => {
     expect((await read(`?threadId=${threadId}`)).messages.map((message) => message.id)).toEqual([emailId]);
     const other = await world.receive(MAX, "His", { messageId: "<his@remote.example>" });
     const stranger = world.core.store.transact((tx) => {
-      const { people, developers } = world.opened;
+      const { core } = world.opened;
       const { workspaceId } = world.owner;
-      const eve = people.addUser(tx, {
+      const eve = people.addUser(core, tx, {
         workspaceId,
         email: "eve@example.test",
         name: "Eve",
         role: "member",
         ownMailbox: false,
       });
-      return developers.createKey(tx, { userId: eve.userId, name: "Eve's", scopes: ["read"] }).key;
+      return developers.createKey(core, tx, { userId: eve.userId, name: "Eve's", scopes: ["read"] }).key;
     });
     for (const query of ["?messageId=his@remote.example", `?threadId=${other.threadId}`]) {
       expect((await read(query, world.apiWith(stranger))).messages).toEqual([]);

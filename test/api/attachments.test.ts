@@ -1,10 +1,12 @@
 /** Attachments and forwarding over REST (rules: Attached files), on a whole appliance. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { findPerson } from "../../src/access/caller.ts";
 import { createKey } from "../../src/access/credentials.ts";
+import * as people from "../../src/admin/people.ts";
 import type { Scope } from "../../src/store/schema.ts";
 import type { Answer, Client } from "../harness/clients/api.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
@@ -137,11 +139,11 @@ const keyWith = (...scopes: Scope[]): Client => {
 async function strangersKey(): Promise<Client> {
   const {
     core: { store, runtime },
-    people,
+    core,
   } = booted.opened;
   return store.transact((tx) => {
     const carl = { workspaceId: booted.owner.workspaceId, email: "carl@example.test", name: "Carl" } as const;
-    const { userId } = people.addUser(tx, { ...carl, role: "member", ownMailbox: true });
+    const { userId } = people.addUser(core, tx, { ...carl, role: "member", ownMailbox: true });
     return booted.apiWith(createKey(tx, runtime, { userId, name: "k", scopes: ["read", "send"] }).key);
   });
 }

@@ -1,6 +1,8 @@
 /** `mailroom listen`: events that other processes commit, printed and forwarded (rules: Listening). */
+
 import { expect, test } from "bun:test";
 import { Webhook } from "standardwebhooks";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { type EventData, sampleOf } from "../../src/events/catalogue.ts";
@@ -30,14 +32,14 @@ async function startListening(...options: string[]) {
   opened.add(folder);
   const {
     core: { store },
-    people,
+    core,
   } = folder;
 
   let count = 0;
   function happen<E extends EventName>(event: E, { changed = {}, workspace = "acme.test" } = {}): string {
     const id = `evt_${++count}`;
     const data = { ...sampleOf(event, runtime.now()), ...changed } as EventData[E];
-    const workspaceId = people.workspaceNamed(workspace).id;
+    const workspaceId = workspaceAdmin.workspaceNamed(core, workspace).id;
     store.transact((tx) => emit(tx, { id, workspaceId, event, data, now: runtime.now() }));
     return id;
   }

@@ -1,5 +1,8 @@
 /** Invitations in received mail, and the answers that go to their organizers. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type Invited, invitationMail } from "../harness/mail/invitations.ts";
 import { mailer } from "../harness/mail/mail.ts";
@@ -45,13 +48,13 @@ beforeAll(async () => {
   booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const bob = store.transact((tx) =>
-    people.addUser(tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
+    people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
   );
-  store.transact((tx) => people.grant(tx, mailboxId, bob.userId, "view"));
+  store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bob.userId, "view"));
   for (const id of [userId, bob.userId]) await setPassword(booted, id);
   alice = await signIn(booted, ALICE);
   viewer = await signIn(booted, "bob@example.test");

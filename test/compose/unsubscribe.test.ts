@@ -1,6 +1,9 @@
 /** Leaving mailing lists: who may, by which way, what the list's server sees, and what is remembered. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { openUnsubscribing, type Unsubscribing } from "../../src/compose/unsubscribe.ts";
 import { receivedMessage } from "../../src/mailbox/received.ts";
 import { SCOPES } from "../../src/store/schema.ts";
@@ -69,13 +72,13 @@ beforeAll(async () => {
   booted = await boot({}, dns, { authorities: [authority] });
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const bob = store.transact((tx) =>
-    people.addUser(tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
+    people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
   );
-  store.transact((tx) => people.grant(tx, mailboxId, bob.userId, "view"));
+  store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bob.userId, "view"));
   for (const id of [userId, bob.userId]) await setPassword(booted, id);
   alice = await signIn(booted, ALICE);
   viewer = await signIn(booted, "bob@example.test");

@@ -1,9 +1,15 @@
 /** The demo workspace: its content, and the data folders that accept it. */
+
 import { expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import { eq } from "drizzle-orm";
 import { findCaller, verifyPassword } from "../../src/access/credentials.ts";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { hashPassword } from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { ADA, BEN, lampPicture, pdfOf } from "../../src/demo/conversations.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
 import { holdsAmong } from "../../src/mailbox/holds.ts";
@@ -13,7 +19,7 @@ import { openInMemory } from "../harness/servers/core.ts";
 async function openDemo() {
   const opened = openInMemory();
   const { core } = opened;
-  const demo = await loadDemo(opened);
+  const demo = await loadDemo(opened.core);
   const caller = findCaller(core.store.db, demo.key);
   if (!caller) throw new Error("the demo's key is nobody's");
   return { opened, core, demo, caller };
@@ -21,17 +27,19 @@ async function openDemo() {
 
 test("the demo has people, a share, and mail of every kind", async () => {
   const { opened, caller } = await openDemo();
-  const { mailbox, people, domains } = opened;
+  const { mailbox, core } = opened;
   expect(caller).toMatchObject({ role: "owner" });
   expect(caller.scopes).toEqual(new Set(["read", "send", "write"]));
-  expect(people.listWorkspaces()).toMatchObject([{ name: "Demo" }]);
-  expect(domains.listDomains()).toMatchObject([{ name: "example.test", verifiedAt: expect.any(Number) }]);
-  expect(people.listUsers().map(({ email, role }) => [email, role])).toEqual([
+  expect(workspaceAdmin.listWorkspaces(core)).toMatchObject([{ name: "Demo" }]);
+  expect(domains.listDomains(core)).toMatchObject([{ name: "example.test", verifiedAt: expect.any(Number) }]);
+  expect(people.listUsers(core).map(({ email, role }) => [email, role])).toEqual([
     ["ada@example.test", "owner"],
     ["ben@example.test", "member"],
   ]);
-  expect(people.listMailboxes().flatMap(({ aliases }) => aliases)).toHaveLength(4);
-  expect(people.mailboxAt("support@example.test").grants).toMatchObject([{ user: "ben@example.test", access: "full" }]);
+  expect(mailboxAdmin.listMailboxes(core).flatMap(({ aliases }) => aliases)).toHaveLength(4);
+  expect(mailboxAdmin.mailboxAt(core, "support@example.test").grants).toMatchObject([
+    { user: "ben@example.test", access: "full" },
+  ]);
 
   const listed = async (folder: "all" | "inbox" | "sent" | "archive" | "spam" | "trash" | "snoozed") =>
     (await mailbox.listThreads(caller, { folder, limit: 100 })).threads;
@@ -71,7 +79,7 @@ test("an agent has drafted an answer, and another one waits for approval", async
   ]);
   const [held, ...others] = mailbox.drafts.held(caller, ADA);
   expect([held, others]).toMatchObject([{ state: "waiting", answers: idOf("Invoice BL-0417") }, []]);
-  const [waiting] = holdsAmong(store.db, [opened.people.mailboxAt(ADA).id], "waiting", {
+  const [waiting] = holdsAmong(store.db, [mailboxAdmin.mailboxAt(opened.core, ADA).id], "waiting", {
     after: undefined,
     most: 2,
   });
@@ -111,7 +119,7 @@ test("on the demo's own data folder, mail, key and password stay, and sessions g
   const people = () => core.store.db.select().from(users).all();
   const keys = () => core.store.db.select().from(apiKeys).all();
   const [peopleBefore, keysBefore] = [people(), keys()];
-  expect(await loadDemo(opened)).toEqual(demo);
+  expect(await loadDemo(opened.core)).toEqual(demo);
   // A new hash would end Ada's sessions.
   expect([people(), keys()]).toEqual([peopleBefore, keysBefore]);
   expect(await opened.mailbox.listThreads(caller, { folder: "all", limit: 100 })).toEqual(before);
@@ -130,8 +138,7 @@ test("a demo from before gets key and password; a revoked key and a changed pass
   const { opened, demo, caller } = await openDemo();
   const {
     core: { store },
-    people,
-    developers,
+    core,
   } = opened;
   const isOpen = async () => {
     const ada = store.db.select().from(users).where(eq(users.email, ADA)).get();
@@ -142,15 +149,15 @@ test("a demo from before gets key and password; a revoked key and a changed pass
   };
   const changed = await hashPassword("something else");
   store.transact((tx) => {
-    people.setPassword(tx, caller.userId, changed);
-    developers.revokeKey(tx, caller.keyId ?? "");
+    people.setPassword(core, tx, caller.userId, changed);
+    developers.revokeKey(core, tx, caller.keyId ?? "");
   });
   expect(await isOpen()).toEqual({ key: undefined, password: false });
-  expect(await loadDemo(opened)).toEqual(demo);
+  expect(await loadDemo(opened.core)).toEqual(demo);
   expect(await isOpen()).toEqual({ key: ADA, password: true });
   // The key had no fixed value once.
   store.transact((tx) => tx.delete(apiKeys).run());
-  await loadDemo(opened);
+  await loadDemo(opened.core);
   expect(await isOpen()).toEqual({ key: ADA, password: true });
 });
 
@@ -158,26 +165,26 @@ test("key and password are those of another owner once Ada is gone", async () =>
   const { opened, demo, caller } = await openDemo();
   const {
     core: { store },
-    people,
+    core,
   } = opened;
   store.transact((tx) => {
-    people.setRole(tx, people.userAt(BEN).id, "owner");
+    people.setRole(tx, people.userAt(core, BEN).id, "owner");
     people.removeUser(tx, caller.userId);
   });
   expect(findCaller(store.db, demo.key)).toBeUndefined();
-  expect(await loadDemo(opened)).toEqual({ ...demo, address: BEN });
+  expect(await loadDemo(opened.core)).toEqual({ ...demo, address: BEN });
   expect(findCaller(store.db, demo.key)).toMatchObject({ email: BEN, role: "owner" });
 });
 
 test("a data folder in use is refused and left as it is", async () => {
   const opened = openInMemory();
-  opened.core.store.transact((tx) => opened.people.addWorkspace(tx, "Acme").id);
-  await expect(loadDemo(opened)).rejects.toThrow(/--demo needs an empty data folder/);
-  expect(opened.people.listWorkspaces()).toHaveLength(1);
+  opened.core.store.transact((tx) => workspaceAdmin.addWorkspace(opened.core, tx, "Acme").id);
+  await expect(loadDemo(opened.core)).rejects.toThrow(/--demo needs an empty data folder/);
+  expect(workspaceAdmin.listWorkspaces(opened.core)).toHaveLength(1);
   // A name alone does not make it the demo.
   const other = openInMemory();
-  other.core.store.transact((tx) => other.people.addWorkspace(tx, "Demo").id);
-  await expect(loadDemo(other)).rejects.toThrow(/--demo needs an empty data folder/);
+  other.core.store.transact((tx) => workspaceAdmin.addWorkspace(other.core, tx, "Demo").id);
+  await expect(loadDemo(other.core)).rejects.toThrow(/--demo needs an empty data folder/);
 });
 
 test("the command on the terminal can be pasted", () => {

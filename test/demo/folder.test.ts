@@ -37,7 +37,7 @@ test("a demo's folder is refused there without --demo too, since its key and pas
   const runtime = fakeRuntime();
   const silent = createLog("silent", runtime.now, () => {});
   const demo = open(readConfig({ MAILROOM_DATA: data }), runtime, silent);
-  await loadDemo(demo);
+  await loadDemo(demo.core);
   demo.close();
   const { say } = openTerminal({ data, env: { MAILROOM_HTTP: "0.0.0.0:0" } });
   const said = await say("serve");
@@ -51,7 +51,7 @@ test("a demo answers under names of this machine alone, also to its key: another
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
   const opened = open(config, runtime, log);
-  const { key } = await loadDemo(opened);
+  const { key } = await loadDemo(opened.core);
   const server = await serve(opened, { startParser: shareParser });
   const { http } = server.ready;
   const port = http?.split(":").at(-1) ?? "";

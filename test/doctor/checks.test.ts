@@ -1,18 +1,21 @@
 /** Each check of a healthy server, and of servers with one problem. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { createDomains, makeDkimKeys } from "../../src/admin/domains.ts";
-import { createPeople } from "../../src/admin/people.ts";
+import * as domains from "../../src/admin/domains.ts";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { generationId, markOf, readBackupState, writeBackupState } from "../../src/backup/layout.ts";
 import { HELD } from "../../src/backup/restore.ts";
-import { createLog } from "../../src/base/log.ts";
 import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
 import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
 import { NOT_LISTED } from "../../src/outbound/transport.ts";
+import type { Core } from "../../src/store/core.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { savePair, selfSign } from "../../src/tls/pair.ts";
 import { storeInFolder } from "../harness/data/database.ts";
@@ -22,6 +25,7 @@ import { type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
 import { makePair, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { takePort } from "../harness/port.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { testCore } from "../harness/servers/core.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -76,14 +80,18 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
   const store = storeInFolder(data, runtime);
   atEndOfFile(() => store.close());
   const options = openOptions(store);
-  const people = createPeople({ store, runtime, baseUrl: "http://mail.example.test" });
-  const domains = createDomains({ store, runtime, log: createLog("silent", runtime.now, () => {}), hostname: HOST });
+  const made = testCore();
+  const site = { ...made.site, folder: data, hostname: HOST };
+  const core: Core = {
+    ...made,
+    ...{ store, db: store.db, blobs: store.blobs, options, runtime, now: runtime.now, site },
+  };
   store.transact((tx) => {
-    const { id } = people.addWorkspace(tx, "Example");
-    domains.markVerified(tx, domains.addDomain(tx, id, "example.test", keys).id);
+    const { id } = workspaceAdmin.addWorkspace(core, tx, "Example");
+    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "example.test", keys).id);
   });
-  const [domain] = domains.listDomains();
-  for (const { type, name, value } of domains.recordsOf(domain?.id ?? "")) {
+  const [domain] = domains.listDomains(core);
+  for (const { type, name, value } of domains.recordsOf(core, domain?.id ?? "")) {
     const published = records[name] as { txt?: string[] } | undefined;
     records[name] =
       type === "MX" ? { ...published, mx: [[10, HOST]] } : { ...published, txt: [...(published?.txt ?? []), value] };
@@ -100,7 +108,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
     greet: async (_host, _port, expect) => (expect === "certificate" ? { certificate: cert } : { line: "220 ready" }),
   };
   return {
-    world: { config, store, options, domains, runtime, system, serving: true },
+    world: { ...core, config, system, serving: true },
     zone: records,
     data,
     sql: (text) => store.db.$client.exec(text),
@@ -145,7 +153,6 @@ test("a healthy server has no bad finding", async () => {
 
 test("an unverified domain is a warning; of a domain with several claims, the owner's records count", async () => {
   const b = await bench();
-  const { domains } = b.world;
   b.sql(`INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_2', 'Two', 0);
     INSERT INTO domains (id, workspace_id, name, ownership_token, created_at) VALUES ('dom_2', 'wsp_2', 'shop.test', 't', 0)`);
   expect(await found(b, "verified:shop.test")).toMatchObject({
@@ -157,7 +164,7 @@ test("an unverified domain is a warning; of a domain with several claims, the ow
   expect((await found(b, "verified:shop.test"))?.detail).toContain("takes mail as before only until another workspace");
   // A lost claim to the same domain causes no finding.
   b.sql("UPDATE domains SET name = 'example.test', accepts_unverified = 0 WHERE name = 'shop.test'");
-  expect(domains.listDomains().map(({ state }) => state)).toEqual(["verified", "lost"]);
+  expect(domains.listDomains(b.world).map(({ state }) => state)).toEqual(["verified", "lost"]);
   expect((await examine(b.world)).filter(({ id, state }) => id.endsWith(":example.test") && state !== "ok")).toEqual(
     [],
   );
@@ -731,16 +738,11 @@ describe("one problem", () => {
 
   test("mailboxes that are nearly full are named, five at most, the fullest first", async () => {
     const b = await bench();
-    const people = createPeople({
-      store: b.world.store,
-      runtime: b.world.runtime,
-      baseUrl: "http://mail.example.test",
-    });
-    const [domain] = b.world.domains.listDomains();
+    const [domain] = domains.listDomains(b.world);
     for (let i = 1; i <= 8; i++) {
       b.world.store.transact((tx) => {
         const workspaceId = domain?.workspaceId ?? "";
-        people.addMailbox(tx, { workspaceId, address: `m${i}@example.test`, name: `M${i}` });
+        mailboxAdmin.addMailbox(b.world, tx, { workspaceId, address: `m${i}@example.test`, name: `M${i}` });
       });
       const id = `(SELECT id FROM mailboxes WHERE address = 'm${i}@example.test')`;
       b.sql(`UPDATE mailboxes SET quota_bytes = 100 WHERE id = ${id}`);

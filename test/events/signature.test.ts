@@ -2,10 +2,12 @@
  * Receivers verify deliveries: with the `stripe` package, whose scheme this is, and with `standardwebhooks`; by their own
  * clock, and while a secret is being rotated (rules: Webhook signature).
  */
+
 import { expect, setSystemTime, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
+import * as developers from "../../src/admin/developers.ts";
 import type { Hook } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";
 import { openRig } from "../harness/servers/webhook-rig.ts";
@@ -79,9 +81,9 @@ test("while the secret is rotated, v1 is by the old one and webhook-signature by
   const { receiver, secret: old, opened, happen, settled, advance, runtime } = await deliver();
   const {
     core: { store },
-    developers,
+    core,
   } = opened;
-  const { secret } = store.transact((tx) => developers.rotateWebhookSecret(tx, receiver.id, 24));
+  const { secret } = store.transact((tx) => developers.rotateWebhookSecret(core, tx, receiver.id, 24));
   expect(secret).not.toBe(old);
   const next = async (): Promise<Hook> => {
     happen("message.outbound");
@@ -110,10 +112,10 @@ test("a second rotation is refused during an overlap, unless it ends the old sec
   const { receiver, opened, happen, settled, runtime } = await deliver();
   const {
     core: { store },
-    developers,
+    core,
   } = opened;
   const rotate = (hours: number) =>
-    store.transact((tx) => developers.rotateWebhookSecret(tx, receiver.id, hours)).secret;
+    store.transact((tx) => developers.rotateWebhookSecret(core, tx, receiver.id, hours)).secret;
   const second = rotate(1);
   expect(() => rotate(1)).toThrow("is being rotated until 2026-01-05T10:00:00.000Z");
   const third = rotate(0);

@@ -1,5 +1,10 @@
 /** Webhooks from outside: receivers on sockets, and a clock that stands until moved (rules: Events). */
+
 import { describe, expect, spyOn, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as outbound from "../../src/admin/outbound.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { unavailable } from "../../src/base/errors.ts";
 import { type Hook, startReceiver } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";
@@ -49,7 +54,7 @@ describe("an event is delivered", () => {
     happen("message.inbound");
     const [all, bounces] = [receive(), receive(["message.bounced", "message.complaint"])];
     const elsewhere = startReceiver();
-    const other = core.store.transact((tx) => opened.people.addWorkspace(tx, "Other").id);
+    const other = core.store.transact((tx) => workspaceAdmin.addWorkspace(opened.core, tx, "Other").id);
     add(elsewhere.url, undefined, other);
     expect(other).not.toBe(owner.workspaceId);
     for (const event of ["message.outbound", "message.bounced", "message.delivered"] as const) happen(event);
@@ -95,7 +100,7 @@ describe("the schedule", () => {
     const first = START / 1_000;
     const sums = [0, 60, 360, 2_160, 9_360, 30_960, 74_160].map((seconds) => String(first + seconds));
     expect(receiver.hooks.map(({ headers }) => headers.get("x-service-timestamp"))).toEqual(sums);
-    expect(opened.developers.webhook(receiver.id).exhausted).toBe(1);
+    expect(developers.webhook(opened.core, receiver.id).exhausted).toBe(1);
   });
 
   test("follows the setting, in fractions of seconds too", async () => {
@@ -199,7 +204,7 @@ describe("the schedule", () => {
     expect(row).toMatchObject({ state: "failed", attempts: 1, status: null, finishedAt: START });
     expect(row?.error).toContain("loopback");
     expect(receiver.hooks).toEqual([]);
-    expect(opened.developers.webhook(receiver.id).exhausted).toBe(1);
+    expect(developers.webhook(opened.core, receiver.id).exhausted).toBe(1);
   });
 
   test("4 KiB of the response are kept", async () => {
@@ -227,21 +232,20 @@ describe("an endpoint that fails", () => {
     const { opened, receive, owner, api, advance, log } = rig;
     const {
       core: { store },
-      people,
-      developers,
+      core,
     } = opened;
     store.transact((tx) => {
       const added = { workspaceId: owner.workspaceId, name: "Somebody", ownMailbox: true } as const;
-      people.addUser(tx, { ...added, email: "bob@example.test", role: "admin" });
-      people.addUser(tx, { ...added, email: "max@example.test", role: "member" });
-      people.pauseWorkspace(tx, owner.workspaceId, "Nothing leaves");
+      people.addUser(core, tx, { ...added, email: "bob@example.test", role: "admin" });
+      people.addUser(core, tx, { ...added, email: "max@example.test", role: "member" });
+      workspaceAdmin.pauseWorkspace(tx, owner.workspaceId, "Nothing leaves");
     });
     const receiver = receive();
     receiver.answer = FAILS;
     await exhaust(rig, 14);
-    expect(developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 14 });
+    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "active", exhausted: 14 });
     await exhaust(rig, 1);
-    expect(developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 15 });
+    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 15 });
     // A disabled endpoint gets no events, also none about the notice.
     await exhaust(rig, 3);
     await advance(DAY_MS);
@@ -281,15 +285,15 @@ describe("an endpoint that fails", () => {
     expect(log(receiver.id).map(({ state }) => state)).toEqual(["retrying", "retrying", "retrying"]);
     await advance(1);
     const disabledAt = runtime.now();
-    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", disabledAt, exhausted: 1 });
+    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "disabled", disabledAt, exhausted: 1 });
     expect(log(receiver.id)).toMatchObject([
       { eventId: first, state: "failed", error: "answered 503" },
       { state: "failed", error: "the endpoint was disabled", dueAt: null, finishedAt: disabledAt },
       { state: "failed", error: "the endpoint was disabled", dueAt: null, finishedAt: disabledAt },
     ]);
     const attempts = receiver.hooks.length;
-    core.store.transact((tx) => opened.developers.enableWebhook(tx, receiver.id));
-    expect(opened.developers.webhook(receiver.id)).toMatchObject({
+    core.store.transact((tx) => developers.enableWebhook(tx, receiver.id));
+    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({
       state: "active",
       exhausted: 0,
       disabledAt: null,
@@ -307,7 +311,7 @@ describe("an endpoint that fails", () => {
     const { add, happen, settled, log, opened } = await openRig();
     const {
       core: { store },
-      developers,
+      core,
     } = opened;
     const receiver = startReceiver();
     // One endpoint more than one turn claims for: the last is due, and not claimed.
@@ -316,7 +320,7 @@ describe("an endpoint that fails", () => {
     const stopListening = store.onCommit(() => {
       if (log(last).length === 0) return;
       stopListening();
-      queueMicrotask(() => store.transact((tx) => developers.disableWebhook(tx, last)));
+      queueMicrotask(() => store.transact((tx) => developers.disableWebhook(core, tx, last)));
     });
     happen("message.outbound");
     await settled();
@@ -330,7 +334,7 @@ describe("an endpoint that fails", () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "3" });
     const { receive, core, opened } = rig;
     const receiver = receive();
-    const exhausted = () => opened.developers.webhook(receiver.id).exhausted;
+    const exhausted = () => developers.webhook(opened.core, receiver.id).exhausted;
     receiver.answer = FAILS;
     await exhaust(rig, 2);
     expect(exhausted()).toBe(2);
@@ -339,35 +343,32 @@ describe("an endpoint that fails", () => {
     expect(exhausted()).toBe(0);
     receiver.answer = FAILS;
     await exhaust(rig, 2);
-    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
     await exhaust(rig, 1);
-    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 3 });
-    core.store.transact((tx) => opened.developers.enableWebhook(tx, receiver.id));
+    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 3 });
+    core.store.transact((tx) => developers.enableWebhook(tx, receiver.id));
     await exhaust(rig, 2);
-    expect(opened.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
   });
 
   test("is reported to an admin without a mailbox here, too; no further notice follows one that bounces", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "1", "smtp.relay": "smtp://127.0.0.1:1" });
     const { core, opened, receive, owner, advance } = rig;
-    const {
-      core: { store },
-      people,
-    } = opened;
+    const { store } = core;
     store.transact((tx) => {
       const far = { workspaceId: owner.workspaceId, email: "far@remote.example", name: "Far", role: "admin" } as const;
-      people.addUser(tx, { ...far, ownMailbox: false });
+      people.addUser(core, tx, { ...far, ownMailbox: false });
       core.options.set(tx, "smtp.retrySeconds", "1");
     });
     receive().answer = FAILS;
     await exhaust(rig, 1);
-    const [waiting] = [...opened.outbound.listQueue()];
+    const [waiting] = [...outbound.listQueue(opened.core)];
     expect(waiting).toMatchObject({ recipient: "far@remote.example", mailbox: "postmaster@example.test" });
     await advance(10_000);
-    expect([...opened.outbound.listQueue()]).toEqual([]);
+    expect([...outbound.listQueue(opened.core)]).toEqual([]);
     const bounced = store.db.$client.query("SELECT count(*) FROM events WHERE event = 'message.bounced'").values();
     expect(bounced.flat()).toEqual([0]);
-    expect(opened.outbound.listSuppressions()).toEqual([]);
+    expect(outbound.listSuppressions(opened.core)).toEqual([]);
   });
 });
 
@@ -543,14 +544,14 @@ describe("at the request of an admin", () => {
     });
     const {
       core: { store },
-      developers,
+      core,
     } = opened;
     const receiver = receive();
     happen("message.outbound");
     await settled();
     const [{ id }] = log(receiver.id) as [{ id: string }, ...unknown[]];
     const resend = async () => {
-      store.transact((tx) => developers.resendDelivery(tx, id));
+      store.transact((tx) => developers.resendDelivery(core, tx, id));
       await settled();
     };
     await resend();
@@ -565,7 +566,7 @@ describe("at the request of an admin", () => {
     await advance(DAY_MS);
     expect(attemptsOf(receiver.hooks)).toEqual(["1", "2", "3"]);
     expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 3, status: 503, dueAt: null }]);
-    expect(developers.webhook(receiver.id).exhausted).toBe(0);
+    expect(developers.webhook(core, receiver.id).exhausted).toBe(0);
 
     // A successful replay turns a failed delivery into a delivered one, and resets the endpoint's count.
     happen("message.inbound");
@@ -573,19 +574,19 @@ describe("at the request of an admin", () => {
     await advance(60_000);
     const failed = log(receiver.id).at(-1);
     expect([failed?.state, failed?.attempts]).toEqual(["failed", 2]);
-    expect(developers.webhook(receiver.id).exhausted).toBe(1);
+    expect(developers.webhook(core, receiver.id).exhausted).toBe(1);
     receiver.answer = () => new Response("ok");
-    store.transact((tx) => developers.resendDelivery(tx, failed?.id ?? ""));
+    store.transact((tx) => developers.resendDelivery(core, tx, failed?.id ?? ""));
     await settled();
     expect(log(receiver.id).at(-1)).toMatchObject({ state: "delivered", attempts: 3, finishedAt: runtime.now() });
-    expect(developers.webhook(receiver.id).exhausted).toBe(0);
+    expect(developers.webhook(core, receiver.id).exhausted).toBe(0);
   });
 
   test("resending a waiting delivery makes its next attempt now; during an attempt it is refused", async () => {
     const { receive, happen, settled, log, opened, advance, runtime } = await openRig();
     const {
       core: { store },
-      developers,
+      core,
     } = opened;
     const receiver = receive();
     receiver.answer = FAILS;
@@ -593,14 +594,14 @@ describe("at the request of an admin", () => {
     await settled();
     await advance(5_000);
     const [{ id }] = log(receiver.id) as [{ id: string }, ...unknown[]];
-    store.transact((tx) => developers.resendDelivery(tx, id));
+    store.transact((tx) => developers.resendDelivery(core, tx, id));
     await settled();
     expect(log(receiver.id)).toMatchObject([{ state: "retrying", attempts: 2, dueAt: runtime.now() + 300_000 }]);
 
     receiver.answer = () => new Promise(() => {});
     runtime.advanceTo(runtime.now() + 300_000);
     await receiver.waitFor(3);
-    expect(() => store.transact((tx) => void developers.resendDelivery(tx, id))).toThrow("is under way");
+    expect(() => store.transact((tx) => void developers.resendDelivery(core, tx, id))).toThrow("is under way");
     receiver.stop();
     await settled();
   });
@@ -609,11 +610,11 @@ describe("at the request of an admin", () => {
     const { receive, settled, log, opened, advance, happen } = await openRig({ "webhooks.disableAfter": "1" });
     const {
       core: { store },
-      developers,
+      core,
     } = opened;
     const receiver = receive(["message.bounced", "message.delivered"]);
     const send = async (event?: string) => {
-      store.transact((tx) => developers.testWebhook(tx, receiver.id, event));
+      store.transact((tx) => developers.testWebhook(core, tx, receiver.id, event));
       await settled();
     };
     await send();
@@ -632,32 +633,34 @@ describe("at the request of an admin", () => {
     await advance(DAY_MS);
     expect(receiver.hooks).toHaveLength(3);
     expect(log(receiver.id).at(-1)).toMatchObject({ state: "failed", attempts: 1, error: "answered 503" });
-    expect(developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 0 });
+    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "active", exhausted: 0 });
 
     happen("message.delivered");
     await settled();
     for (const seconds of [60, 300, 1_800, 7_200, 21_600, 43_200]) await advance(seconds * 1_000);
-    expect(developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
+    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
     receiver.answer = () => new Response("ok");
     await send();
     expect(log(receiver.id).at(-1)).toMatchObject({ state: "delivered", status: 200 });
-    expect(developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
-    expect(() => store.transact((tx) => void developers.testWebhook(tx, receiver.id, "mail"))).toThrow("no event");
+    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
+    expect(() => store.transact((tx) => void developers.testWebhook(core, tx, receiver.id, "mail"))).toThrow(
+      "no event",
+    );
   });
 
   test("removing an endpoint removes its deliveries", async () => {
     const { receive, happen, settled, opened, advance } = await openRig();
     const {
       core: { store },
-      developers,
+      core,
     } = opened;
     const [removed, kept] = [receive(), receive()];
     removed.answer = FAILS;
     happen("message.outbound");
     await settled();
-    store.transact((tx) => developers.removeWebhook(tx, removed.id));
-    expect(() => developers.webhook(removed.id)).toThrow("no webhook endpoint");
-    expect(developers.listWebhooks().map(({ id }) => id)).toEqual([kept.id]);
+    store.transact((tx) => developers.removeWebhook(core, tx, removed.id));
+    expect(() => developers.webhook(core, removed.id)).toThrow("no webhook endpoint");
+    expect(developers.listWebhooks(core).map(({ id }) => id)).toEqual([kept.id]);
     await settled();
     await advance(DAY_MS);
     expect(removed.hooks).toHaveLength(1);

@@ -1,5 +1,9 @@
 /** The app's mail over HTTP: the operations of the API for a session, reach, snoozing, deleting, events. */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { threads } from "../../src/store/schema.ts";
 import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
@@ -19,10 +23,12 @@ beforeAll(async () => {
   booted = await boot();
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
-  const { userId, mailboxId = "" } = store.transact((tx) => people.addUser(tx, { ...person, email: BOB, name: "Bob" }));
+  const { userId, mailboxId = "" } = store.transact((tx) =>
+    people.addUser(core, tx, { ...person, email: BOB, name: "Bob" }),
+  );
   bobBox = mailboxId;
   for (const id of [booted.owner.userId, userId]) await setPassword(booted, id);
   sender = mailer(booted.mx);
@@ -56,11 +62,17 @@ async function arrive(to = ALICE): Promise<Row> {
 test("an operation is refused to everybody whom it is not for, whatever they send", async () => {
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { userId } = store.transact((tx) => {
-    const { id: workspaceId } = people.addWorkspace(tx, "Other");
-    return people.addUser(tx, { workspaceId, email: "zoe@other.test", name: "Zoe", role: "owner", ownMailbox: false });
+    const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
+    return people.addUser(core, tx, {
+      workspaceId,
+      email: "zoe@other.test",
+      name: "Zoe",
+      role: "owner",
+      ownMailbox: false,
+    });
   });
   await setPassword(booted, userId);
   const zoe = await signIn(booted, "zoe@other.test");
@@ -150,11 +162,11 @@ describe("emptying", () => {
   });
 
   test("needs manage access", async () => {
-    const { core, opened, owner } = booted;
+    const { core, owner } = booted;
     const bobId = (await bob.get<{ id: string }>("/me")).body.id;
-    core.store.transact((tx) => opened.people.grant(tx, owner.mailboxId, bobId, "send"));
+    core.store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "send"));
     expect(await statusOf(bob.send("POST", "/spam/empty", { mailbox: owner.mailboxId }))).toBe(403);
-    core.store.transact((tx) => opened.people.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
   });
 });
 

@@ -1,7 +1,9 @@
 /** Approving in a real browser what API keys want to send: one and many, by mouse and keyboard, on a phone, live. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import type { Policy } from "../../src/store/schema.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
@@ -233,7 +235,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     // Somebody else decides: the open page says so.
     const [id = ""] = new URL(page.url()).pathname.split("/").slice(-1);
     const reviewer = world.keyFor(world.maxId, ["approve"]);
-    world.core.store.transact((tx) => world.opened.people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
     expect((await reviewer.post(`/api/admin/v1/holds/${id}/reject`, { reason: "Not now" })).status).toBe(200);
     // Open pages hear of changes four times a second.
     await world.advance(1000);

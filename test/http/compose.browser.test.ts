@@ -1,6 +1,9 @@
 /** Writing mail in a real browser: attachments, saving while typing, forwarding, agents' drafts, undo. */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -107,12 +110,12 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     booted = await boot();
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     await setPassword(booted, booted.owner.userId);
     const { workspaceId } = booted.owner;
     store.transact((tx) =>
-      people.addUser(tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob Benn" }),
+      people.addUser(core, tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob Benn" }),
     );
     await mailer(booted.mx).send({ from: "bea@remote.example", to: ALICE }, MAIL.join("\n"));
     await booted.api.post("/send", { from: ALICE, to: `Bob Benn <${BOB}>`, subject: "Before", text: "x" });
@@ -469,11 +472,10 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await undoButton().waitFor();
     const {
       core: { store },
-      people,
     } = booted.opened;
-    store.transact((tx) => people.pauseMailbox(tx, booted.owner.mailboxId, "an audit"));
+    store.transact((tx) => mailboxAdmin.pauseMailbox(tx, booted.owner.mailboxId, "an audit"));
     await booted.advance(UNDO_MS);
-    store.transact((tx) => people.resumeMailbox(tx, booted.owner.mailboxId));
+    store.transact((tx) => mailboxAdmin.resumeMailbox(tx, booted.owner.mailboxId));
     await folderLink("Drafts").click();
     await conversations().getByRole("link", { name: "Too late" }).click();
     await region("Draft")

@@ -1,5 +1,7 @@
 /** The settings that mail apps find: autoconfig and Autodiscover, by Host header and address. */
+
 import { describe, expect, test } from "bun:test";
+import * as domains from "../../src/admin/domains.ts";
 import { createXmlParser } from "../../src/message/markup.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
 
@@ -111,9 +113,9 @@ describe("autoconfig", () => {
     const app = await boot(ON);
     const {
       core: { store },
-      domains,
+      core,
     } = app.opened;
-    store.transact((tx) => domains.addDomain(tx, app.owner.workspaceId, "new.test", []));
+    store.transact((tx) => domains.addDomain(core, tx, app.owner.workspaceId, "new.test", []));
     for (const [host, path] of [
       ["autoconfig.new.test", PATH],
       ["autoconfig.elsewhere.test", PATH],

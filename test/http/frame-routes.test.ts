@@ -1,5 +1,7 @@
 /** Messages in their frame, previews and remote images, over HTTP, for a person who is signed in. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as people from "../../src/admin/people.ts";
 import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -132,7 +134,7 @@ describe("a preview", () => {
 test("people without access, or without a session, get nothing", async () => {
   const { core, opened, owner } = booted;
   const ben = core.store.transact((tx) =>
-    opened.people.addUser(tx, {
+    people.addUser(opened.core, tx, {
       workspaceId: owner.workspaceId,
       email: "ben@example.test",
       name: "Ben",

@@ -2,11 +2,14 @@
  * Identity in a real browser: a second factor from its QR code, recovery codes, an app password that a mail app uses, the list
  * of sessions. A session that ends loses nothing that the person typed.
  */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
 import { hashPassword } from "../../src/access/credentials.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import * as developers from "../../src/admin/developers.ts";
+import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -57,11 +60,12 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     booted = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId, userId } = booted.owner;
     const bobId = store.transact(
-      (tx) => people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }).userId,
+      (tx) =>
+        people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }).userId,
     );
     for (const id of [userId, bobId]) await setPassword(booted, id);
     page = await newPage();
@@ -256,18 +260,18 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.getByText("None yet.").waitFor();
     const {
       core: { store },
-      developers,
+      core,
     } = booted.opened;
     const key = { userId: booted.owner.userId, name: "Another", scopes: ["read"] } as const;
-    booted.api = booted.apiWith(store.transact((tx) => developers.createKey(tx, key)).key);
+    booted.api = booted.apiWith(store.transact((tx) => developers.createKey(core, tx, key)).key);
   }, 120_000);
 
   test("an admin resets the second factor of a person who lost it", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
-    store.transact((tx) => people.setRole(tx, people.userAt(BOB).id, "owner"));
+    store.transact((tx) => people.setRole(tx, people.userAt(core, BOB).id, "owner"));
     const admin = await newPage();
     await admin.goto(`${booted.http}/settings/people`);
     await givePassword(admin, BOB);
@@ -275,7 +279,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await admin.getByRole("button", { name: "Reset two-step sign-in", exact: true }).click();
     await confirm(admin);
     await admin.getByText("Two-step sign-in reset").waitFor();
-    expect(people.userAt(ALICE).secondFactor).toBe(false);
+    expect(people.userAt(core, ALICE).secondFactor).toBe(false);
     await admin.context().close();
   }, 120_000);
 
@@ -289,7 +293,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await box.getByLabel("To", { exact: true }).fill(ALICE);
     await box.getByLabel("Subject").fill("Long thoughts");
     await box.getByLabel("Message").fill("Much that nobody types twice");
-    await setPassword(booted, booted.opened.people.userAt(BOB).id);
+    await setPassword(booted, people.userAt(booted.opened.core, BOB).id);
     await box.getByRole("button", { name: /^Send/ }).first().dispatchEvent("click");
     const again = writer.getByRole("dialog", { name: "You were signed out" });
     await again.waitFor();
@@ -343,12 +347,12 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   test("a short password from before still signs in, and its person is asked to change it until they have", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId } = booted.owner;
     const cara = { workspaceId, email: "cara@example.test", name: "Cara", role: "member", ownMailbox: true } as const;
     const passwordHash = await hashPassword("old one");
-    store.transact((tx) => people.addUser(tx, { ...cara, passwordHash }));
+    store.transact((tx) => people.addUser(core, tx, { ...cara, passwordHash }));
     const visitor = await newPage();
     await visitor.goto(booted.http);
     await visitor.getByLabel("Email address").fill(cara.email);

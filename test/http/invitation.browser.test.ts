@@ -2,9 +2,11 @@
  * Links to choose a password and locks in a real browser: an owner makes a link, whoever it is for chooses a password and is in;
  * a reset keeps the second factor; a lock ends the page that is open.
  */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import {
   confirm,
@@ -91,9 +93,9 @@ describe.skipIf(!chromiumPresent)(`links and locks${chromiumNote}`, () => {
   test("a reset keeps the second factor: the code is asked for, and nothing else again", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
-    const { id } = people.userAt(BOB);
+    const { id } = people.userAt(core, BOB);
     await setPassword(booted, id);
     const phone = await signInOnly(booted, BOB);
     await confirm(phone);

@@ -1,6 +1,8 @@
 /** The app in a real browser, as people use it: signing in, reading, searching, moving with undo, answering, new mail. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -32,7 +34,6 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await setPassword(booted, booted.owner.userId);
     const {
       core: { store },
-      people,
     } = booted.opened;
     // Other tests cover undo.
     store.transact((tx) => people.setUndoSeconds(tx, booted.owner.userId, 0));

@@ -1,6 +1,8 @@
 /** Ctrl+K in a real browser: any action, folder, label, mailbox, setting and person by name; and what is fetched ahead. */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -31,10 +33,12 @@ describe.skipIf(!chromiumPresent)(`finding by name${chromiumNote}`, () => {
     await setPassword(booted, booted.owner.userId);
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId } = booted.owner;
-    store.transact((tx) => void people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
+    store.transact(
+      (tx) => void mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
+    );
     for (const subject of ["Oak", "Ash", "Elm"]) {
       await mailer(booted.mx).send(
         { from: "bea@remote.example", to: ALICE },

@@ -2,8 +2,11 @@
  * Replacing a password ends all that the old one gave access to: sessions, app passwords, API keys, and their open connections.
  * The person gets a mail about it.
  */
+
 import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import * as developers from "../../src/admin/developers.ts";
+import * as people from "../../src/admin/people.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
@@ -26,13 +29,18 @@ beforeEach(async () => {
   booted = await boot();
   const {
     core: { store },
-    people,
-    developers,
+    core,
   } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   bobId = store.transact((tx) => {
-    const { userId } = people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "admin", ownMailbox: true });
-    developers.addWebhook(tx, { workspaceId, url: "https://one.example.com/", events: ["message.inbound"] });
+    const { userId } = people.addUser(core, tx, {
+      workspaceId,
+      email: BOB,
+      name: "Bob",
+      role: "admin",
+      ownMailbox: true,
+    });
+    developers.addWebhook(core, tx, { workspaceId, url: "https://one.example.com/", events: ["message.inbound"] });
     return userId;
   });
   for (const id of [userId, bobId]) await setPassword(booted, id);
@@ -111,7 +119,7 @@ describe("a password replaced by an admin", () => {
     expect(heard).not.toContain("event: mail");
     const waited = await waits;
     expect([waited.isError, JSON.stringify(waited)]).toEqual([true, expect.not.stringContaining("secret")]);
-    expect(booted.opened.developers.listWebhooks()).toMatchObject([{ state: "active" }]);
+    expect(developers.listWebhooks(booted.opened.core)).toMatchObject([{ state: "active" }]);
     expect((await booted.api.get("/mailboxes")).status).toBe(200);
   }, 120_000);
 
@@ -152,11 +160,11 @@ describe("a password replaced by an admin", () => {
 test("a password replaced by the operator ends the same", async () => {
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const open = await mailApp(appPassword);
   const passwordHash = await hashPassword("from the operator");
-  store.transact((tx) => people.replacePassword(tx, bobId, { passwordHash }));
+  store.transact((tx) => people.replacePassword(core, tx, bobId, { passwordHash }));
   expect((await open?.command(`MAIL FROM:<${BOB}>`))?.code).toBe(421);
   expect(await lets("from the operator")).toEqual({ ...NOTHING, password: 204 });
   expect((await notices())[0]?.text).toContain("by the operator of the server");
@@ -192,7 +200,7 @@ test.each(["admin", "operator"])(
     expect((await bob.send("POST", "/me/second-factor", { secret, code, password: PASSWORD })).status).toBe(200);
     if (by === "admin")
       expect((await alice.send("DELETE", `/settings/people/${bobId}/second-factor`)).status).toBe(204);
-    else booted.core.store.transact((tx) => booted.opened.people.resetSecondFactor(tx, bobId));
+    else booted.core.store.transact((tx) => people.resetSecondFactor(booted.opened.core, tx, bobId));
     expect(await lets(PASSWORD)).toEqual({ ...NOTHING, password: 204, key: [true, 200] });
     expect(await notices()).toMatchObject([
       {
@@ -207,7 +215,6 @@ test("a pending notice is removed with its person, and delays no other notice", 
   await replace({});
   const {
     core: { store },
-    people,
   } = booted.opened;
   expect(store.db.select().from(accessNotices).all()).toHaveLength(1);
   // An erasure removes it in the same way.

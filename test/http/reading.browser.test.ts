@@ -2,8 +2,10 @@
  * Reading and tidying in a real browser: suggestions, selecting, bulk actions with undo, labels, snoozing, spam and its reasons,
  * deleting for good, changes by others, the delivery of sent mail, shortcuts, and failures.
  */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -274,7 +276,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
   test("all matches are selected, also those not shown, archived in portions, and undone at once", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const bob = {
       workspaceId: booted.owner.workspaceId,
@@ -282,7 +284,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
       name: "Bob",
       role: "member",
     } as const;
-    store.transact((tx) => people.addUser(tx, { ...bob, ownMailbox: true }));
+    store.transact((tx) => people.addUser(core, tx, { ...bob, ownMailbox: true }));
     await Promise.all(Array.from({ length: 45 }, (_, n) => deliver({ subject: `Letter ${n % 9}`, to: bob.email })));
     const archived = async () =>
       (await booted.api.get<{ threads: Row[] }>(`/threads?mailbox=${bob.email}&folder=archive&limit=100`)).body.threads

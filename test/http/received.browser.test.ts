@@ -1,6 +1,8 @@
 /** What a person does with received mail, in a real browser: leave its list, see a sender's images, answer invitations. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -104,11 +106,11 @@ describe.skipIf(!chromiumPresent)(`received mail${chromiumNote}`, () => {
   test("a proven sender is a quiet fact, and what deceives is said, whoever sent it", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId } = booted.owner;
     store.transact((tx) =>
-      people.addUser(tx, {
+      people.addUser(core, tx, {
         workspaceId,
         email: "ada@example.test",
         name: "Ada Lovelace",

@@ -1,6 +1,9 @@
 /** Settings in a real browser: API keys, webhooks with tests and log, and the pages that each role sees. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import * as developers from "../../src/admin/developers.ts";
+import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -43,12 +46,13 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
       new Response(nth === 1 ? "not today" : "thank you", { status: nth === 1 ? 503 : 200 });
     const {
       core: { options, store },
-      people,
+      core,
     } = booted.opened;
     const bobId = store.transact((tx) => {
       options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
       const { workspaceId } = booted.owner;
-      return people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }).userId;
+      return people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true })
+        .userId;
     });
     for (const id of [booted.owner.userId, bobId]) await setPassword(booted, id);
     page = await signIn(ALICE);
@@ -62,7 +66,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByLabel("Name shown to others here").fill("Alice Archer");
     await page.getByRole("button", { name: "Save name" }).click();
     await page.getByText("Name changed").waitFor();
-    expect((await booted.opened.people.listUsers()).map(({ name }) => name)).toContain("Alice Archer");
+    expect((await people.listUsers(booted.opened.core)).map(({ name }) => name)).toContain("Alice Archer");
   }, 120_000);
 
   test("a wrong current password is refused", async () => {
@@ -143,7 +147,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByRole("checkbox", { name: "message.inbound" }).uncheck();
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByText("Saved").waitFor();
-    const [endpoint] = booted.opened.developers.listWebhooks();
+    const [endpoint] = developers.listWebhooks(booted.opened.core);
     expect(endpoint?.events).not.toContain("message.inbound");
     await page.getByRole("button", { name: "Pause…" }).click();
     await agree("Pause it");

@@ -1,5 +1,8 @@
 /** Settings over HTTP: roles, the person's own profile, API keys, webhooks and their log. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { confirm, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { startReceiver } from "../harness/peers/receiver.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
@@ -18,15 +21,15 @@ beforeAll(async () => {
   booted = await boot();
   const {
     core: { store, options },
-    people,
+    core,
   } = booted.opened;
   const ids = store.transact((tx) => {
     options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
     options.set(tx, "webhooks.disableAfter", "1");
     options.set(tx, "webhooks.retrySeconds", "60");
-    const other = people.addWorkspace(tx, "Other").id;
+    const other = workspaceAdmin.addWorkspace(core, tx, "Other").id;
     const add = (workspaceId: string, email: string, name: string, role: "member" | "owner") =>
-      people.addUser(tx, { workspaceId, email, name, role, ownMailbox: false }).userId;
+      people.addUser(core, tx, { workspaceId, email, name, role, ownMailbox: false }).userId;
     return [add(booted.owner.workspaceId, BOB, "Bob", "member"), add(other, CAROL, "Carol", "owner")];
   });
   for (const id of [booted.owner.userId, ...ids]) await setPassword(booted, id);
@@ -71,11 +74,11 @@ describe("a person's own profile", () => {
   test("changing the password needs the current one, and ends the other sessions", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const email = "dora@example.test";
     const { userId } = store.transact((tx) =>
-      people.addUser(tx, {
+      people.addUser(core, tx, {
         workspaceId: booted.owner.workspaceId,
         email,
         name: "Dora",

@@ -2,9 +2,13 @@
  * The doctor in the settings: its rights, one examination at a time, its progress, and its regular examinations. Alice owns the
  * first workspace, Ann is an admin there, Bob a member; Zoe owns the second.
  */
+
 import { beforeAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import * as domains from "../../src/admin/domains.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import type { Finding, World } from "../../src/doctor/check.ts";
 import type { AnswerOf } from "../../src/operations/operation.ts";
 import type { getFindings } from "../../src/operations/operator/server.ts";
@@ -48,17 +52,16 @@ beforeAll(async () => {
   });
   const {
     core: { store },
-    people,
-    domains,
+    core,
   } = booted.opened;
   const other = store.transact((tx) => {
-    const { id } = people.addWorkspace(tx, "Other");
-    domains.addDomain(tx, id, "other.test", []);
+    const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
+    domains.addDomain(core, tx, id, "other.test", []);
     return id;
   });
   const add = async (workspaceId: string, email: string, role: Role) => {
     const person = { workspaceId, email, name: email, role, ownMailbox: true };
-    await setPassword(booted, store.transact((tx) => people.addUser(tx, person)).userId);
+    await setPassword(booted, store.transact((tx) => people.addUser(core, tx, person)).userId);
   };
   await setPassword(booted, booted.owner.userId);
   await add(booted.owner.workspaceId, "ann@example.test", "admin");

@@ -1,6 +1,8 @@
 /** API keys in the settings, in a real browser: purposes, policies, pauses of one key and of all. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import * as developers from "../../src/admin/developers.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { confirmIn, PASSWORD, setPassword, signInOnly } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -26,7 +28,7 @@ async function signIn(options: object = {}): Promise<Page> {
 }
 
 const keyOf = (name: string) =>
-  world.opened.developers.listKeys(world.owner.workspaceId).find((key) => key.name === name);
+  developers.listKeys(world.opened.core, world.owner.workspaceId).find((key) => key.name === name);
 const button = (name: string | RegExp) => page.getByRole("button", { name, exact: true });
 const row = (name: string) =>
   page.getByRole("list", { name: "API keys" }).getByRole("listitem").filter({ hasText: name });
@@ -43,7 +45,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
       scopes: ["read"],
       policy: { expiresAt: "2020-01-07T08:00:00Z" },
     };
-    world.core.store.transact((tx) => world.opened.developers.createKey(tx, past as never));
+    world.core.store.transact((tx) => developers.createKey(world.opened.core, tx, past as never));
     page = await signIn();
   }, 120_000);
 
@@ -150,10 +152,10 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
   test("its journal tells what a key did, and an undo first tells what it would take back", async () => {
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const { id, key } = store.transact((tx) =>
-      developers.createKey(tx, {
+      developers.createKey(core, tx, {
         ...{ userId: world.owner.userId, name: "Tidier", scopes: ["read", "send", "write"] },
         policy: { recipients: [MAX] },
       }),

@@ -1,6 +1,12 @@
 /** Settings of a workspace in a real browser: each page works, and has no barriers for a screen reader. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import * as domains from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
+import * as removals from "../../src/admin/removals.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { confirmIn, PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -60,7 +66,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await row("People", "bob@example.test").getByText("no password").waitFor();
     await page.getByLabel("Role of Bob").selectOption("admin");
     await page.getByText("Changed", { exact: true }).waitFor();
-    expect(booted.opened.people.userAt("bob@example.test").role).toBe("admin");
+    expect(people.userAt(booted.opened.core, "bob@example.test").role).toBe("admin");
     expect(await barriers(page)).toEqual([]);
     await press("Remove Bob…");
     await agree("Cancel");
@@ -96,7 +102,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByLabel(/^Reason/).fill("Under review");
     await press("Pause sending");
     await box("Sending is paused").getByText("Under review").waitFor();
-    expect(booted.opened.people.mailboxAt("team@example.test")).toMatchObject({
+    expect(mailboxAdmin.mailboxAt(booted.opened.core, "team@example.test")).toMatchObject({
       name: "The team",
       owner: "alice@example.test",
       aliases: ["info@example.test"],
@@ -120,11 +126,11 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   test("mailboxes: an expiry is set and removed", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId } = booted.owner;
     const address = "brief@example.test";
-    store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Brief" }));
+    store.transact((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: "Brief" }));
     await section("Mailboxes");
     await page.reload();
     await page.getByRole("link", { name: address }).click();
@@ -134,25 +140,25 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByLabel("Expires at").fill("2031-05-06T07:08");
     await press("Save expiry");
     await page.getByText("Expiry changed").waitFor();
-    expect(people.mailboxAt(address).expiresAt).toBe(new Date("2031-05-06T07:08").getTime());
+    expect(mailboxAdmin.mailboxAt(core, address).expiresAt).toBe(new Date("2031-05-06T07:08").getTime());
     expect(await barriers(page)).toEqual([]);
     await section("Mailboxes");
     await row("Mailboxes", address).getByText("expires 6 May 2031").or(page.getByText("expires May 6, 2031")).waitFor();
     await page.getByRole("link", { name: address }).click();
     await page.getByLabel("Expires at").fill("");
     await press("Save expiry");
-    await until(() => people.mailboxAt(address).expiresAt === null);
-    await people.removeMailbox(people.mailboxAt(address).id);
+    await until(() => mailboxAdmin.mailboxAt(core, address).expiresAt === null);
+    await removals.removeMailbox(core, mailboxAdmin.mailboxAt(core, address).id);
   }, 120_000);
 
   test("a mailbox with mail is shown as being removed until its last message is gone", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId } = booted.owner;
     const address = "old@example.test";
-    store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Old" }));
+    store.transact((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: "Old" }));
     const letter = { from: "alice@example.test", to: [address], subject: "Farewell", text: "Goodbye" };
     expect((await booted.api.post("/send", letter)).status).toBe(202);
     await booted.advance(0);
@@ -168,7 +174,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     expect(await barriers(page)).toEqual([]);
     await press("Continue removal");
     await page.getByText("Removal resumed").waitFor();
-    while (people.listMailboxes().some((mailbox) => mailbox.address === address)) await booted.advance(25);
+    while (mailboxAdmin.listMailboxes(core).some((mailbox) => mailbox.address === address)) await booted.advance(25);
     await page.getByRole("heading", { name: "Mailbox not found" }).waitFor();
   }, 120_000);
 
@@ -208,8 +214,9 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await shown.getByText("Until shop.test is verified no mail comes to its addresses").waitFor();
     await shown.getByRole("button", { name: "Verify shop.test" }).click();
     await page.getByText("shop.test is not verified yet").waitFor();
-    for (const { name, value, purpose } of booted.opened.domains.recordsOf(
-      booted.opened.domains.domainNamed("shop.test").id,
+    for (const { name, value, purpose } of domains.recordsOf(
+      booted.opened.core,
+      domains.domainNamed(booted.opened.core, "shop.test").id,
     )) {
       if (purpose === "dkim" || purpose === "ownership") published[name] = { txt: [value] };
     }
@@ -226,15 +233,14 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   test("domains: a notice about an unverified domain stands above the mail of people who can verify it", async () => {
     const {
       core: { store },
-      domains,
-      people,
+      core,
     } = booted.opened;
     const other = store.transact((tx) => {
-      const { id } = people.addWorkspace(tx, "Rival");
-      domains.addDomain(tx, booted.owner.workspaceId, "new.test", []);
-      const claimed = domains.addDomain(tx, booted.owner.workspaceId, "old.test", []);
-      domains.addDomain(tx, booted.owner.workspaceId, "lost.test", []);
-      domains.markVerified(tx, domains.addDomain(tx, id, "lost.test", []).id);
+      const { id } = workspaceAdmin.addWorkspace(core, tx, "Rival");
+      domains.addDomain(core, tx, booted.owner.workspaceId, "new.test", []);
+      const claimed = domains.addDomain(core, tx, booted.owner.workspaceId, "old.test", []);
+      domains.addDomain(core, tx, booted.owner.workspaceId, "lost.test", []);
+      domains.markVerified(core, tx, domains.addDomain(core, tx, id, "lost.test", []).id);
       return claimed.id;
     });
     store.db.$client.query("UPDATE domains SET accepts_unverified = 1 WHERE id = ?").run(other);
@@ -251,7 +257,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
 
     const mia = store.transact((tx) => {
       const member = { workspaceId: booted.owner.workspaceId, email: "mia@example.test", name: "Mia" } as const;
-      return people.addUser(tx, { ...member, role: "member", ownMailbox: true }).userId;
+      return people.addUser(core, tx, { ...member, role: "member", ownMailbox: true }).userId;
     });
     await setPassword(booted, mia);
     const theirs = await (await (await openBrowser()).newContext()).newPage();

@@ -1,6 +1,11 @@
 /** One workspace, and one person in it, take as much as they get of what all share; others are served meanwhile. */
+
 import { afterEach, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { readExposition } from "../harness/clients/exposition.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
@@ -18,18 +23,16 @@ async function start() {
   const keys = await makeDkimKeys();
   const {
     core: { store },
-    people,
-    domains,
-    developers,
+    core,
   } = booted.opened;
   const { owner } = booted;
   const add = (workspaceId: string, email: string) =>
     store.transact(
-      (tx) => people.addUser(tx, { workspaceId, email, name: email, role: "owner", ownMailbox: true }).userId,
+      (tx) => people.addUser(core, tx, { workspaceId, email, name: email, role: "owner", ownMailbox: true }).userId,
     );
   const other = store.transact((tx) => {
-    const { id } = people.addWorkspace(tx, "Other");
-    domains.markVerified(tx, domains.addDomain(tx, id, "other.test", keys).id);
+    const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
+    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
     return id;
   });
   const users = {
@@ -41,7 +44,7 @@ async function start() {
     bob: add(other, "bob@other.test"),
   };
   const keyOf = (userId: string): string =>
-    store.transact((tx) => developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES }).key);
+    store.transact((tx) => developers.createKey(core, tx, { userId, name: "Tests", scopes: SCOPES }).key);
   return { ...booted, users, keyOf };
 }
 

@@ -1,6 +1,8 @@
 /** The composer's windows, recipients, signatures, templates and times, in a real browser. */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -58,11 +60,13 @@ describe.skipIf(!chromiumPresent)(`the composer${chromiumNote}`, () => {
     booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     await setPassword(booted, booted.owner.userId);
     const { workspaceId } = booted.owner;
-    team = store.transact((tx) => ({ id: people.addMailbox(tx, { workspaceId, address: TEAM, name: "Team" }) })).id;
+    team = store.transact((tx) => ({
+      id: mailboxAdmin.addMailbox(core, tx, { workspaceId, address: TEAM, name: "Team" }),
+    })).id;
     await mailer(booted.mx).send(
       { from: "bea@remote.example", to: ALICE },
       `From: Bea Brand <bea@remote.example>\nTo: ${ALICE}\nSubject: Oak boards\n\nOn Friday?`,

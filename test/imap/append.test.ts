@@ -1,6 +1,9 @@
 /** APPEND, EXPUNGE, and what an app sees of mail that waits. */
+
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
@@ -246,11 +249,11 @@ describe("mail that waits", () => {
   const keyOf = (policy: object): string => {
     const {
       core: { store },
-      developers,
+      core,
     } = world.app.opened;
     const { userId } = world.app.owner;
     return store.transact((tx) =>
-      developers.createKey(tx, { userId, name: "Held", scopes: ["read", "write", "send"], policy }),
+      developers.createKey(core, tx, { userId, name: "Held", scopes: ["read", "write", "send"], policy }),
     ).key;
   };
 
@@ -261,9 +264,7 @@ describe("mail that waits", () => {
     expect(await append("Sent", octetsOf("Held", "held"))).toBeUndefined();
     expect(await world.mail(client)).toEqual({ Drafts: ["Held"] });
     const ben = world.member("Ben");
-    world.app.core.store.transact((tx) =>
-      world.app.opened.people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"),
-    );
+    world.app.core.store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
     await client.say("SELECT Drafts");
     for (const command of ["MOVE 1 Trash", "COPY 1 Trash", "COPY 1 Shared/ben@example.test/Drafts"]) {
       expect([command, await client.say(command)]).toEqual([command, expect.objectContaining({ status: "NO" })]);

@@ -1,7 +1,12 @@
 /** What a client costs at most: time before it signs in, memory for what it appends and for what it does not read. */
+
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { connect as connectTls, type TLSSocket } from "node:tls";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { mostLargeBytes } from "../../src/base/memory.ts";
 import { type ImapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { type ImapWorld, imapWorld } from "../harness/servers/imap-world.ts";
@@ -106,17 +111,18 @@ test("all persons of a workspace together have a part of the memory, and leave s
   await expectRefused(await client());
   const {
     core: { store },
-    people,
-    domains,
-    developers,
+    core,
   } = world.app.opened;
   const keys = await makeDkimKeys();
   const other = store.transact((tx) => {
-    const { id: workspaceId } = people.addWorkspace(tx, "Other");
-    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", keys).id);
+    const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
+    domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", keys).id);
     const bob = { workspaceId, email: "bob@other.test", name: "Bob", role: "owner", ownMailbox: true } as const;
-    const { userId } = people.addUser(tx, bob);
-    return { email: bob.email, key: developers.createKey(tx, { userId, name: "K", scopes: ["read", "write"] }).key };
+    const { userId } = people.addUser(core, tx, bob);
+    return {
+      email: bob.email,
+      key: developers.createKey(core, tx, { userId, name: "K", scopes: ["read", "write"] }).key,
+    };
   });
   await fill(mostLargeBytes() / 8, () => client(other));
 }, 60_000);
@@ -176,7 +182,6 @@ test("a literal within IDLE, and within what a client proves who it is with, end
 test("LIST lets others run, whatever it is asked and however many names there are", async () => {
   const {
     core: { store },
-    people,
   } = world.app.opened;
   store.transact((tx) => people.setLabelFolders(tx, world.app.owner.userId, true));
   const [lister, other] = [await client(), await client()];

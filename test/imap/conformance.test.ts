@@ -1,6 +1,9 @@
 /** What the RFCs say of the order of replies, their codes and their states, sentence by sentence, over a socket. */
 import { describe, expect, test } from "bun:test";
 import { connect } from "node:net";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import type { ImapAccount, Reply } from "../harness/clients/imap-client.ts";
 import { imapStranger } from "../harness/clients/imap-client.ts";
 import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
@@ -129,10 +132,12 @@ describe("SELECT (RFC 3501 §6.3.1, RFC 9051 §6.3.2)", () => {
     const { world } = await opened();
     const {
       core: { store },
-      developers,
+      core,
     } = world.app.opened;
     const { userId } = world.app.owner;
-    const { key } = store.transact((tx) => developers.createKey(tx, { userId, name: "Reader", scopes: ["read"] }));
+    const { key } = store.transact((tx) =>
+      developers.createKey(core, tx, { userId, name: "Reader", scopes: ["read"] }),
+    );
     const client = await world.client({ email: "alice@example.test", key });
     const reply = await client.say("SELECT INBOX");
     expect(reply.text).toStartWith("[READ-ONLY]");
@@ -427,10 +432,12 @@ describe("LIST and LSUB (RFC 3501 §6.3.8 f., RFC 9051 §6.3.9)", () => {
     const world = await imapWorld();
     const {
       core: { store },
-      people,
+      core,
     } = world.app.opened;
     const { workspaceId } = world.app.owner;
-    store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "grün@example.test", name: "Grün" }));
+    store.transact((tx) =>
+      mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "grün@example.test", name: "Grün" }),
+    );
     return world.client();
   }
 
@@ -502,7 +509,6 @@ test("refusals to make, delete and rename mailboxes say what is wrong (RFC 5530)
   const client = await world.client();
   const {
     core: { store },
-    people,
   } = world.app.opened;
   for (const wanted of [false, true]) {
     store.transact((tx) => people.setLabelFolders(tx, world.app.owner.userId, wanted));

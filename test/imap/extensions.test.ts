@@ -1,5 +1,7 @@
 /** Extensions of IMAP over a socket: RFC 5258, 6855, 7889, 8438, 8474, 9208. */
+
 import { beforeAll, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
 
@@ -10,10 +12,12 @@ beforeAll(async () => {
   app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
   const {
     core: { store },
-    people,
+    core,
   } = app.opened;
   const { workspaceId } = app.owner;
-  shared = store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
+  shared = store.transact((tx) =>
+    mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
+  );
   mail = await imapAccount(Number(app.ready.imaps?.split(":")[1]), "alice@example.test", app.owner.apiKey);
   for (const folder of ["INBOX", "Trash"]) {
     const text = `Subject: ${folder}\r\n\r\nHello\r\n`;
@@ -71,7 +75,7 @@ test("MAILBOXID stays with a folder, in SELECT and STATUS; EMAILID and THREADID 
 
 test("QUOTA tells used and most in units of 1024, for each mailbox in reach", async () => {
   const { store } = app.core;
-  store.transact((tx) => app.opened.people.setQuota(tx, shared, 10 * 1024 + 5));
+  store.transact((tx) => mailboxAdmin.setQuota(tx, shared, 10 * 1024 + 5));
   expect(await told("GETQUOTAROOT Shared/team@example.test/Sent")).toEqual([
     '* QUOTAROOT "Shared/team@example.test/Sent" "team@example.test"',
     '* QUOTA "team@example.test" (STORAGE 0 10)',
@@ -112,11 +116,11 @@ test("LIST-EXTENDED: what is subscribed, and who has such children", async () =>
 test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELECT", async () => {
   const {
     core: { store },
-    people,
+    core,
   } = app.opened;
   const { workspaceId } = app.owner;
   const address = "grün@example.test";
-  store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Grün" }));
+  store.transact((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: "Grün" }));
   const rev2 = await imapAccount(Number(app.ready.imaps?.split(":")[1]), "alice@example.test", app.owner.apiKey);
   const say = async (command: string) => (await rev2.say(command)).untagged;
   const encoded = '"Shared/gr&APw-n@example.test/INBOX"';
@@ -140,11 +144,13 @@ test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELEC
 test("UTF8=ACCEPT: names and headers in UTF-8, and no charset of a search", async () => {
   const {
     core: { store },
-    people,
+    core,
   } = app.opened;
   const { workspaceId } = app.owner;
   const latin1 = (text: string): string => Buffer.from(text).toString("latin1");
-  store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "groß@example.test", name: "Groß" }));
+  store.transact((tx) =>
+    mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "groß@example.test", name: "Groß" }),
+  );
   const utf8 = await imapAccount(Number(app.ready.imaps?.split(":")[1]), "alice@example.test", app.owner.apiKey);
   const say = async (command: string) => (await utf8.say(command)).untagged;
   const name = latin1('"Shared/groß@example.test/INBOX"');

@@ -1,5 +1,9 @@
 /** What a key does over IMAP: its journal, and taking it back. */
+
 import { beforeEach, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as journal from "../../src/admin/journal.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import type { Policy } from "../../src/store/schema.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
@@ -12,11 +16,11 @@ const email = "alice@example.test";
 async function signIn(policy: Policy = {}): Promise<void> {
   const {
     core: { store },
-    developers,
+    core,
   } = world.app.opened;
   const { userId } = world.app.owner;
   const made = store.transact((tx) =>
-    developers.createKey(tx, { userId, name: "App", scopes: ["read", "write"], policy }),
+    developers.createKey(core, tx, { userId, name: "App", scopes: ["read", "write"], policy }),
   );
   keyId = made.id;
   client = await world.client({ email, key: made.key });
@@ -52,16 +56,14 @@ const folders = (threadId: string): string[] =>
     .map(({ folder }) => folder);
 
 const undo = () =>
-  world.app.opened.journal.undo({ keyId, workspaceId: world.app.owner.workspaceId } as never, 0, {
+  journal.undo(world.app.opened.core, { keyId, workspaceId: world.app.owner.workspaceId } as never, 0, {
     face: "cli",
     dryRun: false,
   });
 
 test("every change has an entry with the face `imap`; looking has one of reads", async () => {
   const ben = world.member("Ben");
-  world.app.core.store.transact((tx) =>
-    world.app.opened.people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"),
-  );
+  world.app.core.store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
   await world.arrive({ subject: "One" });
   await world.arrive({ subject: "Two" });
   await client.say("NOOP");
@@ -121,10 +123,9 @@ test("what a key's policy refuses has an entry, and changes nothing", async () =
 test("what is beyond the limit of a key's policy is not begun, or taken back, which the journal tells", async () => {
   const {
     core: { store },
-    people,
   } = world.app.opened;
   const ben = world.member("Ben");
-  store.transact((tx) => people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
+  store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
   for (let i = 0; i < 150; i++) await world.arrive({ subject: `Mail ${i}` });
   await signIn({ changesPerHour: 120 });
   const changes = (): number[] => entries().flatMap((entry) => (entry.changes > 0 ? [entry.changes] : []));
@@ -183,10 +184,9 @@ test("undo brings back a draft of which a key saved another version", async () =
 test("undo counts and names a conversation that a key moved into another mailbox", async () => {
   const {
     core: { store },
-    people,
   } = world.app.opened;
   const ben = world.member("Ben");
-  store.transact((tx) => people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
+  store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
   const { threadId } = await world.arrive({ subject: "Carried" });
   await client.say("NOOP");
   expect((await client.say("MOVE 1 Shared/ben@example.test/Archive")).status).toBe("OK");

@@ -1,6 +1,9 @@
 /** Labels as mailboxes of their own, for a person who wants their mail apps to see them. */
+
 import { describe, expect, test } from "bun:test";
 import { ImapFlow } from "imapflow";
+import * as developers from "../../src/admin/developers.ts";
+import * as people from "../../src/admin/people.ts";
 import { renewUidValidity } from "../../src/mailbox/uids.ts";
 import type { ImapAccount, Reply } from "../harness/clients/imap-client.ts";
 import { appPassword, copied, type ImapWorld, imapWorld, numbersIn, uidsOf } from "../harness/servers/imap-world.ts";
@@ -18,7 +21,6 @@ interface Labels extends ImapWorld {
 function want({ app }: ImapWorld, wanted = true, userId = app.owner.userId): void {
   const {
     core: { store },
-    people,
   } = app.opened;
   store.transact((tx) => people.setLabelFolders(tx, userId, wanted));
 }
@@ -202,10 +204,12 @@ describe("names", () => {
     await arrive(world, "One", "Work");
     const {
       core: { store },
-      developers,
+      core,
     } = world.app.opened;
     const { userId } = world.app.owner;
-    const { key } = store.transact((tx) => developers.createKey(tx, { userId, name: "Reader", scopes: ["read"] }));
+    const { key } = store.transact((tx) =>
+      developers.createKey(core, tx, { userId, name: "Reader", scopes: ["read"] }),
+    );
     const mail = await world.client({ email: "alice@example.test", key });
     expect(await namesIn(mail, "Labels/Work")).toEqual(["One"]);
     await mail.say("SELECT Labels/Work");

@@ -1,7 +1,9 @@
 /** Programs of others that read mail: neomutt and aerc in a terminal, Evolution's library, and Python's imapclient. */
+
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import * as people from "../../src/admin/people.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { installed, run } from "../harness/programs.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
@@ -304,7 +306,6 @@ test.skipIf(!hasClient)(
     const app = await bootFilled();
     const {
       core: { store },
-      people,
     } = app.opened;
     store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
     const child = Bun.spawn(["python3", "-c", CLIENT, app.ready.imaps?.split(":")[1] ?? ""], {

@@ -1,7 +1,9 @@
 /** mbsync, set up as docs/mail-apps.md says: it copies both ways, and again after changes on both sides. */
+
 import { expect } from "bun:test";
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import * as people from "../../src/admin/people.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { installed, run } from "../harness/programs.ts";
@@ -103,7 +105,6 @@ export async function syncLabels(): Promise<void> {
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
   const {
     core: { store },
-    people,
   } = app.opened;
   store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
   const threads: string[] = [];

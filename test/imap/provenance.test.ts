@@ -1,7 +1,10 @@
 /** Mail that an API key has filed makes nobody a participant (rules: Policies), by whatever road it came. */
+
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import type { Policy } from "../../src/store/schema.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { mailer } from "../harness/mail/mail.ts";
@@ -18,11 +21,11 @@ let person: ImapAccount;
 const keyWith = (policy: Policy): string => {
   const {
     core: { store },
-    developers,
+    core,
   } = world.app.opened;
   const { userId } = world.app.owner;
   const scopes = ["read", "write", "send"] as const;
-  return store.transact((tx) => developers.createKey(tx, { userId, name: "Agent", scopes, policy })).key;
+  return store.transact((tx) => developers.createKey(core, tx, { userId, name: "Agent", scopes, policy })).key;
 };
 
 beforeEach(async () => {
@@ -55,9 +58,8 @@ function sharedMailbox(): string {
   const { mailboxId } = world.member("Ben");
   const {
     core: { store },
-    people,
   } = world.app.opened;
-  store.transact((tx) => people.grant(tx, mailboxId, world.app.owner.userId, "full"));
+  store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, world.app.owner.userId, "full"));
   return mailboxId;
 }
 

@@ -1,5 +1,9 @@
 /** What ends while an app reads, and what is written anew under its eyes. */
+
 import { describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
 test("a share that ends while a folder is fetched ends the session, before more is read", async () => {
@@ -10,12 +14,11 @@ test("a share that ends while a folder is fetched ends the session, before more 
   await mail.say("SELECT Shared/alice@example.test/INBOX");
   const {
     core: { store },
-    people,
   } = world.app.opened;
   const { mailboxId } = world.app.owner;
   const fetched = mail.say("UID FETCH 1:* BODY.PEEK[]");
   await new Promise(setImmediate);
-  store.transact((tx) => people.revokeGrant(tx, mailboxId, ben.userId));
+  store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailboxId, ben.userId));
   const { status, untagged } = await fetched;
   expect(status).toBe("BYE");
   expect(untagged.filter((line) => line.includes("Secret")).length).toBeLessThan(40);
@@ -34,15 +37,14 @@ describe("a key that is revoked in the midst of a command", () => {
     const world = await imapWorld();
     const {
       core: { store },
-      people,
-      developers,
+      core,
     } = world.app.opened;
     const { userId } = world.app.owner;
     const ben = world.member("Ben");
     const { key, id } = store.transact((tx) => {
-      people.grant(tx, ben.mailboxId, userId, "full");
+      mailboxAdmin.grant(tx, ben.mailboxId, userId, "full");
       people.setLabelFolders(tx, userId, true);
-      return developers.createKey(tx, { userId, name: "App", scopes: ["read", "write"] });
+      return developers.createKey(core, tx, { userId, name: "App", scopes: ["read", "write"] });
     });
     for (let i = 0; i < 101; i++) await world.arrive({ subject: `Mail ${i}` });
     const own = await world.client();
@@ -55,7 +57,7 @@ describe("a key that is revoked in the midst of a command", () => {
     const stop = store.onCommit(() => {
       if (!db.query("SELECT 1 FROM journal_entries WHERE key_id = ? AND changes > 0").get(id)) return;
       stop();
-      queueMicrotask(() => store.transact((tx) => developers.revokeKey(tx, id)));
+      queueMicrotask(() => store.transact((tx) => developers.revokeKey(core, tx, id)));
     });
     expect((await mail.say(command)).status).toBe("BYE");
     expect(db.query(`SELECT count(*) AS count FROM messages WHERE ${isChanged}`).get()).toEqual({ count: changed });

@@ -1,7 +1,12 @@
 /** What IMAP keeps of a mailbox, and of its people's apps, goes with it: counted in every table that there is. */
+
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
+import * as domains from "../../src/admin/domains.ts";
+import * as erasure from "../../src/admin/erasure.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import { removeWorkspace } from "../../src/moving/remove.ts";
 import { workspaces } from "../../src/store/schema.ts";
@@ -31,7 +36,7 @@ async function liveWith({ app, arrive, client }: ImapWorld, who: { email: string
   const { password } = app.core.store.transact((tx) =>
     createAppPassword(tx, app.runtime, { userId: who.userId, name: "Phone", access: "all" }),
   );
-  app.core.store.transact((tx) => app.opened.people.setLabelFolders(tx, who.userId, true));
+  app.core.store.transact((tx) => people.setLabelFolders(tx, who.userId, true));
   const phone = await client({ email: who.email, key: password });
   const sent = letter({ from: who.email, to: "x@remote.example", headers: ["Bcc: y@remote.example"] });
   const text = sent.replaceAll("\n", "\r\n");
@@ -96,18 +101,18 @@ describe("nothing is left, and all of others'", () => {
   test("of a person who is erased", () =>
     expectNothingLeft(
       ({ member }) => member("Ben"),
-      ({ app }, { userId }) => app.opened.erasure.erase(userId, { compact: false }),
+      ({ app }, { userId }) => erasure.erase(app.opened.core, userId, { compact: false }),
     ));
 
   test("of a workspace that is removed", () =>
     expectNothingLeft(
       ({ app }) =>
         app.core.store.transact((tx) => {
-          const { people, domains } = app.opened;
-          const { id: workspaceId } = people.addWorkspace(tx, "Other");
-          domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", []).id);
+          const { core } = app.opened;
+          const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
+          domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", []).id);
           const eve = { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true } as const;
-          return { email: eve.email, userId: people.addUser(tx, eve).userId };
+          return { email: eve.email, userId: people.addUser(core, tx, eve).userId };
         }),
       ({ app }) => {
         const {

@@ -1,10 +1,14 @@
 /** A mail app over IMAP: a client library, and commands by hand where the octets matter. */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { eq } from "drizzle-orm";
 import fc from "fast-check";
 import { ImapFlow } from "imapflow";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { attachments } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -325,16 +329,18 @@ describe("by hand", () => {
   test("a session ends with its key", async () => {
     const {
       core: { store },
-      developers,
+      core,
     } = app.opened;
     const { userId } = app.owner;
-    const { key, id } = store.transact((tx) => developers.createKey(tx, { userId, name: "Short", scopes: ["read"] }));
+    const { key, id } = store.transact((tx) =>
+      developers.createKey(core, tx, { userId, name: "Short", scopes: ["read"] }),
+    );
     const hand = await byHand();
     await hand.until(/\r\n/);
     await hand.say(`LOGIN alice@example.test ${key}`);
     await hand.say("SELECT INBOX");
     expect(await hand.say("UID STORE 1 +FLAGS (\\Flagged)")).toContain("NO [NOPERM]");
-    store.transact((tx) => developers.revokeKey(tx, id));
+    store.transact((tx) => developers.revokeKey(core, tx, id));
     expect(await hand.say("SELECT INBOX")).toContain("* BYE Sign in again");
   });
 
@@ -438,20 +444,19 @@ describe("by hand", () => {
   test("a shared mailbox is under Shared/, by its access", async () => {
     const {
       core: { store },
-      people,
-      developers,
+      core,
     } = app.opened;
     const key = store.transact((tx) => {
       const { workspaceId, mailboxId } = app.owner;
-      const { userId } = people.addUser(tx, {
+      const { userId } = people.addUser(core, tx, {
         workspaceId,
         email: "ben@example.test",
         name: "Ben",
         role: "member",
         ownMailbox: true,
       });
-      people.grant(tx, mailboxId, userId, "view");
-      return developers.createKey(tx, { userId, name: "Ben's", scopes: ["read", "write"] }).key;
+      mailboxAdmin.grant(tx, mailboxId, userId, "view");
+      return developers.createKey(core, tx, { userId, name: "Ben's", scopes: ["read", "write"] }).key;
     });
     await arrive({ subject: "Shared", from: "shared@remote.example" });
     const hand = await byHand();
@@ -478,8 +483,9 @@ describe("by hand", () => {
     idle.write("i IDLE\r\n");
     await idle.until(/idling\r\n/);
     await hand.say("SELECT Shared/alice@example.test/INBOX");
-    const { id = "" } = people.listUsers(app.owner.workspaceId).find(({ email }) => email === "ben@example.test") ?? {};
-    store.transact((tx) => people.revokeGrant(tx, app.owner.mailboxId, id));
+    const { id = "" } =
+      people.listUsers(core, app.owner.workspaceId).find(({ email }) => email === "ben@example.test") ?? {};
+    store.transact((tx) => mailboxAdmin.revokeGrant(tx, app.owner.mailboxId, id));
     expect(await hand.say("FETCH 1 (FLAGS)")).toContain("* BYE The mailbox is no longer shared with you");
     await arrive({ subject: "Not for Ben", from: "late-shared@remote.example" });
     await app.advance(100);

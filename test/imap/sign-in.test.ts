@@ -1,7 +1,11 @@
 /** Who signs in over IMAP, with what, what they may do then, and when their sessions end. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import { letOthersRun } from "../../src/base/pause.ts";
 import { apiKeys, type Policy } from "../../src/store/schema.ts";
@@ -35,10 +39,10 @@ const makeAppPassword = async (access?: string) =>
 function makeKey(policy: Policy = {}, scopes: ("read" | "write")[] = ["read", "write"]) {
   const {
     core: { store },
-    developers,
+    core,
   } = world.opened;
   const { userId } = world.owner;
-  return store.transact((tx) => developers.createKey(tx, { userId, name: "App", scopes, policy }));
+  return store.transact((tx) => developers.createKey(core, tx, { userId, name: "App", scopes, policy }));
 }
 
 /** Waits with IDLE; resolves with what it is told at the end. */
@@ -112,10 +116,12 @@ describe("with an API key", () => {
   test("its policy names the mailboxes that there are", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = world.opened;
     const { workspaceId } = world.owner;
-    store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
+    store.transact((tx) =>
+      mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
+    );
     const names = async (policy: Policy) => {
       const app = await opened(makeKey(policy).key);
       const { untagged } = await app.say('LIST "" "*"');
@@ -288,10 +294,10 @@ describe("with the password of the web app", () => {
     const waiting = await idling(JSON.stringify(PASSWORD));
     const {
       core: { store },
-      people,
+      core,
     } = world.opened;
     const hash = await hashPassword("another password");
-    store.transact((tx) => people.replacePassword(tx, world.owner.userId, { passwordHash: hash }));
+    store.transact((tx) => people.replacePassword(core, tx, world.owner.userId, { passwordHash: hash }));
     await expectEnd(waiting);
   });
 

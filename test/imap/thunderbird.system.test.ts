@@ -1,6 +1,8 @@
 /** Thunderbird: it understands what autoconfig tells it, and reads, flags and moves. */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import * as people from "../../src/admin/people.ts";
 import { startThunderbird, type Thunderbird, thunderbird } from "../harness/clients/thunderbird.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
@@ -20,7 +22,6 @@ describe.skipIf(thunderbird.absent)(`${thunderbird.named}`, () => {
     }
     const {
       core: { store },
-      people,
     } = app.opened;
     store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
     client = await startThunderbird();

@@ -1,6 +1,10 @@
 /** The entries of what keys do, and what counts against their limits (rules: Journal). */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { asc } from "drizzle-orm";
+import * as developers from "../../src/admin/developers.ts";
+import * as journal from "../../src/admin/journal.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { usedBy } from "../../src/journal/limits.ts";
 import { journalEntries, SCOPES } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
@@ -20,13 +24,14 @@ beforeAll(async () => {
   world = await bootExt();
   const { core, opened } = world;
   core.store.transact((tx) => {
-    for (const name of ["carol", "dave"]) opened.people.addAlias(tx, world.maxMailboxId, `${name}@example.test`);
+    for (const name of ["carol", "dave"])
+      mailboxAdmin.addAlias(opened.core, tx, world.maxMailboxId, `${name}@example.test`);
   });
 });
 beforeEach(() => {
   const { core, opened, owner, apiWith } = world;
   const made = core.store.transact((tx) =>
-    opened.developers.createKey(tx, { userId: owner.userId, name: "Agent", scopes: SCOPES }),
+    developers.createKey(opened.core, tx, { userId: owner.userId, name: "Agent", scopes: SCOPES }),
   );
   agent = { ...made, api: apiWith(made.key) };
 });
@@ -187,22 +192,23 @@ describe("mail", () => {
     const { opened, owner, apiWith } = world;
     const {
       core: { store },
-      developers,
-      journal,
+      core,
     } = opened;
     const [held, approver] = store.transact((tx) => {
       const made = { userId: owner.userId, name: "Agent" };
       const policy = { send: "hold" } as const;
       return [
-        developers.createKey(tx, { ...made, scopes: SCOPES, policy }),
-        developers.createKey(tx, { ...made, scopes: SCOPES }),
+        developers.createKey(core, tx, { ...made, scopes: SCOPES, policy }),
+        developers.createKey(core, tx, { ...made, scopes: SCOPES }),
       ] as const;
     });
     agent = { ...held, api: apiWith(held.key) };
     const { body } = await agent.api.post<{ emailId: string; threadId: string }>("/send", mail);
     expect(told()).toEqual([entry("sendEmail", [body.emailId, body.threadId], { outcome: "held", recipients: 3 })]);
     const sentSince = () =>
-      journal.undo(journal.subjectOf(store.db, held.id), 0, { face: "cli", dryRun: true }).then(({ sent }) => sent);
+      journal
+        .undo(core, journal.subjectOf(store.db, held.id), 0, { face: "cli", dryRun: true })
+        .then(({ sent }) => sent);
     expect(await sentSince()).toEqual({ messages: 0, recipients: 0, latest: [] });
     expect((await apiWith(approver.key).post(`${ADMIN}/holds/${body.emailId}/approve`, {})).status).toBe(200);
     expect(told().slice(1)).toEqual([entry("approve", [body.emailId, body.threadId], { sent: 3 })]);

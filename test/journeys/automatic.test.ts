@@ -1,5 +1,8 @@
 /** Mail that the server writes by itself: what rules forward, and replies of those who are absent (rules: Forwarding, Out of office). */
+
 import { describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as removals from "../../src/admin/removals.ts";
 import { putAbsence } from "../../src/mailbox/absences.ts";
 import { type GivenRule, putRules, readRules } from "../../src/mailbox/rules.ts";
 import {
@@ -32,11 +35,8 @@ async function world(script: RemoteScript = {}) {
     "other.example": { txt: ["v=spf1 -all"] },
   });
   const booted = await boot({}, dns);
-  const { core, opened, server, owner, mx, runtime } = booted;
-  const {
-    core: { store, options },
-    people,
-  } = opened;
+  const { core, server, owner, mx, runtime } = booted;
+  const { store, options } = core;
   deliverTo(remote, core);
   const set = (name: SettingName, value: string) => store.transact((tx) => options.set(tx, name, value));
   return {
@@ -52,7 +52,7 @@ async function world(script: RemoteScript = {}) {
     },
     box: (address: string): string =>
       store.transact((tx) => ({
-        id: people.addMailbox(tx, { workspaceId: owner.workspaceId, address, name: address }),
+        id: mailboxAdmin.addMailbox(core, tx, { workspaceId: owner.workspaceId, address, name: address }),
       })).id,
     /** Delivers a message from remote.example, and does all work that follows. */
     async arrive(mail: Partial<Letter>, { from = BOB, to = ALICE } = {}) {
@@ -219,7 +219,7 @@ describe("a message that a rule forwards", () => {
     it.set("rules.forwardOutside", "false");
     await it.arrive({ subject: "Oak" });
     it.set("rules.forwardOutside", "true");
-    it.core.store.transact((tx) => it.opened.people.pauseMailbox(tx, it.owner.mailboxId, "Abuse"));
+    it.core.store.transact((tx) => mailboxAdmin.pauseMailbox(tx, it.owner.mailboxId, "Abuse"));
     await it.arrive({ subject: "Oak again" });
     expect(it.remote.messages).toEqual([]);
     expect(it.stored(it.owner.mailboxId)).toHaveLength(2);
@@ -253,7 +253,7 @@ describe("a message that a rule forwards", () => {
     it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
     await it.arrive({ subject: "Oak" });
     expect(it.waiting()).toHaveLength(1);
-    it.core.store.transact((tx) => it.opened.people.beginRemoval(tx, it.owner.mailboxId));
+    it.core.store.transact((tx) => removals.beginRemoval(tx, it.owner.mailboxId));
     expect(it.waiting()).toEqual([]);
   });
 
@@ -308,7 +308,7 @@ describe("an absence", () => {
 
   test("is told with its own subject, from the alias that was written to, and anew when it changes", async () => {
     const it = await world();
-    it.core.store.transact((tx) => it.opened.people.addAlias(tx, it.owner.mailboxId, "sales@example.test"));
+    it.core.store.transact((tx) => mailboxAdmin.addAlias(it.opened.core, tx, it.owner.mailboxId, "sales@example.test"));
     it.absent({ subject: "On the sea" });
     const to = "sales@example.test";
     await it.arrive({ to: "Sales <Sales+x@example.test>", subject: "Oak" }, { to: "sales+x@example.test" });

@@ -1,8 +1,10 @@
 /** Attachments in S3, over SMTP, REST and the command line: a real S3 server behind a proxy that misbehaves. */
+
 import { describe, expect, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import * as outbound from "../../src/admin/outbound.ts";
 import { checkBlobBytes } from "../../src/doctor/checks/blob-bytes.ts";
 import { checkBlobs } from "../../src/doctor/checks/blobs.ts";
 import { examine } from "../../src/doctor/doctor.ts";
@@ -276,14 +278,14 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     await core.store.remote?.cache.clear();
     s3.interfere(denied);
     await pass(90_000);
-    const queue = [...opened.outbound.listQueue(owner.workspaceId)];
+    const queue = [...outbound.listQueue(opened.core, owner.workspaceId)];
     expect(queue).toMatchObject([{ state: "waiting" }]);
     expect(remote.messages).toEqual([]);
     s3.interfere(undefined);
     await pass(400_000);
     const encoded = Buffer.from(text).toString("base64");
     expect(remote.messages[0]?.content.replaceAll(/\r?\n/g, "")).toContain(encoded);
-    expect([...opened.outbound.listQueue(owner.workspaceId)]).toEqual([]);
+    expect([...outbound.listQueue(opened.core, owner.workspaceId)]).toEqual([]);
   });
 
   test("a sender is told of a failure while S3 fails, too", async () => {

@@ -3,12 +3,19 @@
  * world whose zones a test may change: nobody gets their neighbours' mail by claiming where it goes, and an owner who
  * proves the domain gets it whoever claimed it before.
  */
+
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
+import * as developers from "../../src/admin/developers.ts";
 import type { DomainEntry } from "../../src/admin/domains.ts";
+import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
+import * as erasure from "../../src/admin/erasure.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { reversePathTo } from "../../src/outbound/queue.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { addresses, dkimKeys, MAIL_SCOPES, outboundContents, outboundMessages } from "../../src/store/schema.ts";
@@ -44,23 +51,21 @@ async function world(description: Zone = {}, habits?: Habits) {
   const booted = await boot({}, dns);
   const {
     core: { store },
-    people,
-    domains,
-    developers,
+    core,
   } = booted.opened;
   const write = <T>(work: (tx: Tx) => T): T => store.transact((tx) => ({ done: work(tx) })).done;
 
   /** A workspace that claims the domain, its owner with a mailbox there, and their key. */
   async function claim(workspace: string, name: string, email = `owner@${name}`): Promise<Claimant> {
-    const keys = await (dkim[people.listWorkspaces().length % 2] ?? dkim[0]);
+    const keys = await (dkim[workspaceAdmin.listWorkspaces(core).length % 2] ?? dkim[0]);
     const made = write((tx) => {
-      const { id: workspaceId } = people.addWorkspace(tx, workspace);
-      const domain = domains.addDomain(tx, workspaceId, name, keys ?? []);
+      const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, workspace);
+      const domain = domains.addDomain(core, tx, workspaceId, name, keys ?? []);
       const owner = { workspaceId, email, name: workspace, role: "owner" } as const;
-      const { userId } = people.addUser(tx, { ...owner, ownMailbox: false });
+      const { userId } = people.addUser(core, tx, { ...owner, ownMailbox: false });
       const address = `owner@${name}`;
-      const mailboxId = people.addMailbox(tx, { workspaceId, address, name: workspace, ownerId: userId });
-      const { key } = developers.createKey(tx, { userId, name: "K", scopes: MAIL_SCOPES });
+      const mailboxId = mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: workspace, ownerId: userId });
+      const { key } = developers.createKey(core, tx, { userId, name: "K", scopes: MAIL_SCOPES });
       return { workspaceId, userId, mailboxId, domain, key };
     });
     return { ...made, api: booted.apiWith(made.key) };
@@ -68,7 +73,7 @@ async function world(description: Zone = {}, habits?: Habits) {
 
   /** Puts what the domain's records ask for into the world. */
   function publish({ id }: DomainEntry): void {
-    for (const { type, name, value } of domains.recordsOf(id)) {
+    for (const { type, name, value } of domains.recordsOf(core, id)) {
       if (type !== "TXT") continue;
       const before = (description[name] ?? {}) as Records;
       description[name] = { ...before, txt: [...(before.txt ?? []), value] };
@@ -78,11 +83,11 @@ async function world(description: Zone = {}, habits?: Habits) {
   return {
     ...booted,
     ...{ asked, description, write, claim, publish },
-    stateOf: ({ workspaceId, domain }: Claimant) => domains.domainIn(workspaceId, domain.id).state,
+    stateOf: ({ workspaceId, domain }: Claimant) => domains.domainIn(core, workspaceId, domain.id).state,
     /** Those of before the rule. */
     tolerate: ({ domain }: Claimant) =>
       store.db.$client.query("UPDATE domains SET accepts_unverified = 1 WHERE id = ?").run(domain.id),
-    verify: ({ domain }: Claimant) => write((tx) => domains.markVerified(tx, domain.id)),
+    verify: ({ domain }: Claimant) => write((tx) => domains.markVerified(core, tx, domain.id)),
   };
 }
 
@@ -216,18 +221,20 @@ describe("mail from other servers", () => {
     const it = await bootEmpty({ MAILROOM_DATA: folder }, { file });
     const {
       core: { store },
-      domains,
-      people,
+      core,
     } = it.opened;
-    expect(domains.listDomains().map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
+    expect(domains.listDomains(core).map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
       ["known.test", "verified", true],
       ["old.test", "unverified", true],
     ]);
-    expect(people.mailboxAt("a@old.test")).toMatchObject({ pausedReason: "why", catchAlls: ["*@known.test"] });
+    expect(mailboxAdmin.mailboxAt(core, "a@old.test")).toMatchObject({
+      pausedReason: "why",
+      catchAlls: ["*@known.test"],
+    });
     expect(await deliver(it, "a@old.test", "Old")).toMatch(ACCEPTED);
     expect(await deliver(it, "any@known.test", "Known")).toMatch(ACCEPTED);
     // One that is added now is new.
-    store.transact((tx) => domains.addDomain(tx, "wsp_1", "new.test", []));
+    store.transact((tx) => domains.addDomain(core, tx, "wsp_1", "new.test", []));
     expect(await rcpt(it, "a@new.test")).toContain("451 4.7.1 new.test is not verified here yet");
   });
 });
@@ -241,12 +248,12 @@ describe("mail from here", () => {
     });
     const {
       core: { store },
-      people,
+      core,
     } = it.opened;
     deliverTo(remote, it.core);
     const squatter = await it.claim("Squatter", "mail.example", "squatter@elsewhere.example");
-    it.write((tx) => people.addAlias(tx, squatter.mailboxId, "bank@mail.example"));
-    it.write((tx) => people.addAlias(tx, squatter.mailboxId, "*@mail.example"));
+    it.write((tx) => mailboxAdmin.addAlias(core, tx, squatter.mailboxId, "bank@mail.example"));
+    it.write((tx) => mailboxAdmin.addAlias(core, tx, squatter.mailboxId, "*@mail.example"));
     const victims = ["owner", "bank", "anybody", "postmaster", "abuse"].map((name) => `${name}@mail.example`);
     for (const to of victims) expect((await send(it, "alice@example.test", to)).status).toBe(202);
     await it.server.settled();
@@ -264,12 +271,12 @@ describe("mail from here", () => {
 
   test("to a domain that the workspace itself claims stays, in its own mailboxes", async () => {
     const it = await world();
-    const { domains, people } = it.opened;
+    const { core } = it.opened;
     const keys = await makeDkimKeys();
     await it.claim("Other", "shop.test");
-    it.write((tx) => domains.addDomain(tx, it.owner.workspaceId, "shop.test", keys));
+    it.write((tx) => domains.addDomain(core, tx, it.owner.workspaceId, "shop.test", keys));
     const { workspaceId } = it.owner;
-    it.write((tx) => people.addMailbox(tx, { workspaceId, address: "owner@shop.test", name: "Shop" }));
+    it.write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "owner@shop.test", name: "Shop" }));
     expect((await send(it, "alice@example.test", "owner@shop.test")).status).toBe(202);
     await it.server.settled();
     const { body } = await it.api.get<Listed>("/threads?folder=inbox&mailbox=owner@shop.test");
@@ -286,8 +293,8 @@ describe("when another workspace verifies the domain", () => {
     const it = await world();
     const loser = await it.claim("Loser", "shop.test");
     it.tolerate(loser);
-    it.write((tx) => it.opened.people.addAlias(tx, loser.mailboxId, "sales@shop.test"));
-    it.write((tx) => it.opened.people.addAlias(tx, loser.mailboxId, "*@shop.test"));
+    it.write((tx) => mailboxAdmin.addAlias(it.opened.core, tx, loser.mailboxId, "sales@shop.test"));
+    it.write((tx) => mailboxAdmin.addAlias(it.opened.core, tx, loser.mailboxId, "*@shop.test"));
     const { body } = await loser.api.get("/mailboxes");
     expect(body.mailboxes).toMatchObject([{ aliases: ["sales@shop.test"] }]);
     expect(await deliver(it, "owner@shop.test", "Before")).toMatch(ACCEPTED);
@@ -381,7 +388,7 @@ describe("when another workspace verifies the domain", () => {
     await client.expect(354, "DATA");
     it.write((tx) => {
       tx.delete(addresses).where(eq(addresses.mailboxId, it.winner.mailboxId)).run();
-      it.opened.domains.removeDomain(tx, it.winner.domain.id);
+      domains.removeDomain(tx, it.winner.domain.id);
     });
     const { code, lines } = await client.command("Subject: Late\r\n\r\ntext\r\n.");
     expect(`${code} ${lines.join(" ")}`).toBe(NOT_VERIFIED);
@@ -397,35 +404,34 @@ describe("when another workspace verifies the domain", () => {
     expect(await deliver(it, "owner@shop.test", "After")).toMatch(ACCEPTED);
     const {
       core: { store },
-      people,
-      erasure,
+      core,
     } = it.opened;
     const { workspaceId } = it.loser;
     const second = { workspaceId, email: "second@elsewhere.example", name: "Second", role: "owner" } as const;
-    it.write((tx) => people.addUser(tx, { ...second, ownMailbox: false }));
+    it.write((tx) => people.addUser(core, tx, { ...second, ownMailbox: false }));
     let erased: object | undefined;
-    erasure.erase(it.loser.userId, { compact: false }).then((done) => {
+    erasure.erase(core, it.loser.userId, { compact: false }).then((done) => {
       erased = done;
     });
     // It pauses between its portions.
     while (!erased) await it.advance(1_000);
     expect(erased).toMatchObject({ mailboxes: ["owner@shop.test"] });
-    expect(people.listMailboxes(workspaceId)).toEqual([]);
+    expect(mailboxAdmin.listMailboxes(core, workspaceId)).toEqual([]);
     expect(store.db.$client.query("PRAGMA foreign_key_check").all()).toEqual([]);
     expect(await subjects(it.winner)).toEqual(["After"]);
-    it.write((tx) => it.opened.domains.removeDomain(tx, it.loser.domain.id));
+    it.write((tx) => domains.removeDomain(tx, it.loser.domain.id));
     expect(await deliver(it, "owner@shop.test", "Later")).toMatch(ACCEPTED);
   });
 
   test("a mailbox of nobody's there is not taken for one that is being removed", async () => {
     const it = await takeOver();
-    const { people } = it.opened;
+    const { core } = it.opened;
     const { workspaceId } = it.loser;
-    it.write((tx) => people.addMailbox(tx, { workspaceId, address: "team@shop.test", name: "Team" }));
+    it.write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@shop.test", name: "Team" }));
     expect(await deliver(it, "team@shop.test", "Kept")).toMatch(ACCEPTED);
     it.verify(it.winner);
     await it.advance(2 * 60 * MINUTE);
-    expect(people.mailboxAt("team@shop.test", workspaceId)).toMatchObject({ lost: true, removing: false });
+    expect(mailboxAdmin.mailboxAt(core, "team@shop.test", workspaceId)).toMatchObject({ lost: true, removing: false });
     expect(await subjects(it.loser)).toContain("Kept");
   });
 
@@ -450,8 +456,7 @@ describe("mail that was accepted while the domain was verified for its sender", 
     const it = await world({ "far.example": { mx: [[10, "mx.far.example"]] }, "mx.far.example": { a: [remote.host] } });
     const {
       core: { store },
-      people,
-      domains,
+      core,
     } = it.opened;
     deliverTo(remote, it.core);
     const former = await it.claim("Former", "shop.test", "former@elsewhere.example");
@@ -478,6 +483,6 @@ describe("mail that was accepted while the domain was verified for its sender", 
     expect(remote.connections).toBe(attempts);
     const { body: thread } = await former.api.get<{ messages: { text: string }[] }>(`/threads/${body.threadId}`);
     expect(thread.messages.at(-1)?.text).toContain("verified by another workspace");
-    expect(people.listMailboxes(former.workspaceId)).toHaveLength(1);
+    expect(mailboxAdmin.listMailboxes(core, former.workspaceId)).toHaveLength(1);
   });
 });

@@ -1,5 +1,7 @@
 /** What a mail app asks for with DSN (RFC 3461), through the whole appliance to mailboxes here and to a server elsewhere. */
+
 import { describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";
 import type { RemoteScript } from "../harness/peers/remote-mx.ts";
 import { noticesOf, signedIn, world } from "../harness/servers/submission-world.ts";
@@ -170,7 +172,7 @@ test("success in a mailbox here is told as delivered", async () => {
   const { client, notices, core, opened, owner } = await start();
   const { workspaceId } = owner;
   core.store.transact((tx) =>
-    opened.people.addMailbox(tx, { workspaceId, address: "dora@example.test", name: "Dora" }),
+    mailboxAdmin.addMailbox(opened.core, tx, { workspaceId, address: "dora@example.test", name: "Dora" }),
   );
   await send(client, { mail: "RET=HDRS", to: { "dora@example.test": "NOTIFY=SUCCESS" } });
   const [notice] = await notices();

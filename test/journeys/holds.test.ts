@@ -1,6 +1,11 @@
 /** Messages of API keys that wait for a person (rules: Held for approval), over real sockets. */
+
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as outbound from "../../src/admin/outbound.ts";
+import * as removals from "../../src/admin/removals.ts";
 import { holds, type Policy, type Scope } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -17,9 +22,9 @@ const DAY = 86_400_000;
 function keyOf(policy: Policy, scopes: Scope[] = MAIL, userId = world.owner.userId) {
   const {
     core: { store },
-    developers,
+    core,
   } = world.opened;
-  const made = store.transact((tx) => developers.createKey(tx, { userId, name: "Agent", scopes, policy }));
+  const made = store.transact((tx) => developers.createKey(core, tx, { userId, name: "Agent", scopes, policy }));
   return { ...made, api: world.apiWith(made.key) };
 }
 
@@ -189,12 +194,15 @@ describe("holding", () => {
   ])("%s are refused at once: %d", async (what, status) => {
     const {
       core: { store },
-      outbound,
-      people,
+      core,
     } = world.opened;
     store.transact((tx) => {
-      if (what === "a paused mailbox") people.pauseMailbox(tx, world.owner.mailboxId, "for a test");
-      outbound.suppress(tx, { workspaceId: world.owner.workspaceId, address: "stop@remote.example", reason: "Asked" });
+      if (what === "a paused mailbox") mailboxAdmin.pauseMailbox(tx, world.owner.mailboxId, "for a test");
+      outbound.suppress(core, tx, {
+        workspaceId: world.owner.workspaceId,
+        address: "stop@remote.example",
+        reason: "Asked",
+      });
     });
     const to = what === "no address" ? "nonsense" : "stop@remote.example";
     expect((await agent.api.post("/send", letter({ to: what === "a paused mailbox" ? MAX : to }))).status).toBe(status);
@@ -300,9 +308,8 @@ describe("approving", () => {
     expect(outcome(await approve(emailId, elsewhere.api))).toEqual([404, "not_found"]);
     const {
       core: { store },
-      people,
     } = world.opened;
-    store.transact((tx) => people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
     expect(outcome(await approve(emailId, max.api))).toBe(200);
     expect((await get(emailId)).approvedBy).toBe(world.maxId);
   });
@@ -310,9 +317,8 @@ describe("approving", () => {
   test("no key what a key that is gone with its person sent: it may have made that key", async () => {
     const {
       core: { store },
-      people,
     } = world.opened;
-    store.transact((tx) => people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
     const admin = keyOf({}, ["send", "approve", "admin", "read"]);
     const made = await admin.api.post<{ key: string }>("/api/admin/v1/keys", {
       ...{ name: "For max", scopes: ["send"], policy: { send: "hold" }, user: world.maxId },
@@ -335,9 +341,9 @@ describe("approving", () => {
     const { emailId } = await hold();
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
-    store.transact((tx) => developers.revokeKey(tx, agent.id));
+    store.transact((tx) => developers.revokeKey(core, tx, agent.id));
     expect(await waiting()).toHaveLength(1);
     expect(outcome(await approve(emailId))).toBe(200);
     expect(await arrived()).toEqual(["Offer"]);
@@ -409,10 +415,10 @@ describe("with sendAt", () => {
     await approve(emailId);
     const {
       core: { store },
-      outbound,
+      core,
     } = world.opened;
     store.transact((tx) =>
-      outbound.suppress(tx, { workspaceId: world.owner.workspaceId, address: MAX, reason: "Asked" }),
+      outbound.suppress(core, tx, { workspaceId: world.owner.workspaceId, address: MAX, reason: "Asked" }),
     );
     await world.advance(60 * MINUTE);
     const [held] = await waiting();
@@ -428,10 +434,10 @@ describe("with sendAt", () => {
       if (what === "held") await approve(body.emailId);
       const {
         core: { store },
-        outbound,
+        core,
       } = world.opened;
       store.transact((tx) =>
-        outbound.suppress(tx, {
+        outbound.suppress(core, tx, {
           ...{ workspaceId: world.owner.workspaceId, address: "secret.bcc@remote.example", reason: "Asked" },
         }),
       );
@@ -456,9 +462,8 @@ describe("with sendAt", () => {
     await approve(emailId);
     const {
       core: { store },
-      people,
     } = world.opened;
-    store.transact((tx) => people.pauseMailbox(tx, world.owner.mailboxId, "for a test"));
+    store.transact((tx) => mailboxAdmin.pauseMailbox(tx, world.owner.mailboxId, "for a test"));
     await world.advance(10 * DAY);
     await world.advance(MINUTE);
     expect(await waiting()).toMatchObject([{ id: emailId, since: expect.stringMatching(/^2026-01-1/) }]);
@@ -613,11 +618,11 @@ test("an export has the message once it was sent, and not while it waits or was 
 test("with its mailbox go its held messages", async () => {
   await hold();
   const {
+    core,
     core: { store },
-    people,
   } = world.opened;
-  store.transact((tx) => people.beginRemoval(tx, world.owner.mailboxId));
-  const { runDue } = people.finishRemovals;
+  store.transact((tx) => removals.beginRemoval(tx, world.owner.mailboxId));
+  const runDue = (now: number) => removals.finishRemovals(core).runDue(now) as number;
   for (let now = world.runtime.now(), due = runDue(now); due - now < 1_000; due = runDue(now)) now = due;
   expect(store.db.select().from(holds).all()).toEqual([]);
 });

@@ -2,7 +2,9 @@
  * Long mail for many mailboxes here, from outside and from one of them: each transaction is short, and everything is
  * found in the end (rules: Arrival, Search).
  */
+
 import { expect, test } from "bun:test";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { countBacklog } from "../../src/search/fts5/upkeep.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -19,12 +21,14 @@ async function officeOf(count: number) {
   const booted = await boot();
   const {
     core: { store, options },
-    people,
+    core,
   } = booted.opened;
   store.transact((tx) => options.set(tx, "sending.mailboxPerHour", "1000"));
   const others = Array.from({ length: count - 1 }, (_, i) => `box${i}@example.test`);
   for (const address of others) {
-    store.transact((tx) => people.addMailbox(tx, { workspaceId: booted.owner.workspaceId, address, name: address }));
+    store.transact((tx) =>
+      mailboxAdmin.addMailbox(core, tx, { workspaceId: booted.owner.workspaceId, address, name: address }),
+    );
   }
   const countRows = store.db.$client.query<{ messages: number; indexed: number }, []>(
     "SELECT (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM message_index_docsize) AS indexed",

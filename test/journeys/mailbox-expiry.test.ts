@@ -2,8 +2,10 @@
  * A mailbox that expires (rules: Mailbox expiry), over real sockets: from then on neither mail nor people's programs get anything through it; what
  * it has can be read for 30 days, and is gone after them, whatever the clock and the process did meanwhile.
  */
+
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { attachments, mailboxes, messages, threads } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";
@@ -22,22 +24,22 @@ async function office(booted?: Booted) {
   const it = booted ?? (await boot());
   const {
     core: { store },
-    people,
+    core,
   } = it.opened;
   const { workspaceId, userId } = it.owner;
   const write = <T>(work: (tx: Tx) => T): T => store.transact((tx) => ({ done: work(tx) })).done;
   const add = (name: string, more = {}) =>
-    write((tx) => people.addMailbox(tx, { workspaceId, address: `${name}@example.test`, name, ...more }));
+    write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address: `${name}@example.test`, name, ...more }));
   const expiresAt = it.runtime.now() + HOUR;
   const temp = add("temp", { expiresAt, ownerId: userId });
   const rest = add("rest");
   write((tx) => {
-    people.addAlias(tx, temp, "brief@example.test");
-    people.addAlias(tx, rest, "*@example.test");
+    mailboxAdmin.addAlias(core, tx, temp, "brief@example.test");
+    mailboxAdmin.addAlias(core, tx, rest, "*@example.test");
   });
   return {
     ...it,
-    ...{ people, store, write, add, temp, rest, expiresAt },
+    ...{ store, write, add, temp, rest, expiresAt },
     subjectsIn: async (mailbox: string) =>
       (await it.api.get<{ threads: { subject: string }[] }>(`/threads?mailbox=${mailbox}&folder=all`)).body.threads.map(
         ({ subject }) => subject,
@@ -81,7 +83,7 @@ describe("mail to it", () => {
 
   test("as a catch-all is refused like any mail to nobody", async () => {
     const it = await office();
-    it.write((tx) => it.people.setExpiry(tx, it.rest, it.expiresAt));
+    it.write((tx) => mailboxAdmin.setExpiry(it.core, tx, it.rest, it.expiresAt));
     expect(await deliver(it, "whatever@example.test", "before")).toBe(250);
     await it.advance(HOUR);
     expect(await rcpt(it, "whatever@example.test")).toEqual(UNKNOWN);
@@ -91,15 +93,15 @@ describe("mail to it", () => {
   test("of postmaster goes to a mailbox of the owner that takes mail, and is refused without one", async () => {
     const it = await office();
     it.write((tx) => {
-      it.people.addAlias(tx, it.temp, "postmaster@example.test");
-      it.people.removeAlias(tx, it.rest, "*@example.test");
+      mailboxAdmin.addAlias(it.core, tx, it.temp, "postmaster@example.test");
+      mailboxAdmin.removeAlias(tx, it.rest, "*@example.test");
     });
     expect(await deliver(it, "postmaster@example.test", "first")).toBe(250);
     await it.advance(HOUR);
     expect(await deliver(it, "postmaster@example.test", "second")).toBe(250);
     expect(await it.subjectsIn("temp@example.test")).toEqual(["first"]);
     expect(await it.subjectsIn("alice@example.test")).toEqual(["second"]);
-    it.write((tx) => it.people.setExpiry(tx, it.owner.mailboxId, it.runtime.now() + HOUR));
+    it.write((tx) => mailboxAdmin.setExpiry(it.core, tx, it.owner.mailboxId, it.runtime.now() + HOUR));
     await it.advance(HOUR);
     for (const address of ["postmaster", "postmaster@example.test", "abuse@example.test"]) {
       expect(await rcpt(it, address)).toEqual(UNKNOWN);
@@ -165,7 +167,7 @@ describe("mail from it", () => {
 
   test("is refused to mail apps before the message is on its way", async () => {
     const it = await world();
-    const { write, people, owner } = await office(it);
+    const { write, core, owner } = await office(it);
     await it.advance(HOUR);
     const client = await signedIn(it);
     expect(await client.command("MAIL FROM:<temp@example.test>")).toMatchObject({
@@ -173,7 +175,7 @@ describe("mail from it", () => {
     });
     await client.expect(250, "MAIL FROM:<alice@example.test>");
     client.destroy();
-    write((tx) => people.setExpiry(tx, owner.mailboxId, null));
+    write((tx) => mailboxAdmin.setExpiry(core, tx, owner.mailboxId, null));
   });
 
   test("that was written for later stays a draft that says why, and the app does not take another", async () => {
@@ -230,10 +232,10 @@ describe("what it has", () => {
     const it = await office();
     await deliver(it, "temp@example.test", "kept");
     await it.advance(20 * DAY);
-    it.write((tx) => it.people.setExpiry(tx, it.temp, it.runtime.now() + 30 * DAY));
+    it.write((tx) => mailboxAdmin.setExpiry(it.core, tx, it.temp, it.runtime.now() + 30 * DAY));
     expect(await deliver(it, "temp@example.test", "also-kept")).toBe(250);
     await it.advance(50 * DAY);
-    it.write((tx) => it.people.setExpiry(tx, it.temp, null));
+    it.write((tx) => mailboxAdmin.setExpiry(it.core, tx, it.temp, null));
     await it.advance(90 * DAY);
     expect((await it.subjectsIn(it.temp)).sort()).toEqual(["also-kept", "kept"]);
     const message = { from: "temp@example.test", to: ["alice@example.test"], subject: "Hello", text: "Text" };
@@ -309,7 +311,7 @@ describe("an end that a key gave", () => {
     expect(await it.notices()).toHaveLength(2);
     await it.advance(DAY);
     expect(await it.notices()).toHaveLength(2);
-    it.write((tx) => it.people.setExpiry(tx, it.rest, it.runtime.now() + HOUR));
+    it.write((tx) => mailboxAdmin.setExpiry(it.core, tx, it.rest, it.runtime.now() + HOUR));
     await it.advance(HOUR);
     expect(await it.notices()).toHaveLength(2);
   });

@@ -1,7 +1,11 @@
 /** Policies of API keys (rules: Policies, Comparing addresses, Paused keys) over real sockets, and attempts to get past them. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createTransport } from "nodemailer";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { journalEntries, outboundMessages, type Policy, type Scope } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -140,18 +144,18 @@ describe("mailboxes", () => {
   test("what their person loses elsewhere is no news to the key", async () => {
     const {
       core: { store },
-      people,
-      developers,
+      core,
     } = world.opened;
     const { maxId, maxMailboxId, owner } = world;
     const key = (policy: Policy) =>
       world.apiWith(
-        store.transact((tx) => developers.createKey(tx, { userId: maxId, name: "x", scopes: ["read"], policy })).key,
+        store.transact((tx) => developers.createKey(core, tx, { userId: maxId, name: "x", scopes: ["read"], policy }))
+          .key,
       );
     const [limited, free] = [key({ mailboxes: [maxMailboxId] }), key({})];
     await world.receive(ALICE, "Shared with max");
     const { next } = (await free.get<{ next: string }>("/api/ext/v1/changes")).body;
-    store.transact((tx) => people.revokeGrant(tx, owner.mailboxId, maxId));
+    store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, maxId));
     const seen = async (api: Client) =>
       new Set(
         (await api.get<{ changes: { mailboxId: string }[] }>(`/api/ext/v1/changes?after=${next}`)).body.changes.map(
@@ -160,7 +164,7 @@ describe("mailboxes", () => {
       );
     expect(await seen(free)).toContain(owner.mailboxId);
     expect([...(await seen(limited))]).toEqual([]);
-    store.transact((tx) => people.grant(tx, owner.mailboxId, maxId, "view"));
+    store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, maxId, "view"));
   });
 
   test("an admin's key sees them alone in administration, and does not what concerns all", async () => {
@@ -314,10 +318,9 @@ describe("recipients", () => {
   test("workspace: addresses of its verified domains, and those alone", async () => {
     const {
       core: { store },
-      developers: _,
-      domains,
+      core,
     } = world.opened;
-    store.transact((tx) => domains.addDomain(tx, world.owner.workspaceId, "claimed.test", []));
+    store.transact((tx) => domains.addDomain(core, tx, world.owner.workspaceId, "claimed.test", []));
     const { api } = await keyWith({ recipients: ["workspace"] });
     expect(outcome(await api.post("/send", letterTo(MAX)))).toBe(202);
     expect(outcome(await api.post("/send", letterTo("anybody@claimed.test")))).toEqual(REFUSED);
@@ -638,14 +641,14 @@ describe("a paused key", () => {
     await api.get("/mailboxes");
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     store.transact((tx) => {
       for (const [key, paused] of [
         [other.id, false],
         [id, true],
       ] as const) {
-        developers.changeKey(tx, key, world.owner.workspaceId, { paused });
+        developers.changeKey(core, tx, key, world.owner.workspaceId, { paused });
       }
     });
     // A look of the test before may rest.
@@ -673,15 +676,15 @@ describe("a paused key", () => {
   test("all keys of the workspace are paused by one switch, later ones too, and each keeps its own pause", async () => {
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const [free, paused] = [await keyWith({}), await keyWith({})];
     await change(paused.id, { paused: true });
     const all = (isPaused: boolean) =>
-      store.transact((tx) => developers.pauseAll(tx, world.owner.workspaceId, isPaused));
+      store.transact((tx) => developers.pauseAll(core, tx, world.owner.workspaceId, isPaused));
     all(true);
     const later = store.transact((tx) =>
-      developers.createKey(tx, { userId: world.owner.userId, name: "Later", scopes: ["read"] }),
+      developers.createKey(core, tx, { userId: world.owner.userId, name: "Later", scopes: ["read"] }),
     );
     for (const api of [free.api, paused.api, world.api, world.apiWith(later.key)]) {
       expect(outcome(await api.get("/mailboxes"))).toEqual(REFUSED);
@@ -746,11 +749,11 @@ describe("what a key makes", () => {
   test("a key gives no more to one that has a scope which it lacks or may not give", async () => {
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const wide = (scopes: Scope[]) =>
       store.transact((tx) =>
-        developers.createKey(tx, { userId: world.owner.userId, name: "x", scopes, policy: { send: "hold" } }),
+        developers.createKey(core, tx, { userId: world.owner.userId, name: "x", scopes, policy: { send: "hold" } }),
       ).id;
     const admin = (await keyWith({}, ["admin", "read"])).api;
     const all = world.keyFor(world.owner.userId, ["read", "send", "write", "admin", "approve"]);
@@ -780,10 +783,10 @@ describe("what a key makes", () => {
   test("the key of somebody else is restricted, and not given more", async () => {
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const { id } = store.transact((tx) =>
-      developers.createKey(tx, {
+      developers.createKey(core, tx, {
         userId: world.maxId,
         name: "Max's",
         scopes: ["read", "send"],

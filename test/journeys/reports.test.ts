@@ -2,7 +2,10 @@
  * Reports about mail that was sent, from the socket to the suppression list: who is believed (rules: Reports), and
  * that nobody learns from any of it who was a Bcc recipient (rules: Bcc).
  */
+
 import { describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as people from "../../src/admin/people.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
@@ -231,16 +234,15 @@ describe("a Bcc recipient", () => {
   async function seenByAdmin(it: Booted): Promise<string> {
     const {
       core: { store },
-      people,
-      developers,
+      core,
     } = it.opened;
     const { workspaceId } = it.owner;
     const ann = store.transact((tx) => {
       const person = { workspaceId, email: "ann@example.test", name: "Ann", role: "admin", ownMailbox: true } as const;
-      return people.addUser(tx, person);
+      return people.addUser(core, tx, person);
     });
     const { key } = store.transact((tx) =>
-      developers.createKey(tx, { userId: ann.userId, name: "A", scopes: ["read", "send"] }),
+      developers.createKey(core, tx, { userId: ann.userId, name: "A", scopes: ["read", "send"] }),
     );
     await setPassword(it, ann.userId);
     const page = await signIn(it, "ann@example.test");

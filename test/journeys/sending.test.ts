@@ -1,5 +1,7 @@
 /** A message's whole way out: accepted over the API, tried, deferred, delivered or bounced, and told. */
+
 import { expect, test } from "bun:test";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { events, outboundContents, queueEntries, suppressions } from "../../src/store/schema.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
@@ -148,10 +150,12 @@ test("one mailbox of this server to another: nothing leaves, and all is told", a
   const it = await world({});
   const {
     core: { store },
-    people,
+    core,
   } = it.opened;
   const { workspaceId } = it.owner;
-  store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
+  store.transact((tx) =>
+    mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
+  );
   const sent = await send(it, "team@example.test");
   expect(it.remote.connections).toBe(0);
   const { body } = await it.api.get<{ threads: { id: string; folder: string; from: { email: string } }[] }>(

@@ -2,7 +2,10 @@
  * Spam, from the socket to the API and the events: what a mailbox is taught over PATCH and by answering is followed by
  * the next mail that arrives, in that mailbox alone, and by nobody who only shows somebody else's address.
  */
+
 import { expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as people from "../../src/admin/people.ts";
 import { events, MAIL_SCOPES } from "../../src/store/schema.ts";
 import { type Letter, letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -31,8 +34,8 @@ async function world() {
   const bob = core.store.transact((tx) => {
     const { workspaceId } = owner;
     const person = { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true } as const;
-    const { userId } = opened.people.addUser(tx, person);
-    return { key: opened.developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key };
+    const { userId } = people.addUser(opened.core, tx, person);
+    return { key: developers.createKey(opened.core, tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key };
   });
   const sender = mailer(app.mx);
 

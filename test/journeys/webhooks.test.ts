@@ -2,7 +2,9 @@
  * Events of real mail as a receiver gets them: all five kinds of one appliance, with the shape that the published schemas
  * say, and never a body or a Bcc recipient (rules: Events, Bcc).
  */
+
 import { expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
 import { describeApi } from "../../src/api/openapi.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/kinds.ts";
@@ -78,7 +80,7 @@ test("all kinds", async () => {
   await heldReply(runtime, sender.send({ ...from, from: "feedback@remote.example" }, report));
   sender.close();
   const key = core.store.transact((tx) =>
-    opened.developers.createKey(tx, {
+    developers.createKey(opened.core, tx, {
       userId: owner.userId,
       name: "Agent",
       scopes: ["send"],
@@ -130,6 +132,6 @@ test("all kinds", async () => {
   // Mail that arrives is told with its snippet (rules: Event data); what was written here is not told at all.
   for (const event of told) if (event.event !== "message.inbound") expect(JSON.stringify(event)).not.toContain(BODY);
   expect(Object.keys(dataOf("message.inbound")[0] ?? {})).not.toContain("text");
-  const states = opened.developers.listDeliveries(receiver.id, { limit: 100 }).map(({ state }) => state);
+  const states = developers.listDeliveries(opened.core, receiver.id, { limit: 100 }).map(({ state }) => state);
   expect(new Set(states)).toEqual(new Set(["delivered"]));
 });

@@ -1,5 +1,12 @@
 /** The operator limits what a workspace may have: mailboxes, and bytes of mail in all of them. */
+
 import { describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
+import * as removals from "../../src/admin/removals.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { mailboxes } from "../../src/store/schema.ts";
 import { imapAccount } from "../harness/clients/imap-client.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
@@ -10,10 +17,8 @@ import { openSetUp } from "../harness/servers/terminal.ts";
 const ALICE = "alice@example.test";
 const ADMIN = "/api/admin/v1";
 
-const limit = (
-  { core: { store }, opened: { people }, owner }: Booted,
-  limits: Parameters<typeof people.limitWorkspace>[2],
-) => store.transact((tx) => people.limitWorkspace(tx, owner.workspaceId, limits));
+const limit = ({ core: { store }, owner }: Booted, limits: Parameters<typeof workspaceAdmin.limitWorkspace>[2]) =>
+  store.transact((tx) => workspaceAdmin.limitWorkspace(tx, owner.workspaceId, limits));
 
 async function deliver({ mx }: Booted, text: string, to = ALICE): Promise<string> {
   const sender = mailer(mx);
@@ -26,13 +31,13 @@ async function deliver({ mx }: Booted, text: string, to = ALICE): Promise<string
 }
 
 /** Both counts of the workspace's bytes: the one that is kept, and that of its messages. */
-function bytesOf({ core: { store }, opened: { people }, owner }: Booted): [kept: number, counted: number] {
+function bytesOf({ core, core: { store }, owner }: Booted): [kept: number, counted: number] {
   const counted = store.db.$client
     .query<{ n: number }, [string]>(
       `SELECT coalesce(sum(bytes), 0) AS n FROM mailbox_usage JOIN mailboxes ON mailboxes.id = mailbox_id WHERE workspace_id = ?`,
     )
     .get(owner.workspaceId);
-  return [people.useOf(owner.workspaceId).usedBytes, counted?.n ?? -1];
+  return [workspaceAdmin.useOf(core, owner.workspaceId).usedBytes, counted?.n ?? -1];
 }
 
 describe("further bytes", () => {
@@ -43,10 +48,10 @@ describe("further bytes", () => {
     const { api, owner, opened } = it;
     const {
       core: { store },
-      people,
+      core,
     } = opened;
     const second = store.transact((tx) =>
-      people.addMailbox(tx, {
+      mailboxAdmin.addMailbox(core, tx, {
         workspaceId: owner.workspaceId,
         address: "team@example.test",
         name: "Team",
@@ -81,8 +86,8 @@ describe("further bytes", () => {
       .query<{ id: string }, [string]>("SELECT id FROM threads WHERE mailbox_id = ?")
       .all(second);
     expect((await api.patch(`/threads/${id}`, { folder: "trash" })).status).toBe(200);
-    store.transact((tx) => people.beginRemoval(tx, second));
-    void people.finishRemoval(second);
+    store.transact((tx) => removals.beginRemoval(tx, second));
+    void removals.finishRemoval(core, second);
     await it.advance(60_000);
     expect(await deliver(it, long)).toStartWith("250");
     const [kept, counted] = bytesOf(it);
@@ -93,21 +98,20 @@ describe("further bytes", () => {
     const it = await world();
     const {
       core: { store },
-      people,
-      domains,
+      core,
     } = it.opened;
     const other = store.transact((tx) => {
-      const { id: workspaceId } = people.addWorkspace(tx, "Other");
-      domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", []).id);
-      people.addUser(tx, { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true });
+      const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
+      domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", []).id);
+      people.addUser(core, tx, { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true });
       return workspaceId;
     });
-    store.transact((tx) => people.limitWorkspace(tx, other, { mostBytes: 0 }));
+    store.transact((tx) => workspaceAdmin.limitWorkspace(tx, other, { mostBytes: 0 }));
     expect(await deliver(it, "x", "eve@other.test")).toStartWith("452 4.2.2");
     expect(await deliver(it, "x")).toStartWith("250");
-    store.transact((tx) => people.limitWorkspace(tx, other, { mostBytes: null }));
+    store.transact((tx) => workspaceAdmin.limitWorkspace(tx, other, { mostBytes: null }));
     expect(await deliver(it, "x", "eve@other.test")).toStartWith("250");
-    expect(people.useOf(other)).toMatchObject({ mailboxes: 1 });
+    expect(workspaceAdmin.useOf(core, other)).toMatchObject({ mailboxes: 1 });
   });
 
   test("leave a mailbox its own quota where that is less", async () => {
@@ -125,10 +129,10 @@ test("a further mailbox is refused, with a person's own as well", async () => {
   const it = await boot();
   const {
     core: { store },
-    developers,
+    core,
   } = it.opened;
   const { key } = store.transact((tx) =>
-    developers.createKey(tx, { userId: it.owner.userId, name: "Admin", scopes: ["admin"] }),
+    developers.createKey(core, tx, { userId: it.owner.userId, name: "Admin", scopes: ["admin"] }),
   );
   const admin = it.apiWith(key);
   limit(it, { mostMailboxes: 2 });

@@ -1,6 +1,10 @@
 /** /metrics: its clients, and the metrics after events on the server. */
+
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { writeBackupState } from "../../src/backup/layout.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { createMetricsPage } from "../../src/http/server.ts";
@@ -107,7 +111,7 @@ test("webhooks have endpoints by state, attempts, waiting deliveries", async () 
   receiver.answer = () => new Response("no", { status: 500 });
   core.store.transact((tx) => core.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
   core.store.transact((tx) => {
-    opened.developers.addWebhook(tx, {
+    developers.addWebhook(opened.core, tx, {
       workspaceId: owner.workspaceId,
       url: receiver.url,
       events: ["message.inbound"],
@@ -170,10 +174,11 @@ test("certificates of domains are counted, and the ends of those that end first 
     MAILROOM_ACME_DIRECTORY: "https://localhost:1/dir",
     MAILROOM_HOSTNAME: "mail.example.test",
   };
-  const booted = await bootEmpty(env, { dns: zone({}) }, ({ core: { store }, people, domains }) => {
+  const booted = await bootEmpty(env, { dns: zone({}) }, ({ core: { store }, core }) => {
     store.transact((tx) => {
-      const { id } = people.addWorkspace(tx, "Example");
-      for (const name of [...names, "failing.test"]) domains.markVerified(tx, domains.addDomain(tx, id, name, []).id);
+      const { id } = workspaceAdmin.addWorkspace(core, tx, "Example");
+      for (const name of [...names, "failing.test"])
+        domains.markVerified(core, tx, domains.addDomain(core, tx, id, name, []).id);
     });
   });
   await booted.server.settled();

@@ -1,5 +1,7 @@
 /** `mailroom trace`: the steps of mail that was received, refused, sent and bounced, with its webhooks. */
+
 import { expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";
 import { traceSteps } from "../../src/store/schema.ts";
 import { openBackupRig } from "../harness/data/backup-rig.ts";
@@ -36,7 +38,7 @@ async function listen(booted: Booted, answer: () => Response): Promise<string> {
   core.store.transact((tx) => core.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
   const events = ["message.inbound", "message.outbound", "message.delivered", "message.bounced"];
   core.store.transact((tx) =>
-    opened.developers.addWebhook(tx, { workspaceId: owner.workspaceId, url: server.url, events }),
+    developers.addWebhook(opened.core, tx, { workspaceId: owner.workspaceId, url: server.url, events }),
   );
   return server.url;
 }

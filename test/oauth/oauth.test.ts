@@ -1,5 +1,7 @@
 /** Programs find the server, register, ask and get tokens (rules: OAuth). */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import * as people from "../../src/admin/people.ts";
 import { confirm, setPassword, signIn, signInOnly } from "../harness/clients/browser-session.ts";
 import { CALLBACK, challengeOf, type OAuthWorld, startOAuth, VERIFIER } from "../harness/servers/oauth.ts";
 
@@ -567,10 +569,10 @@ describe("who may let programs in (rules: OAuth grants)", () => {
   const addMax = async (own: OAuthWorld) => {
     const {
       core: { store },
-      people,
+      core,
     } = own.opened;
     const { userId } = store.transact((tx) =>
-      people.addUser(tx, {
+      people.addUser(core, tx, {
         workspaceId: own.owner.workspaceId,
         email: "max@example.test",
         name: "Max",
@@ -623,7 +625,6 @@ describe("who may let programs in (rules: OAuth grants)", () => {
     expect(await reached()).toEqual(["max@example.test"]);
     const {
       core: { store },
-      people,
     } = own.opened;
     const rename = (role: "admin" | "member") => own.alice.send("PATCH", `/settings/people/${userId}`, { role });
     expect((await rename("admin")).status).toBe(200);

@@ -1,5 +1,7 @@
 /** The administration API over HTTP: its way in, what holds for all of its operations, and its document. */
+
 import { describe, expect, test } from "bun:test";
+import * as outbound from "../../src/admin/outbound.ts";
 import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { ADMIN_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
@@ -92,7 +94,7 @@ describe("access to administration", () => {
       const api = await start();
       const answer = await askSlowly(api, { address: "ben@remote.example" }, () => change(api));
       expect([what, ((await answer.json()) as { code: string }).code]).toEqual([what, code]);
-      expect(api.administration.outbound.listSuppressions()).toEqual([]);
+      expect(outbound.listSuppressions(api.administration.core)).toEqual([]);
     }
   });
 
@@ -300,7 +302,7 @@ describe("suppressions", () => {
   test("of another workspace are not found", async () => {
     const { administration, store, call, other } = await start();
     const { id } = store.transact((tx) =>
-      administration.outbound.suppress(tx, { workspaceId: other, address: "ben@remote.example", reason: "x" }),
+      outbound.suppress(administration.core, tx, { workspaceId: other, address: "ben@remote.example", reason: "x" }),
     );
     expect((await call("DELETE", `/suppressions/${id}`)).body.code).toBe("not_found");
     expect(await list(call)).toEqual([]);

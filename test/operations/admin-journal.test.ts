@@ -1,5 +1,7 @@
 /** The journal of a key and its undo over the administration API. */
+
 import { beforeAll, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
 import { MAIL_SCOPES } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
@@ -12,10 +14,10 @@ beforeAll(async () => {
   world = await bootExt();
   const {
     core: { store },
-    developers,
+    core,
   } = world.opened;
   const made = store.transact((tx) =>
-    developers.createKey(tx, { userId: world.owner.userId, name: "Agent", scopes: MAIL_SCOPES }),
+    developers.createKey(core, tx, { userId: world.owner.userId, name: "Agent", scopes: MAIL_SCOPES }),
   );
   agent = { id: made.id, api: world.apiWith(made.key) };
 });
@@ -73,10 +75,10 @@ test("an agent trashes conversations and marks others; a person pauses it, reads
 test("is for admins; a restricted key and one of another workspace do not see it", async () => {
   const {
     core: { store },
-    developers,
+    core,
   } = world.opened;
   const limited = store.transact((tx) =>
-    developers.createKey(tx, {
+    developers.createKey(core, tx, {
       userId: world.owner.userId,
       name: "L",
       scopes: ["admin"],

@@ -1,5 +1,8 @@
 /** The administration API's people over HTTP (rules: Administered people): who may make, change and remove whom. */
+
 import { describe, expect, test } from "bun:test";
+import * as domains from "../../src/admin/domains.ts";
+import * as people from "../../src/admin/people.ts";
 import { allPages, bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
 import { boot } from "../harness/servers/boot.ts";
 
@@ -72,12 +75,13 @@ describe("people are added", () => {
 
   test("at verified domains, beside other workspaces: no answer tells who is in those", async () => {
     const it = await office();
-    const { people, domains } = it.opened;
+    const { core } = it.opened;
     const { workspaceId } = it.other;
     const there = ["x@other.test", "x@claimed.example", "x@mail.example"];
     it.write((tx) => {
-      for (const id of [workspaceId, it.owner.workspaceId]) domains.addDomain(tx, id, "claimed.example", []);
-      for (const email of there) people.addUser(tx, { ...NEW, role: "member", workspaceId, email, ownMailbox: false });
+      for (const id of [workspaceId, it.owner.workspaceId]) domains.addDomain(core, tx, id, "claimed.example", []);
+      for (const email of there)
+        people.addUser(core, tx, { ...NEW, role: "member", workspaceId, email, ownMailbox: false });
     });
     for (const taken of there) {
       for (const mailbox of [true, false]) {
@@ -88,8 +92,10 @@ describe("people are added", () => {
       }
     }
     const operator = { ...NEW, role: "member", workspaceId: it.owner.workspaceId, ownMailbox: false } as const;
-    expect(it.write((tx) => people.addUser(tx, { ...operator, email: "free@mail.example" }))).toHaveProperty("userId");
-    expect(() => it.write((tx) => people.addUser(tx, { ...operator, email: "free@other.test" }))).toThrow(
+    expect(it.write((tx) => people.addUser(core, tx, { ...operator, email: "free@mail.example" }))).toHaveProperty(
+      "userId",
+    );
+    expect(() => it.write((tx) => people.addUser(core, tx, { ...operator, email: "free@other.test" }))).toThrow(
       "other.test was verified by another workspace",
     );
   });
@@ -98,11 +104,11 @@ describe("people are added", () => {
     const { opened, owner } = await boot();
     const {
       core: { store },
-      people,
+      core,
     } = opened;
     const { workspaceId, userId: by } = owner;
     const ext = { ...NEW, role: "member", workspaceId, email: "ext@remote.example", ownMailbox: false } as const;
-    expect(store.transact((tx) => people.addUser(tx, ext, by))).toHaveProperty("userId");
+    expect(store.transact((tx) => people.addUser(core, tx, ext, by))).toHaveProperty("userId");
   });
 
   test("once for one idempotency key", async () => {

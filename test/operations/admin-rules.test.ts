@@ -1,5 +1,7 @@
 /** Rules and absences of mailboxes over the administration API (rules: Mail rules, Out of office). */
+
 import { describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
 import { type Policy, SCOPES, type Scope } from "../../src/store/schema.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { type AdminApi, bootAdminApi, refusal } from "../harness/servers/admin-api.ts";
@@ -15,7 +17,8 @@ async function start() {
   await it.call("POST", "/mailboxes", { address: "team@example.test", name: "Team" });
   const keyWith = (policy: Policy, scopes: readonly Scope[] = SCOPES) =>
     it.callAs(
-      it.write((tx) => it.opened.developers.createKey(tx, { userId: it.owner.userId, name: "K", scopes, policy })).key,
+      it.write((tx) => developers.createKey(it.opened.core, tx, { userId: it.owner.userId, name: "K", scopes, policy }))
+        .key,
     );
   const path = `/mailboxes/${mailboxId}/rules`;
   /** Replaces the rules. */

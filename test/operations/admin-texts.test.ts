@@ -1,5 +1,9 @@
 /** Signatures and templates over the administration API and in the app (rules: Signatures and templates). */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as removals from "../../src/admin/removals.ts";
 import { mailboxTexts } from "../../src/store/schema.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type AdminApi, bootAdminApi } from "../harness/servers/admin-api.ts";
@@ -43,7 +47,7 @@ describe("over the API", () => {
 
   test("a mailbox of another workspace, or that a key's policy leaves out, is not there", async () => {
     const { key } = it.write((tx) =>
-      it.opened.developers.createKey(tx, {
+      developers.createKey(it.opened.core, tx, {
         userId: it.owner.userId,
         name: "Other",
         scopes: ["admin"],
@@ -61,7 +65,7 @@ describe("over the API", () => {
   test("they go with the mailbox", async () => {
     const { mailboxId } = it.join("gone@example.test", "member");
     await it.call("PUT", `/mailboxes/${mailboxId}/signature`, { text: "Gone" });
-    await it.opened.people.removeMailbox(mailboxId);
+    await removals.removeMailbox(it.opened.core, mailboxId);
     const rows = it.core.store.db.select().from(mailboxTexts).all();
     expect(rows.map((row) => row.mailboxId)).toEqual([own]);
   });
@@ -72,14 +76,18 @@ describe("in the app", () => {
   let shared: string;
 
   beforeAll(async () => {
-    const { people } = it.opened;
+    const { core } = it.opened;
     shared = it.write((tx) =>
-      people.addMailbox(tx, { workspaceId: it.owner.workspaceId, address: "team@example.test", name: "Team" }),
+      mailboxAdmin.addMailbox(core, tx, {
+        workspaceId: it.owner.workspaceId,
+        address: "team@example.test",
+        name: "Team",
+      }),
     );
     for (const access of ["view", "send", "full"] as const) {
       const email = `${access}@example.test`;
       const { userId } = it.join(email, "member");
-      it.write((tx) => people.grant(tx, shared, userId, access));
+      it.write((tx) => mailboxAdmin.grant(tx, shared, userId, access));
       await setPassword(it, userId);
       pages[access] = await signIn(it, email);
     }

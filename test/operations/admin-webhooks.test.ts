@@ -1,5 +1,7 @@
 /** Webhook endpoints and their deliveries over the administration API. Deliveries themselves are test/events'. */
+
 import { describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
 import { AppError } from "../../src/base/errors.ts";
 import { idempotencyKeys, webhookEndpoints } from "../../src/store/schema.ts";
 import { startAdmin } from "../harness/servers/admin-world.ts";
@@ -197,7 +199,7 @@ test("recovering sends each delivery that failed since a time again, once", asyn
 
 test("recovering ends when its caller is no longer an admin", async () => {
   const { id, administration, call } = await withFailures(1);
-  const refused = administration.developers.recoverWebhook(id, 0, () => {
+  const refused = developers.recoverWebhook(administration.core, id, 0, () => {
     throw new AppError("forbidden", "no more");
   });
   expect(await refused.catch(({ code }) => code)).toBe("forbidden");
@@ -207,14 +209,16 @@ test("recovering ends when its caller is no longer an admin", async () => {
 
 test("recovering skips a delivery that is deleted meanwhile", async () => {
   const { administration, id, made, store } = await withFailures(3);
-  const recovered = administration.developers.recoverWebhook(id, 0);
+  const recovered = developers.recoverWebhook(administration.core, id, 0);
   store.db.$client.query("DELETE FROM webhook_deliveries WHERE id = ?").run(made[1] ?? "");
   expect(await recovered).toBe(2);
 });
 
 test("endpoints of another workspace are not found", async () => {
   const { call, store, administration, other } = await startAdmin();
-  const endpoint = store.transact((tx) => administration.developers.addWebhook(tx, { ...HOOK, workspaceId: other }));
+  const endpoint = store.transact((tx) =>
+    developers.addWebhook(administration.core, tx, { ...HOOK, workspaceId: other }),
+  );
   const path = `/webhooks/${endpoint.id}`;
   for (const [method, at, body] of [
     ["GET", path],

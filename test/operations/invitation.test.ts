@@ -1,6 +1,9 @@
 /** Links to choose a password (rules: Invitation): over the API, in the app, and for whoever opens one. */
+
 import { describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import * as developers from "../../src/admin/developers.ts";
+import { inviteUser } from "../../src/admin/people.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { bootAdminApi, refusal, type Told } from "../harness/servers/admin-api.ts";
@@ -36,7 +39,7 @@ async function office() {
     },
     /** The link that a person in the app, or else the operator, is shown for somebody. */
     link: async (id: string, by?: Page): Promise<string> => {
-      if (!by) return store.transact((tx) => it.opened.people.inviteUser(tx, id)).link;
+      if (!by) return store.transact((tx) => inviteUser(it.core, tx, id)).link;
       return (await by.send<{ link: string }>("POST", `/settings/people/${id}/link`)).body.link;
     },
     look: (link: string) => visitor.send("POST", "/password-link/token", { token: tokenIn(link) }),
@@ -115,7 +118,7 @@ describe("over the API", () => {
       call("POST", `/people/${it.bob.userId}/invite`, { inviteTo: "alice@example.test" });
     expect(refusal(await invite(it.callAs(it.bob.key)))).toBe("403 missing_scope");
     const { key } = it.write((tx) =>
-      it.opened.developers.createKey(tx, {
+      developers.createKey(it.opened.core, tx, {
         ...{ userId: it.owner.userId, name: "K", scopes: ["admin"], policy: { mailboxes: ["alice@example.test"] } },
       }),
     );
@@ -224,7 +227,7 @@ describe("a link", () => {
     await it.callAs(it.ann.key)("POST", `/people/${it.bob.userId}/invite`, { inviteTo: "alice@example.test" });
     const [text = ""] = await it.notices();
     expect((await it.look(text)).status).toBe(200);
-    const keys = it.opened.developers.listKeys(it.owner.workspaceId);
+    const keys = developers.listKeys(it.opened.core, it.owner.workspaceId);
     const id = keys.find(({ userId }) => userId === it.ann.userId)?.id;
     await it.call("DELETE", `/keys/${id}`);
     expect(await it.choose(text)).toBe(403);

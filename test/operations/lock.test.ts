@@ -1,5 +1,10 @@
 /** Locking a person out and in again (rules: Lock): what ends, in every protocol, what is told of it, and who may. */
+
 import { describe, expect, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as locks from "../../src/admin/locks.ts";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import { PASSWORD, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
@@ -20,15 +25,14 @@ async function start() {
   const it = await startOAuth({ dns: zone({ "far.test": "SERVFAIL" }) }, { MAILROOM_IMAPS: "127.0.0.1:0" });
   const {
     core: { store },
-    people,
-    developers,
+    core,
   } = it.opened;
   const { workspaceId, apiKey } = it.owner;
   it.set("oauth.grants", "everyone");
   const { userId, mailboxId = "" } = store.transact((tx) => {
-    people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" });
-    const bob = people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true });
-    people.grant(tx, it.owner.mailboxId, bob.userId, "view");
+    mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" });
+    const bob = people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true });
+    mailboxAdmin.grant(tx, it.owner.mailboxId, bob.userId, "view");
     return bob;
   });
   await setPassword(it, userId);
@@ -36,7 +40,7 @@ async function start() {
   const { password: appPassword } = (await bob.send<{ password: string }>("POST", "/app-passwords", { name: "Phone" }))
     .body;
   const { key } = store.transact((tx) =>
-    developers.createKey(tx, { userId, name: "Agent", scopes: ["read", "send", "write"] }),
+    developers.createKey(core, tx, { userId, name: "Agent", scopes: ["read", "send", "write"] }),
   );
   const clientId: string = (await it.register({ client_name: "Program" })).body.client_id;
   const code = (await it.approve(it.queryOf(clientId), {}, bob)).searchParams.get("code") ?? "";
@@ -85,7 +89,7 @@ describe("a lock", () => {
     const rules = `/mailboxes/${it.mailboxId}/rules`;
     const label = { match: "from:eve", actions: [{ type: "label", label: "eve" }], enabled: true };
     expect((await it.admin("PUT", rules, { rules: [AWAY, label] })).status).toBe(200);
-    it.core.store.transact((tx) => it.opened.people.inviteUser(tx, it.userId));
+    it.core.store.transact((tx) => people.inviteUser(it.opened.core, tx, it.userId));
     const { status, body } = await it.lock();
     const browser = expect.any(String);
     expect([status, body]).toEqual([
@@ -265,10 +269,9 @@ test("owners lock everybody, admins all but owners, nobody themselves; the last 
   expect(await lock(asAnn, it.owner)).toBe("409 conflict");
   const {
     core: { store },
-    people,
   } = it.opened;
   for (const work of [
-    () => it.write((tx) => people.lockUser(tx, it.owner.userId)),
+    () => it.write((tx) => locks.lockUser(tx, it.owner.userId, 0)),
     () => it.write((tx) => people.setRole(tx, it.owner.userId, "admin")),
     () => it.write((tx) => people.removeUser(tx, it.owner.userId)),
   ]) {

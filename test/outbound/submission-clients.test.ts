@@ -1,6 +1,8 @@
 /** nodemailer through the whole appliance to a server elsewhere; and apps that did not receive our 250. */
+
 import { describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import type { SmtpClient } from "../harness/clients/smtp-client.ts";
 import { signedIn, watch, world } from "../harness/servers/submission-world.ts";
 
@@ -54,14 +56,13 @@ describe("a message", () => {
     const { opened, owner } = it;
     const {
       core: { store, options },
-      people,
     } = opened;
     const client = await signedIn(it);
     const send = () => client.deliver({ from: "alice@example.test", to: "bob@remote.example" }, letter());
-    store.transact((tx) => people.pauseMailbox(tx, owner.mailboxId, "audit"));
+    store.transact((tx) => mailboxAdmin.pauseMailbox(tx, owner.mailboxId, "audit"));
     expect((await send()).lines).toEqual(["4.7.1 Sending from alice@example.test is paused: audit"]);
     store.transact((tx) => {
-      people.resumeMailbox(tx, owner.mailboxId);
+      mailboxAdmin.resumeMailbox(tx, owner.mailboxId);
       options.set(tx, "sending.mailboxPerHour", "0");
     });
     expect((await send()).lines.join()).toMatch(/^4\.7\.1 .*alice@example\.test/);

@@ -1,6 +1,9 @@
 /** What browsers are told by Web Push, whom it reaches, and what becomes of push services that fail. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createECDH } from "node:crypto";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as people from "../../src/admin/people.ts";
 import type { Notification } from "../../src/push/push.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { mailer } from "../harness/mail/mail.ts";
@@ -80,11 +83,11 @@ beforeAll(async () => {
   });
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   mailboxId = booted.owner.mailboxId;
   const second = store.transact((tx) =>
-    people.addUser(tx, {
+    people.addUser(core, tx, {
       workspaceId: booted.owner.workspaceId,
       email: "bob@example.test",
       name: "Bob",
@@ -160,15 +163,14 @@ describe("new mail", () => {
   test("reaches those who reach the mailbox, as long as they do", async () => {
     const {
       core: { store },
-      people,
     } = booted.opened;
     expect((await subscribe(bob)).status).toBe(404);
-    store.transact((tx) => people.grant(tx, mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "view"));
     expect((await subscribe(bob)).status).toBe(204);
     await deliver();
     await pass();
     await arrives(1);
-    store.transact((tx) => people.revokeGrant(tx, mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailboxId, bobId));
     await rest();
     await deliver();
     await pass();
@@ -241,13 +243,13 @@ describe("a push service", () => {
   test("gets messages of a size that it takes, whatever strangers write; what is left follows", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const workspaceId = booted.owner.workspaceId;
     const names = Array.from({ length: 6 }, (_, n) => `box-${n}@example.test`);
     const boxes = store.transact((tx) =>
       names.map((address) =>
-        people.addMailbox(tx, { workspaceId, address, name: "Box", ownerId: booted.owner.userId }),
+        mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: "Box", ownerId: booted.owner.userId }),
       ),
     );
     await subscribe(alice, { mailboxes: boxes, details: true });
@@ -320,9 +322,8 @@ describe("a subscription", () => {
     await subscribe(alice);
     const {
       core: { store },
-      people,
     } = booted.opened;
-    store.transact((tx) => people.grant(tx, mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "view"));
     await subscribe(bob, { endpoint: `https://push.example:${server.port}/alice` });
     expect(await choice(alice)).toBeNull();
     expect(rows()).toHaveLength(1);

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { openSeal } from "../../src/access/seal.ts";
 import { createSecondFactors, proposeSecret } from "../../src/access/second-factor.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import * as people from "../../src/admin/people.ts";
 import { toSnakeCase } from "../../src/api/mcp/tools.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -64,10 +65,10 @@ beforeAll(async () => {
   await setPassword(server, server.owner.userId);
   const {
     core: { store },
-    people,
+    core,
   } = server.opened;
   const { userId } = store.transact((tx) =>
-    people.addUser(tx, {
+    people.addUser(core, tx, {
       workspaceId: server.owner.workspaceId,
       email: BEN,
       name: "Ben",

@@ -1,5 +1,10 @@
 /** The choice of the engine that serves a search, the handling of late, wrong or missing responses, and the metrics. */
+
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import * as developers from "../../src/admin/developers.ts";
+import * as domains from "../../src/admin/domains.ts";
+import * as people from "../../src/admin/people.ts";
+import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import type { ProcessState } from "../../src/base/child-process.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { parseQuery } from "../../src/search/query.ts";
@@ -118,30 +123,29 @@ describe("in an appliance", () => {
     const booted = await boot();
     const {
       core: { store, options },
-      people,
-      domains,
-      developers,
+      core,
     } = booted.opened;
     const keys = store.transact((tx) => {
-      const { id: other } = people.addWorkspace(tx, "Other");
-      const dkim = domains.listDomains()[0];
+      const { id: other } = workspaceAdmin.addWorkspace(core, tx, "Other");
+      const dkim = domains.listDomains(core)[0];
       if (!dkim) throw new Error("there is no domain");
       const { workspaceId } = booted.owner;
-      const max = people.addUser(tx, {
+      const max = people.addUser(core, tx, {
         workspaceId,
         email: "max@example.test",
         name: "Max",
         role: "member",
         ownMailbox: true,
       });
-      const bob = people.addUser(tx, {
+      const bob = people.addUser(core, tx, {
         workspaceId: other,
         email: "bob@other.test",
         name: "Bob",
         role: "owner",
         ownMailbox: false,
       });
-      const keyOf = (userId: string) => developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key;
+      const keyOf = (userId: string) =>
+        developers.createKey(core, tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key;
       return { max: keyOf(max.userId), bob: keyOf(bob.userId) };
     });
     const sender = mailer(booted.mx);

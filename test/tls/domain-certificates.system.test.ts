@@ -1,7 +1,9 @@
 /** Certificates for hosts of domains beside the server's own, from a real authority, Pebble. */
+
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import * as domains from "../../src/admin/domains.ts";
 import { readAcme } from "../../src/tls/acme.ts";
 import { namesShownAt } from "../harness/clients/tls-client.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
@@ -101,11 +103,11 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       // A domain that comes later, and one that goes.
       const {
         core: { store },
-        domains,
+        core,
       } = opened;
       const added = store.transact((tx) => {
-        const { id } = domains.addDomain(tx, owner.workspaceId, "other.test", []);
-        domains.markVerified(tx, id);
+        const { id } = domains.addDomain(core, tx, owner.workspaceId, "other.test", []);
+        domains.markVerified(core, tx, id);
         return id;
       });
       await advance(MINUTE_MS);
@@ -211,11 +213,11 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       pebble.askAt(at.origin);
       at.serve("one.test");
       await (await at.open()).look();
-      const [own, domains] = ["account.json", "domains-account.json"].map((name) =>
+      const [own, others] = ["account.json", "domains-account.json"].map((name) =>
         JSON.parse(readFileSync(at.file(name), "utf8")),
       );
-      expect(own.url).not.toBe(domains.url);
-      expect(own.key).not.toBe(domains.key);
+      expect(own.url).not.toBe(others.url);
+      expect(own.key).not.toBe(others.key);
       const again = await at.open();
       expect(await again.shownFor("mta-sts.one.test")).toEqual(["mta-sts.one.test"]);
       await again.look();

@@ -1,7 +1,11 @@
 /** Exporting a mailbox as an mbox; importing that gives the same mailbox on another appliance. */
+
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import * as developers from "../../src/admin/developers.ts";
+import * as outbound from "../../src/admin/outbound.ts";
+import * as people from "../../src/admin/people.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -139,7 +143,7 @@ async function lived(): Promise<Booted> {
   await api.patch(`/threads/${idOf("Parts")}`, { folder: "archive" });
   // Until all sent mail was delivered or has bounced.
   do await booted.advance(1_000);
-  while ([...opened.outbound.listQueue()].length > 0);
+  while ([...outbound.listQueue(opened.core)].length > 0);
   core.store.transact((tx) => opened.mailbox.snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
   await importInto(
     booted,
@@ -192,19 +196,18 @@ describe("Bcc", () => {
     const booted = await boot();
     const {
       core: { store },
-      people,
-      developers,
+      core,
     } = booted.opened;
     const key = store.transact((tx) => {
       const { workspaceId } = booted.owner;
-      const { userId } = people.addUser(tx, {
+      const { userId } = people.addUser(core, tx, {
         workspaceId,
         email: "ben@example.test",
         name: "Ben",
         role: "admin",
         ownMailbox: false,
       });
-      return developers.createKey(tx, { userId, name: "Ben's", scopes: ["send"] }).key;
+      return developers.createKey(core, tx, { userId, name: "Ben's", scopes: ["send"] }).key;
     });
     await sendAs(booted, key);
     expect(bccIn(await exported(booted))).toEqual([]);

@@ -1,7 +1,9 @@
 /** Importing mail that was kept elsewhere, as the API then shows it. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, symlinkSync, utimesSync } from "node:fs";
 import { join, relative } from "node:path";
+import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { unavailable } from "../../src/base/errors.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../src/mailbox/uids.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
@@ -209,9 +211,9 @@ describe("the folder and state of a message", () => {
   test("received mail is on the alias that it was delivered to", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = app.opened;
-    store.transact((tx) => people.addAlias(tx, app.owner.mailboxId, "sales@example.test"));
+    store.transact((tx) => mailboxAdmin.addAlias(core, tx, app.owner.mailboxId, "sales@example.test"));
     const { thread } = await placed("m.eml", plain, ["Delivered-To: sales+x@example.test"]);
     expect(thread.receivedOn).toBe("sales@example.test");
   });
@@ -635,10 +637,9 @@ describe("the import stops", () => {
     const booted = await boot();
     const {
       core: { store },
-      people,
     } = booted.opened;
     const path = many(8);
-    const quota = (bytes: number) => store.transact((tx) => people.setQuota(tx, booted.owner.mailboxId, bytes));
+    const quota = (bytes: number) => store.transact((tx) => mailboxAdmin.setQuota(tx, booted.owner.mailboxId, bytes));
     quota(1_200);
     const first = await importInto(booted, path);
     expect(first).toMatchObject({ stopped: "quota", failed: 0 });

@@ -1,13 +1,13 @@
 /** What administrative operations share. */
-import type { People, UserEntry } from "../../admin/people.ts";
+
+import type { UserEntry } from "../../admin/people.ts";
+import * as people from "../../admin/people.ts";
+import type { Core } from "../../store/core.ts";
 
 /** Statuses that any administrative operation may refuse with, and those of one that writes. */
 export const READ_ERRORS = [400, 401, 403, 404, 429] as const;
 export const WRITE_ERRORS = [400, 401, 403, 404, 409, 413, 422, 429] as const;
 
 /** Finds a person of a workspace by id or address. @throws AppError not_found */
-export const personNamed = (
-  people: Pick<People, "userAt" | "userIn">,
-  workspaceId: string,
-  named: string,
-): UserEntry => (named.includes("@") ? people.userAt(named, workspaceId) : people.userIn(workspaceId, named));
+export const personNamed = (core: Core, workspaceId: string, named: string): UserEntry =>
+  named.includes("@") ? people.userAt(core, named, workspaceId) : people.userIn(core, workspaceId, named);

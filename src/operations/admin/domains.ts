@@ -1,5 +1,7 @@
 /** Domains of a workspace, with the DNS records that each needs and their state (rules: Administered domains). */
+
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
+import * as domains from "../../admin/domains.ts";
 import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
 import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
@@ -80,11 +82,11 @@ export const listDomains = operation({
       document: domainDocument,
     }),
   ],
-  run({ caller: { workspaceId }, domains }, { query }) {
+  run({ caller: { workspaceId }, core }, { query }) {
     const positionOf = ({ createdAt, id }: DomainEntry) => ({ at: createdAt, id });
-    const read = readAmong(domains.listDomains(workspaceId), positionOf, "oldest first");
+    const read = readAmong(domains.listDomains(core, workspaceId), positionOf, "oldest first");
     const { page, nextCursor: next } = pageOf({ query: "domains", positionOf, read }, query);
-    return { domains: page.map((domain) => domainView(domain, domains.recordsOf(domain.id))), nextCursor: next };
+    return { domains: page.map((domain) => domainView(domain, domains.recordsOf(core, domain.id))), nextCursor: next };
   },
 });
 
@@ -113,11 +115,11 @@ export const addDomain = operation({
       document: (domain: DomainView, shown) => ({ ...domainDocument(domain, shown), dns: domain.records }),
     }),
   ],
-  async run({ act, domains }, { body: { name } }) {
+  async run({ act, core }, { body: { name } }) {
     const keys = await makeDkimKeys();
     return act((tx, { workspaceId }) => {
-      const domain = domains.addDomain(tx, workspaceId, name, keys);
-      return domainView(domain, domains.recordsOf(domain.id));
+      const domain = domains.addDomain(core, tx, workspaceId, name, keys);
+      return domainView(domain, domains.recordsOf(core, domain.id));
     });
   },
 });
@@ -135,9 +137,9 @@ export const getDomain = operation({
   success: 200,
   response: Domain,
   errors: READ_ERRORS,
-  async run({ caller: { workspaceId }, domains }, { params: { id } }) {
-    const domain = domains.domainIn(workspaceId, id);
-    return domainView(domain, await domains.seeRecords(id));
+  async run({ caller: { workspaceId }, core }, { params: { id } }) {
+    const domain = domains.domainIn(core, workspaceId, id);
+    return domainView(domain, await domains.seeRecords(core, id));
   },
 });
 
@@ -159,12 +161,12 @@ export const verifyDomain = operation({
   success: 200,
   response: Domain,
   errors: WRITE_ERRORS,
-  async run({ act, caller: { workspaceId }, domains }, { params: { id } }) {
-    domains.domainIn(workspaceId, id);
-    const records = await domains.seeRecords(id);
+  async run({ act, caller: { workspaceId }, core }, { params: { id } }) {
+    domains.domainIn(core, workspaceId, id);
+    const records = await domains.seeRecords(core, id);
     return act((tx) => {
-      if (proveOwnership(records)) domains.markVerified(tx, id);
-      return domainView(domains.domainIn(workspaceId, id), records);
+      if (proveOwnership(records)) domains.markVerified(core, tx, id);
+      return domainView(domains.domainIn(core, workspaceId, id), records);
     });
   },
 });
@@ -190,9 +192,9 @@ export const removeDomain = operation({
       document: (_, { target: { id, name } }) => ({ id, domain: name, removed: true }),
     }),
   ],
-  run: ({ act, domains }, { params: { id } }) =>
+  run: ({ act, core }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
-      domains.domainIn(workspaceId, id);
+      domains.domainIn(core, workspaceId, id);
       domains.removeDomain(tx, id);
       return DONE;
     }),

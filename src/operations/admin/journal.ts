@@ -1,5 +1,7 @@
 /** What API keys did, and taking it back (rules: Journal, Undo). */
+
 import type { JournalEntry, LeftReason, UndoReport } from "../../admin/journal.ts";
+import * as journal from "../../admin/journal.ts";
 import { dateTime, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, readTime } from "../../base/time.ts";
 import { decodeRowCursor, encodeRowCursor } from "../../store/cursor.ts";
@@ -117,11 +119,11 @@ export const getKeyJournal = operation({
   success: 200,
   response: t.Object({ entries: t.Array(Entry), nextCursor }),
   errors: READ_ERRORS,
-  run({ person, store, journal }, { params: { id }, query: { since, kind, outcome, cursor, limit = DEFAULT_LIMIT } }) {
+  run({ person, store, core }, { params: { id }, query: { since, kind, outcome, cursor, limit = DEFAULT_LIMIT } }) {
     const subject = journal.subjectOf(store.db, id, person(store.db));
     const asked = ["journal", id, since, kind, outcome];
     const after = cursor === undefined ? undefined : decodeRowCursor(cursor, asked);
-    const { entries, next } = journal.list(subject, {
+    const { entries, next } = journal.listEntries(core, subject, {
       ...(since !== undefined && { since: readTime("since", since) }),
       behind: after && { at: after.at, seq: Number(after.id) },
       kinds: kind && [kind],
@@ -153,10 +155,10 @@ export const undoKey = operation({
   success: 200,
   response: Undo,
   errors: WRITE_ERRORS,
-  async run({ act, person, store, journal }, { params: { id }, body: { since, dryRun = false } }) {
+  async run({ act, person, store, core }, { params: { id }, body: { since, dryRun = false } }) {
     const subject = journal.subjectOf(store.db, id, person(store.db));
     const face = person(store.db).keyId === undefined ? "app" : "rest";
-    const report = await journal.undo(subject, readTime("since", since), { person, face, dryRun });
+    const report = await journal.undo(core, subject, readTime("since", since), { person, face, dryRun });
     return act(() => undoView(report, dryRun));
   },
 });

@@ -1,7 +1,9 @@
 /** API keys of a workspace (rules: Keys over the API). */
+
 import type { Caller } from "../../access/caller.ts";
-import { mayBeMadeBy } from "../../access/credentials.ts";
-import type { Developers, KeyRecord } from "../../admin/developers.ts";
+import { allPausedSince, mayBeMadeBy } from "../../access/credentials.ts";
+import type { KeyRecord } from "../../admin/developers.ts";
+import * as developers from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
@@ -182,8 +184,8 @@ export const listKeys = operation({
       document: keyDocument,
     }),
   ],
-  run({ caller, store, developers }, { query }) {
-    const read = readAmong(developers.listKeys(caller.workspaceId), positionOf, "newest first");
+  run({ caller, store, core }, { query }) {
+    const read = readAmong(developers.listKeys(core, caller.workspaceId), positionOf, "newest first");
     const { page, nextCursor: next } = pageOf({ query: "keys", positionOf, read }, query);
     return { keys: page.map((key) => keyView(developers.shownTo(store.db, caller, key))), nextCursor: next };
   },
@@ -209,12 +211,12 @@ export const createKey = operation({
   success: 201,
   response: NewApiKey,
   errors: WRITE_ERRORS,
-  run: ({ act, person, developers, people, requireConfirmed }, { body: { name, scopes, policy = {}, user } }) =>
+  run: ({ act, person, core, requireConfirmed }, { body: { name, scopes, policy = {}, user } }) =>
     act((tx) => {
       const caller = person(tx);
       requireConfirmed(tx);
       const { workspaceId } = caller;
-      const holder = personNamed(people, workspaceId, user ?? caller.userId);
+      const holder = personNamed(core, workspaceId, user ?? caller.userId);
       const isOwn = holder.id === caller.userId;
       if (!isOwn && holder.role !== "member") {
         throw new AppError(
@@ -237,7 +239,7 @@ export const createKey = operation({
         madeBy,
       };
       if (caller.policy) developers.requireWithin(tx, workspaceId, given.policy, caller.policy);
-      const { id, key } = developers.createKey(tx, given, { byAdmin: !isOwn });
+      const { id, key } = developers.createKey(core, tx, given, { byAdmin: !isOwn });
       return { ...keyView(developers.keyOf(tx, id, workspaceId)), key };
     }),
 });
@@ -252,7 +254,7 @@ export const getKey = operation({
   success: 200,
   response: ApiKey,
   errors: READ_ERRORS,
-  run: ({ caller, store, developers }, { params: { id } }) =>
+  run: ({ caller, store }, { params: { id } }) =>
     keyView(developers.shownTo(store.db, caller, developers.keyOf(store.db, id, caller.workspaceId))),
 });
 
@@ -277,7 +279,7 @@ export const changeKey = operation({
   success: 200,
   response: ApiKey,
   errors: WRITE_ERRORS,
-  run: ({ act, person, developers, requireConfirmed }, { params: { id }, body: { policy, ...change } }) =>
+  run: ({ act, person, core, requireConfirmed }, { params: { id }, body: { policy, ...change } }) =>
     act((tx) => {
       const caller = person(tx);
       const { workspaceId } = caller;
@@ -302,7 +304,7 @@ export const changeKey = operation({
       // What a person has paused comes back with all that it may do.
       if (change.paused === false && caller.policy)
         developers.requireWithin(tx, workspaceId, key.policy, caller.policy);
-      developers.changeKey(tx, id, workspaceId, { ...change, ...(read && { policy: read }) });
+      developers.changeKey(core, tx, id, workspaceId, { ...change, ...(read && { policy: read }) });
       return keyView(developers.shownTo(tx, caller, developers.keyOf(tx, id, workspaceId)));
     }),
 });
@@ -318,19 +320,19 @@ export const revokeKey = operation({
   success: 200,
   response: Revoked,
   errors: READ_ERRORS,
-  run: ({ act, person, developers }, { params: { id } }) =>
+  run: ({ act, person, core }, { params: { id } }) =>
     act((tx) => {
       const caller = person(tx);
       requireMayChange(caller, developers.keyOf(tx, id, caller.workspaceId));
-      developers.revokeKey(tx, id, caller.workspaceId);
-      const goesOn = developers.madeByKey(tx, id, caller.workspaceId, caller.policy);
+      developers.revokeKey(core, tx, id, caller.workspaceId);
+      const goesOn = developers.madeByKey(core, tx, id, caller.workspaceId, caller.policy);
       return goesOn.length === 0 ? DONE : { ...DONE, goesOn };
     }),
 });
 
-const pauseView = (developers: Developers, db: Db, workspaceId: string) => ({
+const pauseView = (db: Db, workspaceId: string) => ({
   /** Since when all keys are paused; null if they are not. */
-  since: maybeIsoOf(developers.allPausedSince(db, workspaceId)),
+  since: maybeIsoOf(allPausedSince(db, workspaceId)),
 });
 
 /** The switch over all keys of the workspace. */
@@ -339,7 +341,7 @@ export const getKeyPause = appOperation({
   audience: "admin",
   method: "GET",
   path: "/key-pause",
-  run: ({ caller: { workspaceId }, store, developers }) => pauseView(developers, store.db, workspaceId),
+  run: ({ caller: { workspaceId }, store }) => pauseView(store.db, workspaceId),
 });
 
 export const setKeyPause = appOperation({
@@ -348,9 +350,9 @@ export const setKeyPause = appOperation({
   method: "PATCH",
   path: "/key-pause",
   body: strictBody({ paused: t.Boolean() }),
-  run: ({ act, developers }, { body: { paused } }) =>
+  run: ({ act, core }, { body: { paused } }) =>
     act((tx, { workspaceId }) => {
-      developers.pauseAll(tx, workspaceId, paused);
-      return pauseView(developers, tx, workspaceId);
+      developers.pauseAll(core, tx, workspaceId, paused);
+      return pauseView(tx, workspaceId);
     }),
 });

@@ -1,13 +1,18 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
+
 import { requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox } from "../../access/policy.ts";
+import * as mailboxAdmin from "../../admin/mailboxes.ts";
 import { quoted } from "../../admin/names.ts";
-import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
+import * as people from "../../admin/people.ts";
+import { GRANT_ACCESS, type MailboxEntry } from "../../admin/people.ts";
+import * as removals from "../../admin/removals.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { readSize, SIZE_FORM } from "../../base/sizes.ts";
 import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
 import { normalizeAddress } from "../../message/address.ts";
+import type { Core } from "../../store/core.ts";
 import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
@@ -89,35 +94,31 @@ const Quota = t.Integer({ minimum: 0, maximum: LARGEST_QUOTA });
 const Person = filled({ description: "Id or address of a person of the workspace" });
 
 /** Returns the id of a mailbox's owner, who is named by id or address. @throws AppError unprocessable */
-function ownerNamed(people: People, workspaceId: string, named: string): string {
+function ownerNamed(core: Core, workspaceId: string, named: string): string {
   const address = normalizeAddress(named);
-  const person = people.listUsers(workspaceId).find(({ id, email }) => id === named || email === address);
+  const person = people.listUsers(core, workspaceId).find(({ id, email }) => id === named || email === address);
   if (!person) throw new AppError("unprocessable", `there is no user ${quoted(named)} in the workspace`);
   return person.id;
 }
 
 /** A mailbox that the caller's policy leaves. @throws AppError not_found */
-export function mailboxFor(
-  people: AdminContext["people"],
-  { workspaceId, policy = {} }: Administrator,
-  id: string,
-): MailboxEntry {
-  const mailbox = people.mailboxIn(workspaceId, id);
+export function mailboxFor(core: Core, { workspaceId, policy = {} }: Administrator, id: string): MailboxEntry {
+  const mailbox = mailboxAdmin.mailboxIn(core, workspaceId, id);
   if (!leavesMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
   return mailbox;
 }
 
 /** Changes a mailbox of the caller's workspace and returns it as it is then. @throws AppError not_found */
 const changing = (
-  { act, people }: AdminContext,
+  { act, core }: AdminContext,
   id: string,
   work: (tx: Tx, workspaceId: string, caller: Administrator) => void,
 ): MailboxAdminView =>
   act((tx, caller) => {
     const { workspaceId } = caller;
-    mailboxFor(people, caller, id);
+    mailboxFor(core, caller, id);
     work(tx, workspaceId, caller);
-    return mailboxView(people.mailboxIn(workspaceId, id));
+    return mailboxView(mailboxAdmin.mailboxIn(core, workspaceId, id));
   });
 
 /** How far ahead a key ends a mailbox at least, ms: its owner has time to object. */
@@ -168,14 +169,14 @@ export const listWorkspaceMailboxes = operation({
       document: mailboxDocument,
     }),
   ],
-  run({ caller: { workspaceId, policy }, people }, { query }) {
+  run({ caller: { workspaceId, policy }, core }, { query }) {
     const positionOf = ({ createdAt, id }: MailboxEntry) => ({ at: createdAt, id });
     const read = (after: RowPosition | undefined, limit: number): MailboxEntry[] =>
       policy?.mailboxes
-        ? people
-            .listMailboxes(workspaceId, { after, limit: Number.MAX_SAFE_INTEGER })
+        ? mailboxAdmin
+            .listMailboxes(core, workspaceId, { after, limit: Number.MAX_SAFE_INTEGER })
             .filter((mailbox) => leavesMailbox(policy, mailbox))
-        : people.listMailboxes(workspaceId, { after, limit });
+        : mailboxAdmin.listMailboxes(core, workspaceId, { after, limit });
     const { page, nextCursor: next } = pageOf({ query: "mailboxes", positionOf, read }, query);
     return { mailboxes: page.map(mailboxView), nextCursor: next };
   },
@@ -224,15 +225,22 @@ export const addMailbox = operation({
     }),
   ],
   run(context, { body: { address, name, owner = null, aliases = [], quotaBytes = null, expiresAt: until = null } }) {
-    const { act, people } = context;
+    const { act, core } = context;
     return act((tx, caller) => {
       const { workspaceId } = caller;
-      const ownerId = owner === null ? undefined : ownerNamed(people, workspaceId, owner);
+      const ownerId = owner === null ? undefined : ownerNamed(core, workspaceId, owner);
       const expiresAt = expiryBy(context, caller, until);
-      const id = people.addMailbox(tx, { workspaceId, address, name, ownerId, expiresAt, endedBy: caller.keyId });
-      for (const alias of aliases) people.addAlias(tx, id, alias);
-      if (quotaBytes !== null) people.setQuota(tx, id, quotaBytes);
-      return mailboxView(people.mailboxIn(workspaceId, id));
+      const id = mailboxAdmin.addMailbox(core, tx, {
+        workspaceId,
+        address,
+        name,
+        ownerId,
+        expiresAt,
+        endedBy: caller.keyId,
+      });
+      for (const alias of aliases) mailboxAdmin.addAlias(core, tx, id, alias);
+      if (quotaBytes !== null) mailboxAdmin.setQuota(tx, id, quotaBytes);
+      return mailboxView(mailboxAdmin.mailboxIn(core, workspaceId, id));
     });
   },
 });
@@ -249,7 +257,7 @@ export const getMailbox = operation({
   success: 200,
   response: AdminMailbox,
   errors: READ_ERRORS,
-  run: ({ caller, people }, { params: { id } }) => mailboxView(mailboxFor(people, caller, id)),
+  run: ({ caller, core }, { params: { id } }) => mailboxView(mailboxFor(core, caller, id)),
 });
 
 export const changeMailbox = operation({
@@ -307,18 +315,19 @@ export const changeMailbox = operation({
   ],
   run: (context, { params: { id }, body: { name, owner, quotaBytes, pausedReason, expiresAt } }) =>
     changing(context, id, (tx, workspaceId, changer) => {
-      const { caller, people, requireConfirmed } = context;
-      if (name !== undefined) people.renameMailbox(tx, id, name);
+      const { caller, core, requireConfirmed } = context;
+      if (name !== undefined) mailboxAdmin.renameMailbox(tx, id, name);
       if (owner !== undefined) {
         // As with a share, somebody gets all of its mail.
         requireUnrestricted(caller);
         requireConfirmed(tx);
-        people.assignMailbox(tx, id, owner === null ? null : ownerNamed(people, workspaceId, owner));
+        mailboxAdmin.assignMailbox(tx, id, owner === null ? null : ownerNamed(core, workspaceId, owner));
       }
-      if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
-      if (expiresAt !== undefined) people.setExpiry(tx, id, expiryBy(context, changer, expiresAt), changer.keyId);
-      if (pausedReason === null) people.resumeMailbox(tx, id);
-      else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
+      if (quotaBytes !== undefined) mailboxAdmin.setQuota(tx, id, quotaBytes);
+      if (expiresAt !== undefined)
+        mailboxAdmin.setExpiry(core, tx, id, expiryBy(context, changer, expiresAt), changer.keyId);
+      if (pausedReason === null) mailboxAdmin.resumeMailbox(tx, id);
+      else if (pausedReason !== undefined) mailboxAdmin.pauseMailbox(tx, id, pausedReason);
     }),
 });
 
@@ -337,18 +346,18 @@ export const removeMailbox = operation({
   success: 200,
   response: Done,
   errors: READ_ERRORS,
-  run({ act, people, log, caller: { keyId } }, { params: { id } }) {
+  run({ act, core, log, caller: { keyId } }, { params: { id } }) {
     const answer = act((tx, { workspaceId }) => {
-      people.mailboxIn(workspaceId, id);
-      if (keyId === undefined) people.beginRemoval(tx, id);
-      else people.expireMailbox(tx, id, keyId);
+      mailboxAdmin.mailboxIn(core, workspaceId, id);
+      if (keyId === undefined) removals.beginRemoval(tx, id);
+      else mailboxAdmin.expireMailbox(core, tx, id, keyId);
       return DONE;
     });
     // A key deletes nothing for good.
     if (keyId !== undefined) return answer;
     // The server finishes a removal that is cut short, within the hour (admin/removals.ts).
-    people
-      .finishRemoval(id)
+    removals
+      .finishRemoval(core, id)
       .catch((error) => log.warn("the removal of a mailbox was cut short", { mailboxId: id, error }));
     return answer;
   },
@@ -372,7 +381,7 @@ export const addAlias = operation({
   response: AdminMailbox,
   errors: WRITE_ERRORS,
   run: (context, { params: { id }, body: { alias } }) =>
-    changing(context, id, (tx) => void context.people.addAlias(tx, id, alias)),
+    changing(context, id, (tx) => void mailboxAdmin.addAlias(context.core, tx, id, alias)),
 });
 
 export const removeAlias = operation({
@@ -388,7 +397,7 @@ export const removeAlias = operation({
   response: Done,
   errors: WRITE_ERRORS,
   run(context, { params: { id, alias } }) {
-    changing(context, id, (tx) => context.people.removeAlias(tx, id, alias));
+    changing(context, id, (tx) => mailboxAdmin.removeAlias(tx, id, alias));
     return DONE;
   },
 });
@@ -425,9 +434,9 @@ export const addGrant = operation({
   ],
   run: (context, { params: { id }, body: { user, access } }) =>
     changing(context, id, (tx, workspaceId) => {
-      const { id: userId } = personNamed(context.people, workspaceId, user);
+      const { id: userId } = personNamed(context.core, workspaceId, user);
       context.requireConfirmed(tx);
-      context.people.grant(tx, id, userId, access);
+      mailboxAdmin.grant(tx, id, userId, access);
     }),
 });
 
@@ -444,8 +453,10 @@ export const removeGrant = operation({
   response: Done,
   errors: READ_ERRORS,
   run(context, { params: { id, userId } }) {
-    const { people } = context;
-    changing(context, id, (tx, workspaceId) => people.revokeGrant(tx, id, personNamed(people, workspaceId, userId).id));
+    const { core } = context;
+    changing(context, id, (tx, workspaceId) =>
+      mailboxAdmin.revokeGrant(tx, id, personNamed(core, workspaceId, userId).id),
+    );
     return DONE;
   },
 });

@@ -1,4 +1,8 @@
 /** People of a workspace (rules: Administered people). admin/people.ts decides who may change whom. */
+
+import * as developers from "../../admin/developers.ts";
+import { lockUser, unlockUser } from "../../admin/locks.ts";
+import * as people from "../../admin/people.ts";
 import { hashPassword, ROLES, type UserEntry } from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
@@ -73,10 +77,10 @@ export const listPeople = operation({
       document: personDocument,
     }),
   ],
-  run({ caller: { workspaceId }, people }, { query }) {
+  run({ caller: { workspaceId }, core }, { query }) {
     const positionOf = ({ createdAt, id }: UserEntry) => ({ at: createdAt, id });
     const { page, nextCursor: next } = pageOf(
-      { query: "people", positionOf, read: (after, limit) => people.listUsers(workspaceId, { after, limit }) },
+      { query: "people", positionOf, read: (after, limit) => people.listUsers(core, workspaceId, { after, limit }) },
       query,
     );
     return { people: page.map(personView), nextCursor: next };
@@ -140,14 +144,19 @@ export const addPerson = operation({
   }),
   errors: WRITE_ERRORS,
   run: (
-    { act, people, requireConfirmed },
+    { act, core, requireConfirmed },
     { body: { email: address, name, role, mailbox: ownMailbox = true, inviteTo } },
   ) =>
     act((tx, { workspaceId, userId: by, keyId }) => {
       requireConfirmed(tx);
-      const { userId, mailboxId } = people.addUser(tx, { workspaceId, email: address, name, role, ownMailbox }, by);
-      if (inviteTo !== undefined) people.mailInvitation(tx, userId, { to: inviteTo, by, keyId });
-      return { ...personView(people.userIn(workspaceId, userId)), ...(mailboxId !== undefined && { mailboxId }) };
+      const { userId, mailboxId } = people.addUser(
+        core,
+        tx,
+        { workspaceId, email: address, name, role, ownMailbox },
+        by,
+      );
+      if (inviteTo !== undefined) people.mailInvitation(core, tx, userId, { to: inviteTo, by, keyId });
+      return { ...personView(people.userIn(core, workspaceId, userId)), ...(mailboxId !== undefined && { mailboxId }) };
     }),
 });
 
@@ -163,7 +172,7 @@ export const getPerson = operation({
   success: 200,
   response: Person,
   errors: READ_ERRORS,
-  run: ({ caller: { workspaceId }, people }, { params: { id } }) => personView(people.userIn(workspaceId, id)),
+  run: ({ caller: { workspaceId }, core }, { params: { id } }) => personView(people.userIn(core, workspaceId, id)),
 });
 
 export const changePerson = operation({
@@ -192,13 +201,13 @@ export const changePerson = operation({
       document: personDocument,
     }),
   ],
-  run: ({ act, people, requireConfirmed }, { params: { id }, body: { name, role } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id }, body: { name, role } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(workspaceId, id);
+      people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
       if (name !== undefined) people.renameUser(tx, id, name, by);
       if (role !== undefined) people.setRole(tx, id, role, by);
-      return personView(people.userIn(workspaceId, id));
+      return personView(people.userIn(core, workspaceId, id));
     }),
 });
 
@@ -216,9 +225,9 @@ export const removePerson = operation({
   success: 200,
   response: Done,
   errors: WRITE_ERRORS,
-  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(workspaceId, id);
+      people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
       people.removeUser(tx, id, by);
       return DONE;
@@ -242,12 +251,12 @@ export const invitePerson = operation({
   success: 200,
   response: Person,
   errors: WRITE_ERRORS,
-  run: ({ act, people, requireConfirmed }, { params: { id }, body: { inviteTo: to } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id }, body: { inviteTo: to } }) =>
     act((tx, { workspaceId, userId: by, keyId }) => {
-      people.userIn(workspaceId, id);
+      people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
-      people.mailInvitation(tx, id, { to, by, keyId });
-      return personView(people.userIn(workspaceId, id));
+      people.mailInvitation(core, tx, id, { to, by, keyId });
+      return personView(people.userIn(core, workspaceId, id));
     }),
 });
 
@@ -306,14 +315,16 @@ export const lockPerson = operation({
       document: personDocument,
     }),
   ],
-  run: ({ act, people, developers, requireConfirmed }, { params: { id } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(workspaceId, id);
+      people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
-      const { sessions, ...ended } = people.lockUser(tx, id, by);
-      const made = [...ended.keys, ...ended.grants].flatMap((key) => developers.madeByKey(tx, key.id, workspaceId));
+      const { sessions, ...ended } = lockUser(tx, id, core.now(), by);
+      const made = [...ended.keys, ...ended.grants].flatMap((key) =>
+        developers.madeByKey(core, tx, key.id, workspaceId),
+      );
       return {
-        ...personView(people.userIn(workspaceId, id)),
+        ...personView(people.userIn(core, workspaceId, id)),
         ended: {
           sessions: sessions.map(({ id, userAgent }) => ({ id, browser: describeUserAgent(userAgent) })),
           ...ended,
@@ -349,12 +360,12 @@ export const unlockPerson = operation({
       document: personDocument,
     }),
   ],
-  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(workspaceId, id);
+      people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
-      people.unlockUser(tx, id, by);
-      return personView(people.userIn(workspaceId, id));
+      unlockUser(tx, id, by);
+      return personView(people.userIn(core, workspaceId, id));
     }),
 });
 
@@ -366,11 +377,11 @@ export const makePasswordLink = appOperation({
   path: "/people/:id/link",
   params: BY_ID,
   success: 201,
-  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(workspaceId, id);
+      people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
-      const { link, expiresAt } = people.inviteUser(tx, id, by);
+      const { link, expiresAt } = people.inviteUser(core, tx, id, by);
       return { link, expiresAt: isoOf(expiresAt) };
     }),
 });
@@ -383,12 +394,12 @@ export const addPersonWithPassword = appOperation({
   path: "/people/with-password",
   body: strictBody({ ...NEW_PERSON, password: t.String() }),
   success: 201,
-  async run({ act, people, requireConfirmed }, { body: { password, mailbox: ownMailbox = true, ...given } }) {
+  async run({ act, core, requireConfirmed }, { body: { password, mailbox: ownMailbox = true, ...given } }) {
     const passwordHash = await hashPassword(password);
     return act((tx, { workspaceId, userId: by }) => {
       requireConfirmed(tx);
-      const { userId } = people.addUser(tx, { ...given, workspaceId, ownMailbox, passwordHash }, by);
-      return personView(people.userIn(workspaceId, userId));
+      const { userId } = people.addUser(core, tx, { ...given, workspaceId, ownMailbox, passwordHash }, by);
+      return personView(people.userIn(core, workspaceId, userId));
     });
   },
 });
@@ -401,14 +412,14 @@ export const setPersonPassword = appOperation({
   path: "/people/:id/password",
   params: BY_ID,
   body: strictBody({ password: t.String(), keepKeys: t.Optional(t.Boolean()) }),
-  async run({ act, caller, people, requireConfirmed }, { params: { id }, body: { password, keepKeys } }) {
-    people.userIn(caller.workspaceId, id);
+  async run({ act, caller, core, requireConfirmed }, { params: { id }, body: { password, keepKeys } }) {
+    people.userIn(core, caller.workspaceId, id);
     const passwordHash = await hashPassword(password);
     return act((tx, { workspaceId, userId: by }) => {
       requireConfirmed(tx);
-      people.userIn(workspaceId, id);
-      people.replacePassword(tx, id, { passwordHash, keepKeys }, by);
-      return personView(people.userIn(workspaceId, id));
+      people.userIn(core, workspaceId, id);
+      people.replacePassword(core, tx, id, { passwordHash, keepKeys }, by);
+      return personView(people.userIn(core, workspaceId, id));
     });
   },
 });
@@ -420,10 +431,10 @@ export const resetSecondFactor = appOperation({
   method: "DELETE",
   path: "/people/:id/second-factor",
   params: BY_ID,
-  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(workspaceId, id);
+      people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
-      people.resetSecondFactor(tx, id, by);
+      people.resetSecondFactor(core, tx, id, by);
     }),
 });

@@ -1,5 +1,7 @@
 /** Recipients of outbound mail that are not settled yet (rules: Queue over the API). */
+
 import type { UnsettledView } from "../../admin/outbound.ts";
+import * as outbound from "../../admin/outbound.ts";
 import { dateTime, email, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import { asCommand } from "../command.ts";
@@ -71,13 +73,17 @@ export const listQueue = operation({
   success: 200,
   response: t.Object({ queue: t.Array(QueueEntry), nextCursor }),
   errors: READ_ERRORS,
-  run({ person, store, outbound }, { query }) {
+  run({ person, store, core }, { query }) {
     const caller = person(store.db);
     const list = {
       query: "queue",
       positionOf: ({ state, seq }: UnsettledView) => ({ at: state === "waiting" ? 0 : 1, id: String(seq) }),
       read: (after: { at: number; id: string } | undefined) =>
-        outbound.listQueueFor(caller, after && { state: after.at === 0 ? "waiting" : "held", seq: Number(after.id) }),
+        outbound.listQueueFor(
+          core,
+          caller,
+          after && { state: after.at === 0 ? "waiting" : "held", seq: Number(after.id) },
+        ),
     };
     const { page, nextCursor: next } = pageOf(list, query);
     return { queue: page.map(queueEntryView), nextCursor: next };
@@ -107,9 +113,9 @@ export const retryDelivery = operation({
       document: (entry: object) => entry,
     }),
   ],
-  run: ({ act, outbound }, { params: { id } }) =>
+  run: ({ act, core }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
-      outbound.retry(tx, id, workspaceId);
+      outbound.retry(core, tx, id, workspaceId);
       return { id, state: "waiting" as const };
     }),
 });
@@ -135,9 +141,9 @@ export const cancelDelivery = operation({
       document: (entry: object) => entry,
     }),
   ],
-  run: ({ act, outbound }, { params: { id } }) =>
+  run: ({ act, core }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
-      outbound.cancel(tx, id, workspaceId);
+      outbound.cancel(core, tx, id, workspaceId);
       return { id, state: "cancelled" as const };
     }),
 });

@@ -1,6 +1,8 @@
 /** Rules of mailboxes, and the times in which nobody reads them (rules: Mail rules, Out of office). */
+
 import { requireScope, requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
+import * as mailboxAdmin from "../../admin/mailboxes.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { dateTime, filled, nullable, type Static, t } from "../../base/json-schema.ts";
@@ -82,8 +84,8 @@ export const readAbsence = ({ from, until, subject = null, text }: Static<typeof
 });
 
 /** A mailbox that the caller's policy leaves. @throws AppError not_found */
-function managed({ people }: AdminContext, { workspaceId, policy = {} }: Administrator, id: string): Managed {
-  const mailbox = people.mailboxIn(workspaceId, id);
+function managed({ core }: AdminContext, { workspaceId, policy = {} }: Administrator, id: string): Managed {
+  const mailbox = mailboxAdmin.mailboxIn(core, workspaceId, id);
   if (!leavesMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
   return mailbox;
 }

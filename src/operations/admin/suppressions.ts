@@ -1,5 +1,7 @@
 /** Addresses that a workspace may not write to. */
+
 import type { Suppression } from "../../admin/outbound.ts";
+import * as outbound from "../../admin/outbound.ts";
 import { dateTime, email, filled, type Static, t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
 import { asCommand } from "../command.ts";
@@ -47,12 +49,12 @@ export const listSuppressions = operation({
       sortBy: ["createdAt"],
     }),
   ],
-  run({ caller: { workspaceId }, outbound }, { query }) {
+  run({ caller: { workspaceId }, core }, { query }) {
     const list = {
       query: "suppressions",
       positionOf: ({ createdAt, address }: Suppression) => ({ at: createdAt, id: address }),
       read: (after: { at: number; id: string } | undefined, limit: number) =>
-        outbound.listSuppressions(workspaceId, { after, limit }),
+        outbound.listSuppressions(core, workspaceId, { after, limit }),
     };
     const { page, nextCursor: next } = pageOf(list, query);
     return { suppressions: page.map(shown), nextCursor: next };
@@ -83,8 +85,8 @@ export const addSuppression = operation({
       }),
     }),
   ],
-  run: ({ act, outbound }, { body: { address, reason = "Added by an admin" } }) =>
-    act((tx, { workspaceId }) => shown(outbound.suppress(tx, { workspaceId, address, reason }))),
+  run: ({ act, core }, { body: { address, reason = "Added by an admin" } }) =>
+    act((tx, { workspaceId }) => shown(outbound.suppress(core, tx, { workspaceId, address, reason }))),
 });
 
 export const removeSuppression = operation({
@@ -105,7 +107,7 @@ export const removeSuppression = operation({
       document: (_, { target: { id, address } }) => ({ id, address, removed: true }),
     }),
   ],
-  run: ({ act, outbound }, { params: { id } }) =>
+  run: ({ act }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
       outbound.unsuppress(tx, workspaceId, id);
       return DONE;

@@ -22,8 +22,8 @@ export const getSignature = operation({
   summary: "Show the signature of a mailbox",
   response: SignatureAnswer,
   errors: READ_ERRORS,
-  run({ caller, people, store }, { params: { id } }) {
-    mailboxFor(people, caller, id);
+  run({ caller, core, store }, { params: { id } }) {
+    mailboxFor(core, caller, id);
     return { text: textsOf(store.db, id).signature };
   },
 });
@@ -41,9 +41,9 @@ export const putSignature = operation({
   example: { body: { text: "Ada Okafor\nLantern Works" } },
   response: SignatureAnswer,
   errors: WRITE_ERRORS,
-  run: ({ act, people }, { params: { id }, body: { text } }) =>
+  run: ({ act, core }, { params: { id }, body: { text } }) =>
     act((tx, caller) => {
-      mailboxFor(people, caller, id);
+      mailboxFor(core, caller, id);
       return { text: setSignature(tx, id, text).signature };
     }),
 });
@@ -56,8 +56,8 @@ export const getTemplates = operation({
   summary: "List the templates of a mailbox",
   response: TemplatesAnswer,
   errors: READ_ERRORS,
-  run({ caller, people, store }, { params: { id } }) {
-    mailboxFor(people, caller, id);
+  run({ caller, core, store }, { params: { id } }) {
+    mailboxFor(core, caller, id);
     return { templates: textsOf(store.db, id).templates };
   },
 });
@@ -73,9 +73,9 @@ export const putTemplates = operation({
   example: { body: { templates: [{ name: "Out of stock", subject: "Your order", text: "We are out of lamps." }] } },
   response: TemplatesAnswer,
   errors: WRITE_ERRORS,
-  run: ({ act, people }, { params: { id }, body: { templates } }) =>
+  run: ({ act, core }, { params: { id }, body: { templates } }) =>
     act((tx, caller) => {
-      mailboxFor(people, caller, id);
+      mailboxFor(core, caller, id);
       return { templates: setTemplates(tx, id, templates).templates };
     }),
 });

@@ -1,6 +1,7 @@
 /**
  * Webhook endpoints of a workspace, and the log of their deliveries (rules: Webhook log, Resend, Recovering webhooks).
  */
+import * as developers from "../../admin/developers.ts";
 import {
   DEFAULT_OVERLAP_HOURS,
   DELIVERY_STATES,
@@ -123,9 +124,9 @@ export const listWebhooks = operation({
       document: webhookDocument,
     }),
   ],
-  run({ caller: { workspaceId, policy }, developers }, { query }) {
+  run({ caller: { workspaceId, policy }, core }, { query }) {
     const positionOf = ({ createdAt, id }: Endpoint) => ({ at: createdAt, id });
-    const read = readAmong(developers.listWebhooks(workspaceId, policy), positionOf, "oldest first");
+    const read = readAmong(developers.listWebhooks(core, workspaceId, policy), positionOf, "oldest first");
     const { page, nextCursor: next } = pageOf({ query: "webhooks", positionOf, read }, query);
     return { webhooks: page.map(shown), nextCursor: next };
   },
@@ -160,10 +161,10 @@ export const addWebhook = operation({
       document: webhookDocument,
     }),
   ],
-  run: ({ act, developers, requireConfirmed }, { body }) =>
+  run: ({ act, core, requireConfirmed }, { body }) =>
     act((tx, { workspaceId, policy, keyId: madeBy }) => {
       requireConfirmed(tx);
-      const added = developers.addWebhook(tx, { ...body, workspaceId, madeBy }, policy);
+      const added = developers.addWebhook(core, tx, { ...body, workspaceId, madeBy }, policy);
       return { ...shown(added), secret: added.secret };
     }),
 });
@@ -178,7 +179,7 @@ export const getWebhook = operation({
   success: 200,
   response: Webhook,
   errors: READ_ERRORS,
-  run: ({ caller, developers }, { params: { id } }) => shown(developers.webhook(id, caller)),
+  run: ({ caller, core }, { params: { id } }) => shown(developers.webhook(core, id, caller)),
 });
 
 export const updateWebhook = operation({
@@ -208,13 +209,13 @@ export const updateWebhook = operation({
       document: webhookDocument,
     }),
   ],
-  run: ({ act, developers, requireConfirmed }, { params: { id }, body: { enabled, ...target } }) =>
+  run: ({ act, core, requireConfirmed }, { params: { id }, body: { enabled, ...target } }) =>
     act((tx, caller) => {
-      const before = developers.webhook(id, caller);
+      const before = developers.webhook(core, id, caller);
       if (target.url !== undefined && target.url !== before.url) requireConfirmed(tx);
-      const changed = developers.changeWebhook(tx, id, { ...target, by: caller.keyId });
+      const changed = developers.changeWebhook(core, tx, id, { ...target, by: caller.keyId });
       if (enabled === undefined) return shown(changed);
-      return shown(enabled ? developers.enableWebhook(tx, id) : developers.disableWebhook(tx, id));
+      return shown(enabled ? developers.enableWebhook(tx, id) : developers.disableWebhook(core, tx, id));
     }),
 });
 
@@ -237,9 +238,9 @@ export const removeWebhook = operation({
       document: (_, { target: { id, url } }) => ({ id, url, removed: true }),
     }),
   ],
-  run: ({ act, developers }, { params: { id } }) =>
+  run: ({ act, core }, { params: { id } }) =>
     act((tx, caller) => {
-      developers.removeWebhook(tx, developers.webhook(id, caller).id);
+      developers.removeWebhook(core, tx, developers.webhook(core, id, caller).id);
       return DONE;
     }),
 });
@@ -277,10 +278,10 @@ export const testWebhook = operation({
       document: ({ id, ...rest }: { id: string }, { target }) => ({ id, webhook: target.id, ...rest }),
     }),
   ],
-  run: ({ act, developers }, { params, body: { event } }) =>
+  run: ({ act, core }, { params, body: { event } }) =>
     act((tx, caller) => {
-      const webhook = developers.webhook(params.id, caller);
-      const test = developers.testWebhook(tx, webhook.id, event);
+      const webhook = developers.webhook(core, params.id, caller);
+      const test = developers.testWebhook(core, tx, webhook.id, event);
       return { id: test.id, event: test.event, eventId: test.eventId, state: "pending" as const };
     }),
 });
@@ -313,11 +314,11 @@ export const rotateWebhookSecret = operation({
     previousUntil: nullable(dateTime(), { description: "The previous secret is valid until then, too" }),
   }),
   errors: WRITE_ERRORS,
-  run: ({ act, developers, requireConfirmed }, { params, body: { overlapHours = DEFAULT_OVERLAP_HOURS } }) =>
+  run: ({ act, core, requireConfirmed }, { params, body: { overlapHours = DEFAULT_OVERLAP_HOURS } }) =>
     act((tx, caller) => {
-      const { id } = developers.webhook(params.id, caller);
+      const { id } = developers.webhook(core, params.id, caller);
       requireConfirmed(tx);
-      const rotated = developers.rotateWebhookSecret(tx, id, overlapHours);
+      const rotated = developers.rotateWebhookSecret(core, tx, id, overlapHours);
       return { id, secret: rotated.secret, previousUntil: maybeIsoOf(rotated.previousUntil) };
     }),
 });
@@ -354,13 +355,13 @@ export const listWebhookDeliveries = operation({
       document: (delivery: object) => delivery,
     }),
   ],
-  run({ caller, developers }, { params, query: { state, ...asked } }) {
-    const { id } = developers.webhook(params.id, caller);
+  run({ caller, core }, { params, query: { state, ...asked } }) {
+    const { id } = developers.webhook(core, params.id, caller);
     const list = {
       query: ["deliveries", id, state],
       positionOf: ({ createdAt, seq }: Delivery) => ({ at: createdAt, id: String(seq) }),
       read: (after: { id: string } | undefined, limit: number) =>
-        developers.listDeliveries(id, { ...(state && { state }), before: after && Number(after.id), limit }),
+        developers.listDeliveries(core, id, { ...(state && { state }), before: after && Number(after.id), limit }),
     };
     const { page, nextCursor: next } = pageOf(list, asked);
     return { deliveries: page.map(deliveryView), nextCursor: next };
@@ -380,11 +381,11 @@ export const resendWebhookDelivery = operation({
   success: 202,
   response: LoggedDelivery,
   errors: WRITE_ERRORS,
-  run: ({ act, developers }, { params: { id, delivery } }) =>
+  run: ({ act, core }, { params: { id, delivery } }) =>
     act((tx, caller) => {
       const { workspaceId } = caller;
-      const { seq } = developers.webhook(id, caller);
-      const resent = developers.resendDelivery(tx, delivery, workspaceId);
+      const { seq } = developers.webhook(core, id, caller);
+      const resent = developers.resendDelivery(core, tx, delivery, workspaceId);
       if (resent.endpointSeq !== seq) throw new AppError("not_found", `there is no webhook delivery ${delivery}`);
       return deliveryView(resent);
     }),
@@ -403,10 +404,10 @@ export const recoverWebhook = operation({
   success: 202,
   response: t.Object({ resent: t.Integer({ description: "Number of deliveries" }) }),
   errors: WRITE_ERRORS,
-  async run({ act, requireAdministers, caller, developers }, { params, body }) {
+  async run({ act, requireAdministers, caller, core }, { params, body }) {
     const since = readTime("since", body.since);
-    const { id } = developers.webhook(params.id, caller);
-    const resent = await developers.recoverWebhook(id, since, requireAdministers);
+    const { id } = developers.webhook(core, params.id, caller);
+    const resent = await developers.recoverWebhook(core, id, since, requireAdministers);
     return act(() => ({ resent }));
   },
 });
@@ -421,8 +422,8 @@ export const revealWebhookSecret = appOperation({
   method: "GET",
   path: "/webhooks/:id/secret",
   params: BY_ID,
-  run({ caller, store, developers, requireConfirmed, runtime }, { params: { id } }) {
-    const { secret, previousSecret, previousUntil } = developers.webhook(id, caller);
+  run({ caller, store, core, requireConfirmed, runtime }, { params: { id } }) {
+    const { secret, previousSecret, previousUntil } = developers.webhook(core, id, caller);
     requireConfirmed(store.db);
     const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > runtime.now();
     return { secret, ...(isRotating && { previous: { secret: previousSecret, until: isoOf(previousUntil) } }) };

@@ -1,20 +1,23 @@
 /** The caller's workspace, for its admins. All workspaces are for the operator (operator/workspaces.ts). */
-import type { People, Workspace } from "../../admin/people.ts";
+
+import type { Workspace } from "../../admin/workspaces.ts";
+import * as workspaceAdmin from "../../admin/workspaces.ts";
 import { t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
+import type { Core } from "../../store/core.ts";
 import { appOperation } from "../operation.ts";
 import { strictBody } from "../schemas.ts";
 
 /** `operator`: its admins administer the server, and the other workspaces. */
-const shown = (people: People, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) => ({
+const shown = (core: Core, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) => ({
   id,
   name,
   pausedReason,
-  ...people.useOf(id),
+  ...workspaceAdmin.useOf(core, id),
   /** null: as many as it likes; the operator limits them. */
   mostMailboxes,
   mostBytes,
-  operator: people.isOperator(id),
+  operator: workspaceAdmin.isOperator(core, id),
   createdAt: isoOf(createdAt),
 });
 
@@ -23,8 +26,8 @@ export const getWorkspace = appOperation({
   audience: "admin",
   method: "GET",
   path: "/workspace",
-  run: ({ caller: { workspaceId }, people, options }) => ({
-    ...shown(people, people.workspaceOf(workspaceId)),
+  run: ({ caller: { workspaceId }, core, options }) => ({
+    ...shown(core, workspaceAdmin.workspaceOf(core, workspaceId)),
     /** Quota of a mailbox without one of its own. */
     defaultQuotaBytes: options.get("storage.mailboxBytes"),
   }),
@@ -36,9 +39,9 @@ export const renameWorkspace = appOperation({
   method: "PATCH",
   path: "/workspace",
   body: strictBody({ name: t.String() }),
-  run: ({ act, people }, { body: { name } }) =>
+  run: ({ act, core }, { body: { name } }) =>
     act((tx, { workspaceId }) => {
-      people.renameWorkspace(tx, workspaceId, name);
-      return shown(people, people.workspaceOf(workspaceId));
+      workspaceAdmin.renameWorkspace(core, tx, workspaceId, name);
+      return shown(core, workspaceAdmin.workspaceOf(core, workspaceId));
     }),
 });

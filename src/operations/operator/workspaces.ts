@@ -1,25 +1,25 @@
 /** All workspaces of the server: their use, their pauses, and adding one with its owner. */
+import * as domains from "../../admin/domains.ts";
 import { makeDkimKeys } from "../../admin/domains.ts";
+import * as people from "../../admin/people.ts";
 import { hashPassword, type Workspace } from "../../admin/people.ts";
+import * as workspaceAdmin from "../../admin/workspaces.ts";
 import { nullable, t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
 import { type Administration, appOperation } from "../operation.ts";
 import { BY_ID, strictBody } from "../schemas.ts";
 
-function shown(
-  { people, domains }: Administration,
-  { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace,
-) {
+function shown({ core }: Administration, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) {
   return {
     id,
     name,
     pausedReason,
     createdAt: isoOf(createdAt),
-    people: people.listUsers(id).length,
-    ...people.useOf(id),
+    people: people.listUsers(core, id).length,
+    ...workspaceAdmin.useOf(core, id),
     mostMailboxes,
     mostBytes,
-    domains: domains.listDomains(id).map((domain) => domain.name),
+    domains: domains.listDomains(core, id).map((domain) => domain.name),
   };
 }
 
@@ -29,7 +29,7 @@ export const listWorkspaces = appOperation({
   method: "GET",
   path: "/workspaces",
   run: (context) => ({
-    workspaces: context.people.listWorkspaces().map((workspace) => shown(context, workspace)),
+    workspaces: workspaceAdmin.listWorkspaces(context.core).map((workspace) => shown(context, workspace)),
   }),
 });
 
@@ -49,12 +49,12 @@ export const addWorkspace = appOperation({
   success: 201,
   async run(context, { body: { name, domain, email, owner, password } }) {
     const [keys, passwordHash] = await Promise.all([makeDkimKeys(), hashPassword(password)]);
-    const { act, people, domains, requireConfirmed } = context;
+    const { act, core, requireConfirmed } = context;
     return act((tx) => {
       requireConfirmed(tx);
-      const workspace = people.addWorkspace(tx, name);
-      domains.addDomain(tx, workspace.id, domain, keys);
-      people.addUser(tx, {
+      const workspace = workspaceAdmin.addWorkspace(core, tx, name);
+      domains.addDomain(core, tx, workspace.id, domain, keys);
+      people.addUser(core, tx, {
         workspaceId: workspace.id,
         email,
         name: owner,
@@ -76,12 +76,12 @@ export const pauseWorkspace = appOperation({
   params: BY_ID,
   body: strictBody({ pausedReason: nullable(t.String(), { description: "null: it may send again" }) }),
   run(context, { params: { id }, body: { pausedReason } }) {
-    const { act, people } = context;
+    const { act, core } = context;
     return act((tx) => {
-      people.workspaceOf(id);
-      if (pausedReason === null) people.resumeWorkspace(tx, id);
-      else people.pauseWorkspace(tx, id, pausedReason);
-      return shown(context, people.workspaceOf(id));
+      workspaceAdmin.workspaceOf(core, id);
+      if (pausedReason === null) workspaceAdmin.resumeWorkspace(tx, id);
+      else workspaceAdmin.pauseWorkspace(tx, id, pausedReason);
+      return shown(context, workspaceAdmin.workspaceOf(core, id));
     });
   },
 });

@@ -1,6 +1,8 @@
 /** A person's own app passwords, the other settings for a mail app, and what mail apps see. */
+
 import * as passwords from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
+import * as people from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
@@ -66,7 +68,7 @@ export const setMailAppPreferences = appOperation({
   method: "PATCH",
   path: "/me/mail-apps",
   body: t.Object({ labelFolders: t.Boolean() }),
-  run({ store, people, caller }, { body: { labelFolders } }) {
+  run({ store, caller }, { body: { labelFolders } }) {
     store.transact((tx) => people.setLabelFolders(tx, caller.userId, labelFolders));
   },
 });

@@ -1,4 +1,5 @@
 /** A person's own profile: display name, password, and how long what they send can be undone. */
+import * as people from "../../admin/people.ts";
 import { hashPassword } from "../../admin/people.ts";
 import { t } from "../../base/json-schema.ts";
 import { appOperation } from "../operation.ts";
@@ -10,7 +11,7 @@ export const changeName = appOperation({
   method: "PATCH",
   path: "/me",
   body: t.Object({ name: t.String() }),
-  run({ store, people, caller }, { body: { name } }) {
+  run({ store, caller }, { body: { name } }) {
     store.transact((tx) => people.setName(tx, caller.userId, name));
   },
 });
@@ -28,10 +29,10 @@ export const changePassword = appOperation({
     endAppsAndKeys: t.Optional(t.Boolean()),
   }),
   async run(context, { body: { present, code, next, endAppsAndKeys = false } }) {
-    const { people, session } = context;
+    const { core, session } = context;
     const passwordHash = await hashPassword(next);
     await prove(context, { password: present, code }, (tx, userId) =>
-      people.changePassword(tx, userId, { passwordHash, session: session.id, endAppsAndKeys }),
+      people.changePassword(core, tx, userId, { passwordHash, session: session.id, endAppsAndKeys }),
     );
   },
 });
@@ -41,7 +42,7 @@ export const getSendingPreferences = appOperation({
   audience: "person",
   method: "GET",
   path: "/me/sending",
-  run: ({ people, caller }) => ({ undoSeconds: people.undoSeconds(caller.userId) }),
+  run: ({ core, caller }) => ({ undoSeconds: people.undoSeconds(core, caller.userId) }),
 });
 
 /** `undoSeconds`: 0 (not at all), 5, 10, 20 or 30. */
@@ -51,7 +52,7 @@ export const setSendingPreferences = appOperation({
   method: "PATCH",
   path: "/me/sending",
   body: t.Object({ undoSeconds: t.Integer() }),
-  run({ store, people, caller }, { body: { undoSeconds } }) {
+  run({ store, caller }, { body: { undoSeconds } }) {
     store.transact((tx) => people.setUndoSeconds(tx, caller.userId, undoSeconds));
   },
 });

@@ -2,8 +2,10 @@
  * Repeated proof of identity within a session. Somebody at an open browser, or with a copy of its cookie, can make no
  * change that outlasts the session. Guessing is as slow as at sign-in, and the first proof invalidates a copied cookie.
  */
+
 import { hasSecondFactor } from "../../access/second-factor.ts";
 import { confirmSession } from "../../access/sessions.ts";
+import * as people from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import type { Tx } from "../../store/store.ts";
@@ -22,7 +24,7 @@ const WRONG_WITH_CODE = "The password or the code is not right. Each code works 
  * @throws AppError forbidden, whichever was wrong; unauthorized when the session ended meanwhile; rate_limited
  */
 export async function prove<T>(
-  { caller, session, source, store, people, identity, runtime, giveToken }: PersonContext,
+  { caller, session, source, store, identity, runtime, giveToken }: PersonContext,
   { password, code }: { password: string; code?: string | undefined },
   work: (tx: Tx, userId: string) => T,
 ): Promise<T> {

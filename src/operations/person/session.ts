@@ -1,5 +1,7 @@
 /** Sign-in, sign-out, the person's own data, and their sessions. */
+
 import * as sessions from "../../access/sessions.ts";
+import * as people from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
@@ -30,7 +32,7 @@ export const signIn = appOperation({
   }),
   largestBody: 16_384,
   async run(
-    { store, people, identity, runtime, log, source, userAgent, token: formerToken, giveToken },
+    { store, identity, runtime, log, source, userAgent, token: formerToken, giveToken },
     { body: { email, password, code, keep: kept = true } },
   ): Promise<{ next: "code" } | undefined> {
     const given = { username: email, secret: password, code, source, over: "app" } as const;
@@ -60,12 +62,12 @@ export const getMe = appOperation({
   audience: "person",
   method: "GET",
   path: "/me",
-  run: ({ store, people, session: { name }, caller: { userId, email, role } }) => ({
+  run: ({ store, core, session: { name }, caller: { userId, email, role } }) => ({
     id: userId,
     name,
     email,
     role,
-    shortPassword: people.hasShortPassword(userId),
+    shortPassword: people.hasShortPassword(core, userId),
     /** Position in the feed of changes, from which /app/live goes on without a gap. */
     news: latestChange(store.db),
   }),

@@ -1,6 +1,11 @@
 /** What changed, over /api/ext/v1 (rules: Changes). */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { count, eq } from "drizzle-orm";
+import * as developers from "../../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
+import * as removals from "../../../src/admin/removals.ts";
 import { mailboxes, SCOPES, threadChanges } from "../../../src/store/schema.ts";
 import type { Client } from "../../harness/clients/api.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
@@ -142,15 +147,15 @@ describe("waiting", () => {
   test("ends with the key", async () => {
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const made = store.transact((tx) =>
-      developers.createKey(tx, { userId: world.maxId, name: "Short", scopes: ["read"] }),
+      developers.createKey(core, tx, { userId: world.maxId, name: "Short", scopes: ["read"] }),
     );
     const before = timers();
     const waits = world.apiWith(made.key).get("/api/ext/v1/changes?waitSeconds=50");
     await until(() => timers() === before + 1);
-    store.transact((tx) => developers.revokeKey(tx, made.id));
+    store.transact((tx) => developers.revokeKey(core, tx, made.id));
     await world.receive(MAX, "Afterwards");
     expect(await waits).toMatchObject({ status: 401 });
   });
@@ -162,11 +167,11 @@ describe("waiting", () => {
 
 describe("reach", () => {
   const setRole = (role: "member" | "admin") =>
-    world.core.store.transact((tx) => world.opened.people.setRole(tx, world.maxId, role));
+    world.core.store.transact((tx) => people.setRole(tx, world.maxId, role));
   const unshare = () =>
-    world.core.store.transact((tx) => world.opened.people.revokeGrant(tx, world.owner.mailboxId, world.maxId));
+    world.core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, world.owner.mailboxId, world.maxId));
   const share = () =>
-    world.core.store.transact((tx) => world.opened.people.grant(tx, world.owner.mailboxId, world.maxId, "view"));
+    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "view"));
   const threadsOf = async (as: Client): Promise<string[]> => {
     const ids: string[] = [];
     for (let cursor = ""; ; ) {
@@ -227,17 +232,17 @@ describe("reach", () => {
     const {
       core: { store },
       mailbox,
-      people,
+      core,
     } = world.opened;
     const { workspaceId } = world.owner;
     const box = store.transact((tx) =>
-      people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }),
+      mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
     );
     const ids: string[] = [];
     for (let i = 0; i < 6; i++) ids.push((await world.receive("team@example.test", `Team ${i}`)).threadId);
-    store.transact((tx) => people.grant(tx, box, world.maxId, "view"));
+    store.transact((tx) => mailboxAdmin.grant(tx, box, world.maxId, "view"));
     const changes = await follow(world.asMax);
-    store.transact((tx) => people.beginRemoval(tx, box));
+    store.transact((tx) => removals.beginRemoval(tx, box));
     while (store.db.select().from(mailboxes).where(eq(mailboxes.id, box)).get()) await world.advance(3_600_000);
     const told = await changes();
     expect(kinds(told).sort()).toEqual(ids.map((id): [string, string] => [id, "gone"]).sort());
@@ -250,18 +255,18 @@ describe("reach", () => {
   test("a person who is removed leaves no row about their reach", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = world.opened;
     const { workspaceId } = world.owner;
     const { userId } = store.transact((tx) => {
-      const added = people.addUser(tx, {
+      const added = people.addUser(core, tx, {
         workspaceId,
         email: "eve@example.test",
         name: "Eve",
         role: "member",
         ownMailbox: false,
       });
-      people.grant(tx, world.owner.mailboxId, added.userId, "view");
+      mailboxAdmin.grant(tx, world.owner.mailboxId, added.userId, "view");
       return added;
     });
     const rows = () =>

@@ -1,5 +1,9 @@
 /** Drafts of programs over /api/ext/v1, and sending later (rules: Drafts over the API, Sending later). */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as developers from "../../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as outbound from "../../../src/admin/outbound.ts";
 import type { Client } from "../../harness/clients/api.ts";
 import { setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
@@ -43,8 +47,8 @@ let world: ExtWorld;
 beforeAll(async () => {
   world = await bootExt();
   world.core.store.transact((tx) => {
-    const { people } = world.opened;
-    people.addAlias(tx, world.owner.mailboxId, "alias@example.test");
+    const { core } = world.opened;
+    mailboxAdmin.addAlias(core, tx, world.owner.mailboxId, "alias@example.test");
   });
 });
 
@@ -266,10 +270,14 @@ describe("PATCH /drafts/{id}", () => {
   test("from another mailbox moves it, and it gets another id", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = world.opened;
     store.transact((tx) =>
-      people.addMailbox(tx, { workspaceId: world.owner.workspaceId, address: "team@example.test", name: "Team" }),
+      mailboxAdmin.addMailbox(core, tx, {
+        workspaceId: world.owner.workspaceId,
+        address: "team@example.test",
+        name: "Team",
+      }),
     );
     const { body } = await create({ ...whole, attachments: [{ filename: "a.txt", text: "a" }] });
     const moved = await change(body.id, { revision: 1, from: "team@example.test" });
@@ -577,13 +585,13 @@ describe("sendAt", () => {
   test("waits for a person once the key was revoked", async () => {
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const made = store.transact((tx) =>
-      developers.createKey(tx, { userId: world.owner.userId, name: "Gone soon", scopes: ["send", "read"] }),
+      developers.createKey(core, tx, { userId: world.owner.userId, name: "Gone soon", scopes: ["send", "read"] }),
     );
     const { body } = await sendLater({ subject: "Of a revoked key", sendAt: later(60_000) }, world.apiWith(made.key));
-    store.transact((tx) => developers.revokeKey(tx, made.id));
+    store.transact((tx) => developers.revokeKey(core, tx, made.id));
     await world.advance(60_000);
     expect(await inboxOfMax()).not.toContain("Of a revoked key");
     expect(await get(body.draftId ?? "")).toMatchObject({ status: 404 });
@@ -595,10 +603,14 @@ describe("sendAt", () => {
   test("is checked now, too", async () => {
     const {
       core: { store },
-      outbound,
+      core,
     } = world.opened;
     store.transact((tx) =>
-      outbound.suppress(tx, { workspaceId: world.owner.workspaceId, address: "stop@remote.example", reason: "Asked" }),
+      outbound.suppress(core, tx, {
+        workspaceId: world.owner.workspaceId,
+        address: "stop@remote.example",
+        reason: "Asked",
+      }),
     );
     expect(await sendLater({ to: "stop@remote.example", sendAt: later(60_000) })).toMatchObject({ status: 422 });
   });

@@ -2,8 +2,13 @@
  * Calls of every tool, on mail that came over SMTP, by clients of both eras: they give the same mail, rights and refusals as
  * REST. render.test.ts tests the form of results.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import * as developers from "../../../src/admin/developers.ts";
+import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
+import * as people from "../../../src/admin/people.ts";
+import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../../harness/clients/mcp-client.ts";
 import { letter, mailer } from "../../harness/mail/mail.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";
@@ -385,17 +390,15 @@ test.each([
 test("mail of another workspace is not found", async () => {
   const {
     core: { store },
-    people,
-    domains,
-    developers,
+    core,
   } = it.opened;
   const keys = await makeDkimKeys();
   const key = store.transact((tx) => {
-    const { id: workspaceId } = people.addWorkspace(tx, "Other");
-    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", keys).id);
+    const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
+    domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", keys).id);
     const eve = { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true } as const;
-    const { userId } = people.addUser(tx, eve);
-    return developers.createKey(tx, { userId, name: "Eve's", scopes: ["read", "send", "write"] }).key;
+    const { userId } = people.addUser(core, tx, eve);
+    return developers.createKey(core, tx, { userId, name: "Eve's", scopes: ["read", "send", "write"] }).key;
   });
   const eve = await connectMcp(it.http, key);
   const { id } = await threadCalled("Figures for May");
@@ -420,17 +423,20 @@ test("mail of another workspace is not found", async () => {
 test("Bcc is shown to the sender of the message alone", async () => {
   const {
     core: { store },
-    people,
-    developers,
+    core,
   } = it.opened;
   const admin = store.transact((tx) => {
     const { workspaceId } = it.owner;
     const ann = { workspaceId, email: "ann@example.test", name: "Ann", role: "admin", ownMailbox: true } as const;
-    return developers.createKey(tx, { userId: people.addUser(tx, ann).userId, name: "Ann's", scopes: ["read"] }).key;
+    return developers.createKey(core, tx, {
+      userId: people.addUser(core, tx, ann).userId,
+      name: "Ann's",
+      scopes: ["read"],
+    }).key;
   });
   const secret = "hidden@example.test";
   store.transact((tx) =>
-    people.addUser(tx, {
+    people.addUser(core, tx, {
       workspaceId: it.owner.workspaceId,
       email: secret,
       name: "H",

@@ -1,6 +1,8 @@
 /** What agents get beyond the twelve operations of REST (rules: MCP, Arguments of tools, Results of tools), over HTTP. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import * as developers from "../../../src/admin/developers.ts";
 import { connectMcp } from "../../harness/clients/mcp-client.ts";
 import { letter, mailer } from "../../harness/mail/mail.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
@@ -270,10 +272,10 @@ describe("forward", () => {
     const { threadId: id, emailId } = await world.receive(ALICE, "Scoped");
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const { userId } = world.owner;
-    const { key } = store.transact((tx) => developers.createKey(tx, { userId, name: "S", scopes: ["send"] }));
+    const { key } = store.transact((tx) => developers.createKey(core, tx, { userId, name: "S", scopes: ["send"] }));
     for (const more of [{ forward: emailId }, { attachments: [{ emailId }] }]) {
       const { structured } = await call("reply_to_thread", { id, to: [MAX], text: "x", ...more }, key);
       expect(structured).toMatchObject({ code: "missing_scope" });
@@ -384,10 +386,10 @@ describe("get_message", () => {
     );
     const {
       core: { store },
-      developers,
+      core,
     } = world.opened;
     const maxKey = store.transact((tx) =>
-      developers.createKey(tx, { userId: world.maxId, name: "M", scopes: ["read"] }),
+      developers.createKey(core, tx, { userId: world.maxId, name: "M", scopes: ["read"] }),
     );
     const his = await call("get_message", { id }, maxKey.key);
     expect(his.text).toMatch(new RegExp(`^Delivery: ${MAX} delivered, x@gone.example \\w+$`, "m"));

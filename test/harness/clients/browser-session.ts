@@ -1,5 +1,6 @@
 /** Requests as a page in a browser sends them: with a session's cookie and the headers of its origin. */
 
+import * as people from "../../../src/admin/people.ts";
 import { quickHash } from "../quick-hash.ts";
 import type { Booted } from "../servers/boot.ts";
 
@@ -9,7 +10,7 @@ const passwordHash = quickHash(PASSWORD);
 /** Sets PASSWORD as a person's password. */
 export async function setPassword({ core, opened }: Booted, userId: string): Promise<void> {
   const hash = await passwordHash;
-  core.store.transact((tx) => opened.people.setPassword(tx, userId, hash));
+  core.store.transact((tx) => people.setPassword(opened.core, tx, userId, hash));
 }
 
 export interface Page {

@@ -1,4 +1,9 @@
 /** A whole appliance, and calls of its administration API over a real socket. */
+
+import * as developers from "../../../src/admin/developers.ts";
+import * as domains from "../../../src/admin/domains.ts";
+import * as people from "../../../src/admin/people.ts";
+import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { MAIL_SCOPES, type Role, SCOPES } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
 import { type Zone, zone } from "../peers/dns-server.ts";
@@ -30,9 +35,7 @@ export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
   const booted = await boot({}, zone(description));
   const {
     core: { store },
-    people,
-    developers,
-    domains,
+    core,
   } = booted.opened;
   const write: AdminApi["write"] = (work) => store.transact((tx) => ({ done: work(tx) })).done as never;
 
@@ -54,8 +57,8 @@ export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
 
   const join: AdminApi["join"] = (email, role, workspaceId = booted.owner.workspaceId) =>
     write((tx) => {
-      const made = people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true });
-      const { key } = developers.createKey(tx, {
+      const made = people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: true });
+      const { key } = developers.createKey(core, tx, {
         userId: made.userId,
         name: "K",
         scopes: role === "member" ? MAIL_SCOPES : SCOPES,
@@ -64,14 +67,14 @@ export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
     });
 
   const { workspaceId, domainId } = write((tx) => {
-    const { id } = people.addWorkspace(tx, "Other");
-    const domain = domains.addDomain(tx, id, "other.test", []);
-    domains.markVerified(tx, domain.id);
+    const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
+    const domain = domains.addDomain(core, tx, id, "other.test", []);
+    domains.markVerified(core, tx, domain.id);
     return { workspaceId: id, domainId: domain.id };
   });
   const other = { workspaceId, domainId, ...join("zoe@other.test", "owner", workspaceId) };
   const { userId } = booted.owner;
-  const { key } = write((tx) => developers.createKey(tx, { userId, name: "Admin", scopes: SCOPES }));
+  const { key } = write((tx) => developers.createKey(core, tx, { userId, name: "Admin", scopes: SCOPES }));
   return { ...booted, call: callAs(key), callAs, join, other, write };
 }
 

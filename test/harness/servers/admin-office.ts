@@ -1,4 +1,7 @@
 /** Administration over a store in memory: one workspace, `Acme` at acme.test, owned by ada, and a second, `Beta`. */
+import * as domains from "../../../src/admin/domains.ts";
+import * as people from "../../../src/admin/people.ts";
+import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { Role } from "../../../src/store/schema.ts";
@@ -7,19 +10,16 @@ import { type Letter, letter } from "../mail/mail.ts";
 import { openInMemory } from "./core.ts";
 
 export function openOffice(overrides: Partial<Runtime> = {}) {
-  const { core, people, domains, developers, mailbox } = openInMemory(
-    { MAILROOM_HOSTNAME: "mail.acme.test" },
-    overrides,
-  );
+  const { core, mailbox } = openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" }, overrides);
   const { store, runtime } = core;
   const write = <T>(work: (tx: Tx) => T) => store.transact((tx) => ({ done: work(tx) })).done;
   const addUser = (workspaceId: string, email: string, role: Role) =>
-    write((tx) => people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true }));
+    write((tx) => people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: true }));
   const made = write((tx) => {
-    const acme = people.addWorkspace(tx, "Acme").id;
-    const beta = people.addWorkspace(tx, "Beta").id;
-    domains.addDomain(tx, acme, "acme.test", []);
-    domains.addDomain(tx, beta, "beta.test", []);
+    const acme = workspaceAdmin.addWorkspace(core, tx, "Acme").id;
+    const beta = workspaceAdmin.addWorkspace(core, tx, "Beta").id;
+    domains.addDomain(core, tx, acme, "acme.test", []);
+    domains.addDomain(core, tx, beta, "beta.test", []);
     return { acme, beta };
   });
   const ada = addUser(made.acme, "ada@acme.test", "owner");
@@ -28,9 +28,6 @@ export function openOffice(overrides: Partial<Runtime> = {}) {
     core,
     runtime,
     store,
-    people,
-    domains,
-    developers,
     write,
     addUser,
     ada: ada.userId,

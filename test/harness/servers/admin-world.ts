@@ -1,5 +1,7 @@
 /** The API of api-setup.ts with people who administer: Olga is the owner, Ada an admin, Max a member. */
+
 import { eq } from "drizzle-orm";
+import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { ADMIN_API } from "../../../src/api/surfaces.ts";
 import * as schema from "../../../src/store/schema.ts";
@@ -51,7 +53,7 @@ export async function startAdmin(settings?: Record<string, string>) {
 
   /** Adds another workspace with an owner. Olga must not reach anything in it. */
   const other = store.transact((tx) => {
-    const { id } = administration.people.addWorkspace(tx, "Other");
+    const { id } = workspaceAdmin.addWorkspace(administration.core, tx, "Other");
     const eve = { id: "eve", workspaceId: id, email: "eve@other.test", name: "eve", createdAt: runtime.now() };
     tx.insert(schema.users)
       .values({ ...eve, role: "owner" })

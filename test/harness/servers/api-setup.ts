@@ -54,18 +54,12 @@ export async function startApi(given: Given = {}) {
   const core = sendCore(opened.core);
   const { store, options, runtime, log, lines, site } = core;
   const { baseUrl } = site;
-  const { people, domains, developers, outbound, journal } = opened;
   const administration = {
     core,
     store,
     options,
     runtime,
     log,
-    people,
-    domains,
-    developers,
-    outbound,
-    journal,
   };
   const idempotency = createIdempotency({ store, options, runtime });
   const pools = createPools({ mostConnections: 1_000, runtime });

@@ -1,7 +1,12 @@
 /** A whole appliance in the test's process: database in memory, fake clock, real sockets on free ports. */
+
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import * as developers from "../../../src/admin/developers.ts";
+import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
+import * as people from "../../../src/admin/people.ts";
+import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import type { DnsClient, Runtime } from "../../../src/base/runtime.ts";
 import type { DoctorOptions } from "../../../src/doctor/doctor.ts";
 import { type Ready, type Server, serve } from "../../../src/serve.ts";
@@ -74,10 +79,10 @@ export async function boot(
   const started = await bootEmpty(
     env,
     { ...(dns && { dns }), ...world, checks },
-    ({ core: { store, options }, people, domains, developers }) => {
+    ({ core: { store, options }, core }) => {
       owner = store.transact((tx) => {
-        const { id: workspaceId } = people.addWorkspace(tx, "Example");
-        domains.markVerified(tx, domains.addDomain(tx, workspaceId, "example.test", keys).id);
+        const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Example");
+        domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "example.test", keys).id);
         const alice = {
           workspaceId,
           email: "alice@example.test",
@@ -85,8 +90,8 @@ export async function boot(
           role: "owner",
           ownMailbox: true,
         } as const;
-        const { userId, mailboxId = "" } = people.addUser(tx, alice);
-        const { key: apiKey } = developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES });
+        const { userId, mailboxId = "" } = people.addUser(core, tx, alice);
+        const { key: apiKey } = developers.createKey(core, tx, { userId, name: "Tests", scopes: SCOPES });
         return { workspaceId, userId, mailboxId, apiKey };
       });
       store.transact((tx) => {

@@ -1,4 +1,8 @@
 /** An appliance in which the examples of all operations can be run: whatever they name exists. */
+
+import * as developers from "../../../src/admin/developers.ts";
+import * as domains from "../../../src/admin/domains.ts";
+import * as people from "../../../src/admin/people.ts";
 import { ADMIN_API, type Surface } from "../../../src/api/surfaces.ts";
 import { SCOPES } from "../../../src/store/schema.ts";
 import { mailer } from "../mail/mail.ts";
@@ -50,18 +54,16 @@ export async function bootExamples(
   const booted = await boot(env, zone(Object.fromEntries(AWAY.map((name) => [name, "SERVFAIL"]))), options);
   const {
     core: { store },
-    people,
-    developers,
-    domains,
+    core,
   } = booted.opened;
   const { workspaceId } = booted.owner;
   const add = (email: string, role: "owner" | "member") =>
-    store.transact((tx) => people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true }));
-  const { id } = store.transact((tx) => domains.addDomain(tx, workspaceId, "example.com", []));
-  store.transact((tx) => domains.markVerified(tx, id));
+    store.transact((tx) => people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: true }));
+  const { id } = store.transact((tx) => domains.addDomain(core, tx, workspaceId, "example.com", []));
+  store.transact((tx) => domains.markVerified(core, tx, id));
   const { userId } = add(ADA, "owner");
   add("ben@example.com", "member");
-  const { key } = store.transact((tx) => developers.createKey(tx, { userId, name: "Examples", scopes: SCOPES }));
+  const { key } = store.transact((tx) => developers.createKey(core, tx, { userId, name: "Examples", scopes: SCOPES }));
 
   const remote = mailer(booted.mx);
   await remote.send({ from: BEN, to: ADA }, LETTER);
@@ -112,7 +114,7 @@ export async function bootExamples(
     webhooks: () => admin("/webhooks", { url: "https://hooks.example.com/", events: ["message.inbound"] }),
     async holds() {
       const agent = store.transact((tx) =>
-        developers.createKey(tx, { userId, name: "Agent", scopes: ["send"], policy: { send: "hold" } }),
+        developers.createKey(core, tx, { userId, name: "Agent", scopes: ["send"], policy: { send: "hold" } }),
       );
       const sent = await booted.apiWith(agent.key).post<{ emailId: string }>("/send", {
         ...{ from: ADA, to: "carol@example.net", text: "Hello" },

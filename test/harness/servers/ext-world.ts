@@ -2,6 +2,10 @@
  * An appliance in which alice, who owns the workspace, shares her mailbox with max, a member who has one of his own, for
  * viewing only. Both have keys.
  */
+
+import * as developers from "../../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
 import { MAIL_SCOPES, type Scope } from "../../../src/store/schema.ts";
 import type { Client } from "../clients/api.ts";
 import { type Letter, letter, mailer } from "../mail/mail.ts";
@@ -30,16 +34,15 @@ export async function bootExt(...given: Parameters<typeof boot>): Promise<ExtWor
   const { opened, server, apiWith, owner, mx } = booted;
   const {
     core: { store },
-    people,
-    developers,
+    core,
   } = opened;
   const max = store.transact((tx) => {
     const { workspaceId } = owner;
-    const made = people.addUser(tx, { workspaceId, email: MAX, name: "Max", role: "member", ownMailbox: true });
-    people.grant(tx, owner.mailboxId, made.userId, "view");
+    const made = people.addUser(core, tx, { workspaceId, email: MAX, name: "Max", role: "member", ownMailbox: true });
+    mailboxAdmin.grant(tx, owner.mailboxId, made.userId, "view");
     return {
       ...made,
-      key: developers.createKey(tx, { userId: made.userId, name: "Max's tests", scopes: MAIL_SCOPES }),
+      key: developers.createKey(core, tx, { userId: made.userId, name: "Max's tests", scopes: MAIL_SCOPES }),
     };
   });
   return {
@@ -49,7 +52,7 @@ export async function bootExt(...given: Parameters<typeof boot>): Promise<ExtWor
     maxKeyId: max.key.id,
     maxMailboxId: max.mailboxId ?? "",
     keyFor: (userId, scopes) =>
-      apiWith(store.transact((tx) => developers.createKey(tx, { userId, name: "Another", scopes })).key),
+      apiWith(store.transact((tx) => developers.createKey(core, tx, { userId, name: "Another", scopes })).key),
     async receive(to, subject, more = {}) {
       const sender = mailer(mx);
       await sender.send({ from: "carol@remote.example", to }, letter({ to, subject, text: "Hello", ...more }));

@@ -1,5 +1,9 @@
 /** A team over IMAP: Alice and others who share her mailbox, mail that arrives, and apps that are signed in. */
+
 import { createAppPassword } from "../../../src/access/app-passwords.ts";
+import * as developers from "../../../src/admin/developers.ts";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
@@ -52,8 +56,7 @@ export async function imapWorld(env: Record<string, string> = {}): Promise<ImapW
   const {
     core: { store },
     mailbox,
-    people,
-    developers,
+    core,
   } = app.opened;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const { workspaceId, mailboxId } = app.owner;
@@ -73,9 +76,13 @@ export async function imapWorld(env: Record<string, string> = {}): Promise<ImapW
     member: (name, access) =>
       store.transact((tx) => {
         const email = `${name.toLowerCase()}@example.test`;
-        const { userId } = people.addUser(tx, { workspaceId, email, name, role: "member", ownMailbox: true });
-        if (access) people.grant(tx, mailboxId, userId, access);
-        const { key } = developers.createKey(tx, { userId, name: `${name}'s`, scopes: ["read", "write", "send"] });
+        const { userId } = people.addUser(core, tx, { workspaceId, email, name, role: "member", ownMailbox: true });
+        if (access) mailboxAdmin.grant(tx, mailboxId, userId, access);
+        const { key } = developers.createKey(core, tx, {
+          userId,
+          name: `${name}'s`,
+          scopes: ["read", "write", "send"],
+        });
         const route = mailbox.route(email);
         if (route.kind !== "mailbox") throw new Error(`${name} has no mailbox`);
         return { email, key, userId, mailboxId: route.mailboxId };

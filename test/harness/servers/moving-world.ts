@@ -2,13 +2,19 @@
  * A workspace with something of everything, on a server that has another workspace, too; and servers to which it moves. Each
  * server is a data folder: an appliance runs on it in the process, or commands do.
  */
+
 import { Database } from "bun:sqlite";
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { findCaller } from "../../../src/access/credentials.ts";
 import { sealKeyIn } from "../../../src/access/identity.ts";
 import { openSeal } from "../../../src/access/seal.ts";
+import * as developers from "../../../src/admin/developers.ts";
+import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
+import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
 import { MOVED } from "../../../src/moving/tables.ts";
@@ -72,14 +78,12 @@ async function build(): Promise<Source> {
   const { opened, server, owner, api } = world;
   const {
     core: { store, options },
-    people,
-    domains,
-    developers,
+    core,
   } = opened;
   const keys = await makeDkimKeys();
   const othersKey = await makeOthers(world, keys);
   const agent = store.transact((tx) =>
-    developers.createKey(tx, {
+    developers.createKey(core, tx, {
       userId: owner.userId,
       name: "Agent",
       scopes: ["read", "send", "write"],
@@ -87,9 +91,9 @@ async function build(): Promise<Source> {
     }),
   );
   store.transact((tx) => {
-    people.addAlias(tx, owner.mailboxId, "sales@example.test");
-    people.addAlias(tx, owner.mailboxId, "*@example.test");
-    domains.addDomain(tx, owner.workspaceId, "second.test", keys);
+    mailboxAdmin.addAlias(core, tx, owner.mailboxId, "sales@example.test");
+    mailboxAdmin.addAlias(core, tx, owner.mailboxId, "*@example.test");
+    domains.addDomain(core, tx, owner.workspaceId, "second.test", keys);
     options.set(tx, "webhooks.timeoutSeconds", "7");
   });
   const body = { from: ALICE, to: `dan@${REMOTE}`, subject: "Offer", text: "The price is 5.", bcc: `ed@${REMOTE}` };
@@ -222,21 +226,19 @@ async function makeOthers(
 ): Promise<string> {
   const {
     core: { store },
-    people,
-    domains,
-    developers,
+    core,
   } = opened;
   const key = store.transact((tx) => {
-    const { id: workspaceId } = people.addWorkspace(tx, "Others Ltd");
-    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", keys).id);
-    const { userId } = people.addUser(tx, {
+    const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Others Ltd");
+    domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", keys).id);
+    const { userId } = people.addUser(core, tx, {
       workspaceId,
       email: "eve@other.test",
       name: "Eve",
       role: "owner",
       ownMailbox: true,
     });
-    return developers.createKey(tx, { userId, name: "Theirs", scopes: ["read", "send", "write", "admin"] }).key;
+    return developers.createKey(core, tx, { userId, name: "Theirs", scopes: ["read", "send", "write", "admin"] }).key;
   });
   const sender = mailer(mx);
   for (let i = 0; i < 5; i++) {

@@ -1,5 +1,7 @@
 /** A whole appliance for people's mail apps, and a remote server that gets their mail. */
+
 import { expect } from "bun:test";
+import * as people from "../../../src/admin/people.ts";
 import { connectSmtp, type SmtpClient } from "../clients/smtp-client.ts";
 import { zone } from "../peers/dns-server.ts";
 import { deliverTo, type RemoteMessage, type RemoteMx, startRemoteMx } from "../peers/remote-mx.ts";
@@ -31,7 +33,7 @@ export async function world(): Promise<World> {
   const { core, opened, owner } = booted;
   const passwordHash = await hash;
   deliverTo(remote, core);
-  core.store.transact((tx) => opened.people.setPassword(tx, owner.userId, passwordHash));
+  core.store.transact((tx) => people.setPassword(opened.core, tx, owner.userId, passwordHash));
   return { ...booted, remote };
 }
 

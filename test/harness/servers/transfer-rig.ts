@@ -1,6 +1,9 @@
 /** Imports into a running appliance, as the command does. */
+
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { Pacing } from "../../../src/transfer/import.ts";
@@ -47,12 +50,12 @@ export async function importInto(
   path: string,
   { into = "alice@example.test", folder = "inbox", read = false, request = {}, transact }: ImportOptions = {},
 ): Promise<ImportResult> {
-  const { people, config } = opened;
-  const store = { ...opened.core.store, ...(transact && { transact }) };
+  const { core, config } = opened;
+  const store = { ...core.store, ...(transact && { transact }) };
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const parser = openParser({ folder: config.data, store, runtime, log, startParser: shareParser });
-  const entry = people.mailboxAt(into);
-  const destination = destinationOf(opened.core, entry, people.listUsers(entry.workspaceId), { folder, read });
+  const entry = mailboxAdmin.mailboxAt(core, into);
+  const destination = destinationOf(core, entry, people.listUsers(core, entry.workspaceId), { folder, read });
   try {
     return await importMail(
       { core: { ...opened.core, store, log }, parser, pacing: STEADY },

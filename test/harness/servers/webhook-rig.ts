@@ -1,5 +1,6 @@
 /** An appliance that delivers events to receivers on this host, with helpers for tests. */
 
+import * as developers from "../../../src/admin/developers.ts";
 import { type DnsClient, newId } from "../../../src/base/runtime.ts";
 import { type EventData, sampleOf } from "../../../src/events/catalogue.ts";
 import { EVENT_NAMES, type EventName } from "../../../src/events/kinds.ts";
@@ -21,7 +22,7 @@ export async function openRig(
   const { opened, server, owner, runtime, mx } = booted;
   const {
     core: { store, options },
-    developers,
+    core,
   } = opened;
   store.transact((tx) => {
     const all = { "webhooks.allowNetworks": "127.0.0.0/8", ...settings };
@@ -29,7 +30,7 @@ export async function openRig(
   });
 
   function add(url: string, events: readonly EventName[] = EVENT_NAMES, workspaceId = owner.workspaceId) {
-    return store.transact((tx) => developers.addWebhook(tx, { workspaceId, url, events }));
+    return store.transact((tx) => developers.addWebhook(core, tx, { workspaceId, url, events }));
   }
 
   return {
@@ -55,7 +56,7 @@ export async function openRig(
       sender.close();
     },
     /** Reads the log of an endpoint, oldest first. */
-    log: (id: string) => developers.listDeliveries(id, { limit: 1_000 }).reverse(),
+    log: (id: string) => developers.listDeliveries(core, id, { limit: 1_000 }).reverse(),
     settled: () => server.settled(),
   };
 }

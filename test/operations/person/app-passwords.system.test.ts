@@ -1,5 +1,7 @@
 /** A mail app sends with an app password. */
+
 import { expect, test } from "bun:test";
+import * as people from "../../../src/admin/people.ts";
 import { setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { installed, run } from "../../harness/programs.ts";
 import { boot } from "../../harness/servers/boot.ts";
@@ -14,11 +16,11 @@ test.skipIf(swaks.absent)(
     const booted = await boot();
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId, userId } = booted.owner;
     const bobs = store.transact((tx) =>
-      people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
+      people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
     );
     for (const id of [userId, bobs.userId]) await setPassword(booted, id);
     const [alice, bob] = [await signIn(booted, ALICE), await signIn(booted, BOB)];

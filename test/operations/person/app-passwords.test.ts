@@ -1,6 +1,8 @@
 /** App passwords: people make and revoke them over HTTP, and mail apps use them over SMTP, where they cannot give a second factor. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
+import * as people from "../../../src/admin/people.ts";
 import { appPasswords } from "../../../src/store/schema.ts";
 import { PASSWORD, type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { connectSmtp, type SmtpClient } from "../../harness/clients/smtp-client.ts";
@@ -29,11 +31,11 @@ async function bootBoth(): Promise<void> {
   booted = await boot();
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   const bobs = store.transact((tx) =>
-    people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
+    people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
   );
   for (const id of [userId, bobs.userId]) await setPassword(booted, id);
   [alice, bob] = [await signIn(booted, ALICE), await signIn(booted, BOB)];
@@ -160,10 +162,10 @@ describe("an app password", () => {
     const { password } = await make(bob);
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     expect((await tryApp(BOB, password)).code).toBe(235);
-    store.transact((tx) => people.removeUser(tx, people.userAt(BOB).id));
+    store.transact((tx) => people.removeUser(tx, people.userAt(core, BOB).id));
     expect(await tryApp(BOB, password)).toEqual(REFUSAL);
     expect(
       store.db

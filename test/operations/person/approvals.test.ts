@@ -1,5 +1,7 @@
 /** Messages that wait for approval, as the app gets them over HTTP (rules: Held for approval). */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import type { Policy } from "../../../src/store/schema.ts";
 import { confirm, type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { zone } from "../../harness/peers/dns-server.ts";
@@ -69,9 +71,9 @@ describe("what waits", () => {
     for (const path of [`/holds/${first}/approve`, `/holds/${first}/reject`, `/approvals/${first}/copy`]) {
       expect([path, (await max.send("POST", path)).status]).toEqual([path, 403]);
     }
-    world.core.store.transact((tx) => world.opened.people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
     expect((await listed(max)).waiting).toHaveLength(2);
-    world.core.store.transact((tx) => world.opened.people.grant(tx, world.owner.mailboxId, world.maxId, "view"));
+    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "view"));
     for (const id of [first, second]) expect((await alice.send("POST", `/holds/${id}/reject`)).status).toBe(204);
   });
 

@@ -1,5 +1,9 @@
 /** Writing mail in the app, over HTTP: drafts of people and agents, attachments, forwarding, sending with undo, sending later. */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as outbound from "../../../src/admin/outbound.ts";
+import * as people from "../../../src/admin/people.ts";
 import type { DueDraft } from "../../../src/compose/draft-sending.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";
@@ -20,10 +24,10 @@ beforeAll(async () => {
   booted = await boot();
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
-  bobId = store.transact((tx) => people.addUser(tx, { ...person, email: BOB, name: "Bob" })).userId;
+  bobId = store.transact((tx) => people.addUser(core, tx, { ...person, email: BOB, name: "Bob" })).userId;
   for (const id of [booted.owner.userId, bobId]) await setPassword(booted, id);
   sender = mailer(booted.mx);
 });
@@ -216,7 +220,7 @@ describe("a draft", () => {
     const { core, opened, owner } = booted;
     const address = `team${++count}@example.test`;
     core.store.transact((tx) =>
-      opened.people.addMailbox(tx, { workspaceId: owner.workspaceId, address, name: "Team" }),
+      mailboxAdmin.addMailbox(opened.core, tx, { workspaceId: owner.workspaceId, address, name: "Team" }),
     );
     const draft = await begin();
     await upload(draft.draftId, "a.txt", "A");
@@ -264,7 +268,7 @@ describe("a draft", () => {
   });
 
   test("is open only to people who reach its mailbox and may send from it", async () => {
-    const { core, opened, owner } = booted;
+    const { core, owner } = booted;
     const draft = await begin();
     const asked = () =>
       Promise.all(
@@ -280,9 +284,9 @@ describe("a draft", () => {
         ].map(statusOf),
       );
     expect(await asked()).toEqual(Array(8).fill(404));
-    core.store.transact((tx) => opened.people.grant(tx, owner.mailboxId, bobId, "view"));
+    core.store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "view"));
     expect(await asked()).toEqual(Array(8).fill(403));
-    core.store.transact((tx) => opened.people.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
     expect(await statusOf(bob.send("POST", "/drafts", letter()))).toBe(422);
   });
 
@@ -484,11 +488,11 @@ describe("attachments", () => {
   });
 
   test("beyond the quota are refused and not stored, and a draft that does not grow is still saved", async () => {
-    const { core, opened, owner } = booted;
+    const { core, owner } = booted;
     const draft = await begin();
     const bytes = new TextEncoder().encode(`only here ${draft.draftId}`);
     const setQuota = (quota: number | null) =>
-      core.store.transact((tx) => opened.people.setQuota(tx, owner.mailboxId, quota));
+      core.store.transact((tx) => mailboxAdmin.setQuota(tx, owner.mailboxId, quota));
     setQuota(0);
     try {
       expect((await upload(draft.draftId, "a.txt", bytes)).status).toBe(507);
@@ -610,13 +614,13 @@ describe("forwarding", () => {
   });
 
   test("uses the person's own address for mail of a read-only shared mailbox, and refuses messages out of reach", async () => {
-    const { core, opened, owner } = booted;
+    const { core, owner } = booted;
     const { messageId } = await arrive();
     expect(await statusOf(bob.send("POST", `/messages/${messageId}/forward`))).toBe(404);
-    core.store.transact((tx) => opened.people.grant(tx, owner.mailboxId, bobId, "view"));
+    core.store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "view"));
     const { body } = await bob.send<Draft>("POST", `/messages/${messageId}/forward`);
     expect((await open(body.draftId, bob)).from).toBe(BOB);
-    core.store.transact((tx) => opened.people.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
   });
 });
 
@@ -708,11 +712,10 @@ describe("sending", () => {
     const draft = await begin();
     const {
       core: { store },
-      people,
     } = opened;
-    store.transact((tx) => people.pauseMailbox(tx, owner.mailboxId, "audit"));
+    store.transact((tx) => mailboxAdmin.pauseMailbox(tx, owner.mailboxId, "audit"));
     const refused = await send(draft);
-    store.transact((tx) => people.resumeMailbox(tx, owner.mailboxId));
+    store.transact((tx) => mailboxAdmin.resumeMailbox(tx, owner.mailboxId));
     expect([refused.status, (await open(draft.draftId)).dueAt]).toEqual([423, null]);
   });
 
@@ -722,12 +725,11 @@ describe("sending", () => {
       (undo) => {
         const {
           core: { store },
-          people,
         } = booted.opened;
         store.transact((tx) =>
           undo
-            ? people.resumeMailbox(tx, booted.owner.mailboxId)
-            : people.pauseMailbox(tx, booted.owner.mailboxId, "audit"),
+            ? mailboxAdmin.resumeMailbox(tx, booted.owner.mailboxId)
+            : mailboxAdmin.pauseMailbox(tx, booted.owner.mailboxId, "audit"),
         );
       },
       "audit",
@@ -737,12 +739,13 @@ describe("sending", () => {
       (undo) => {
         const {
           core: { store },
-          outbound,
+          core,
         } = booted.opened;
         const { workspaceId } = booted.owner;
         store.transact((tx) => {
-          if (!undo) outbound.suppress(tx, { workspaceId, address: BOB, reason: "asked" });
-          else for (const { id } of outbound.listSuppressions(workspaceId)) outbound.unsuppress(tx, workspaceId, id);
+          if (!undo) outbound.suppress(core, tx, { workspaceId, address: BOB, reason: "asked" });
+          else
+            for (const { id } of outbound.listSuppressions(core, workspaceId)) outbound.unsuppress(tx, workspaceId, id);
         });
       },
       "suppression list",
@@ -772,14 +775,13 @@ describe("sending", () => {
     const { opened, owner } = booted;
     const {
       core: { store },
-      people,
     } = opened;
-    store.transact((tx) => people.grant(tx, owner.mailboxId, bobId, "send"));
+    store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "send"));
     const drafts = [await begin({}, bob), await begin({}, bob)];
     for (const draft of drafts) expect((await send(draft, {}, bob)).status).toBe(200);
-    store.transact((tx) => people.grant(tx, owner.mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "view"));
     await booted.advance(UNDO_MS);
-    store.transact((tx) => people.revokeGrant(tx, owner.mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
     for (const draft of drafts) expect((await open(draft.draftId)).refusal).toContain("viewing only");
   });
 });

@@ -1,6 +1,9 @@
 /** The first run over HTTP: it needs the token, slows guesses, happens once, and signs the owner in. */
+
 import { describe, expect, test } from "bun:test";
+import * as people from "../../../src/admin/people.ts";
 import { setUp } from "../../../src/admin/setup.ts";
+import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { page } from "../../harness/clients/browser-session.ts";
 import { boot, bootEmpty } from "../../harness/servers/boot.ts";
 import { until } from "../../harness/until.ts";
@@ -31,9 +34,11 @@ describe("setting up", () => {
       "ada@acme.test",
       ["mx", "spf", "dkim", "dkim", "dmarc", "ownership"],
     ]);
-    const { people } = booted.opened;
-    expect(people.listWorkspaces()).toMatchObject([{ name: "acme.test" }]);
-    expect(people.listUsers()).toMatchObject([{ email: "ada@acme.test", name: "Ada", role: "owner", canSignIn: true }]);
+    const { core } = booted.opened;
+    expect(workspaceAdmin.listWorkspaces(core)).toMatchObject([{ name: "acme.test" }]);
+    expect(people.listUsers(core)).toMatchObject([
+      { email: "ada@acme.test", name: "Ada", role: "owner", canSignIn: true },
+    ]);
     expect((await booted.apiWith(body.apiKey).get("/mailboxes")).body).toMatchObject({
       mailboxes: [{ address: "ada@acme.test" }],
     });
@@ -44,14 +49,14 @@ describe("setting up", () => {
 
     expect((await browser.get("/setup")).body).toEqual({ due: false });
     expect([(await check()).status, (await make({ workspace: "Again" })).status]).toEqual([409, 409]);
-    expect(people.listWorkspaces()).toHaveLength(1);
+    expect(workspaceAdmin.listWorkspaces(core)).toHaveLength(1);
   }, 120_000);
 
   test("two requests at once make one workspace", async () => {
     const { booted, make } = await start();
     const statuses = (await Promise.all([make(), make({ workspace: "Second" })])).map(({ status }) => status);
     expect(statuses.sort()).toEqual([200, 409]);
-    expect(booted.opened.people.listWorkspaces()).toHaveLength(1);
+    expect(workspaceAdmin.listWorkspaces(booted.opened.core)).toHaveLength(1);
   }, 120_000);
 
   test("is refused after the command, even with the token", async () => {
@@ -73,7 +78,7 @@ describe("setting up", () => {
       const { booted, check, make } = await start();
       const { status, body } = await make(wrong);
       expect([status, body.error]).toEqual([400, expect.stringMatching(says)]);
-      expect(booted.opened.people.listWorkspaces()).toEqual([]);
+      expect(workspaceAdmin.listWorkspaces(booted.opened.core)).toEqual([]);
       expect((await check()).status).toBe(204);
     },
     120_000,
@@ -87,7 +92,7 @@ describe("without the token", () => {
     for (const wrong of [token, "", "x".repeat(43)]) {
       expect([(await check(wrong)).status, (await make({ token: wrong })).status]).toEqual([403, 403]);
     }
-    expect(booted.opened.people.listWorkspaces()).toEqual([]);
+    expect(workspaceAdmin.listWorkspaces(booted.opened.core)).toEqual([]);
   });
 
   test("guesses are slowed, one after the other; the right token is not", async () => {

@@ -1,5 +1,8 @@
 /** Labels of a mailbox in the app: renamed, removed and coloured (rules: Label colours). */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";
 
@@ -30,12 +33,12 @@ beforeAll(async () => {
   booted = await boot();
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   const { userId: bobId } = store.transact((tx) => {
-    const made = people.addUser(tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob" });
-    people.grant(tx, booted.owner.mailboxId, made.userId, "send");
+    const made = people.addUser(core, tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob" });
+    mailboxAdmin.grant(tx, booted.owner.mailboxId, made.userId, "send");
     return made;
   });
   for (const id of [userId, bobId]) await setPassword(booted, id);

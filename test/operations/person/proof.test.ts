@@ -2,9 +2,14 @@
  * Changes that outlast a session need a recent proof of identity. With a copied cookie alone, nobody gets a key, sets a password,
  * gives access to others or changes the server, and the copy ends when the person gives the proof.
  */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
+import * as developers from "../../../src/admin/developers.ts";
+import * as domains from "../../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
 import { hashPassword } from "../../../src/admin/people.ts";
 import { apiKeys, appPasswords, messages, threads } from "../../../src/store/schema.ts";
 import { confirm, PASSWORD, type Page, page, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";
@@ -29,14 +34,13 @@ async function bootBoth(): Promise<void> {
   booted = await boot();
   const {
     core: { store },
-    people,
-    developers,
+    core,
   } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   mailbox = mailboxId;
   [bob, webhook] = store.transact((tx) => [
-    people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: false }).userId,
-    developers.addWebhook(tx, { workspaceId, url: "https://one.example.com/", events: ["message.inbound"] }).id,
+    people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: false }).userId,
+    developers.addWebhook(core, tx, { workspaceId, url: "https://one.example.com/", events: ["message.inbound"] }).id,
   ]);
   for (const id of [userId, bob]) await setPassword(booted, id);
   alice = await signInOnly(booted, ALICE);
@@ -101,7 +105,7 @@ describe("a session alone", () => {
   test("may make changes that end with it", async () => {
     const { core, opened, owner } = booted;
     const key = core.store.transact((tx) =>
-      opened.developers.createKey(tx, { userId: owner.userId, name: "x", scopes: ["read"] }),
+      developers.createKey(opened.core, tx, { userId: owner.userId, name: "x", scopes: ["read"] }),
     );
     for (const [method, path, body, status] of [
       ["PATCH", "/me", { name: "Alice" }, 204],
@@ -324,7 +328,7 @@ describe("a request that began before the change", () => {
     await setPassword(booted, booted.owner.userId);
     expect(await ends()).toContain("401");
     expect(booted.core.store.db.select().from(messages).all()).toEqual([]);
-    expect(booted.opened.people.listMailboxes()).toHaveLength(1);
+    expect(mailboxAdmin.listMailboxes(booted.opened.core)).toHaveLength(1);
   });
 
   test.each([
@@ -345,11 +349,11 @@ describe("a request that began before the change", () => {
     for (let i = 0; i < 3; i++) await alice.get("/me");
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const passwordHash = await hashPassword("another one");
     const before = store.db.select().from(messages).all();
-    store.transact((tx) => people.replacePassword(tx, booted.owner.userId, { passwordHash }));
+    store.transact((tx) => people.replacePassword(core, tx, booted.owner.userId, { passwordHash }));
     expect(await ends()).toContain("401");
     expect(store.db.select().from(messages).all()).toEqual(before);
     expect(store.db.select().from(threads).all()).toMatchObject([{ starred: false }]);
@@ -366,24 +370,24 @@ describe("a request that began before the change", () => {
     const waiting = await boot({}, zone(published, { hold }));
     const {
       core: { store },
-      domains,
+      core,
     } = waiting.opened;
     await setPassword(waiting, waiting.owner.userId);
     const page = await signInOnly(waiting, ALICE);
-    const { id } = store.transact((tx) => domains.addDomain(tx, waiting.owner.workspaceId, "new.test", []));
-    Object.assign(published, zoneOf(domains.recordsOf(id)));
+    const { id } = store.transact((tx) => domains.addDomain(core, tx, waiting.owner.workspaceId, "new.test", []));
+    Object.assign(published, zoneOf(domains.recordsOf(core, id)));
     const verifying = page.send("POST", `/settings/domains/${id}/verify`);
     await looked.promise;
     await setPassword(waiting, waiting.owner.userId);
     answers.resolve();
     expect((await verifying).status).toBe(401);
-    expect(domains.domainIn(waiting.owner.workspaceId, id).state).toBe("unverified");
+    expect(domains.domainIn(core, waiting.owner.workspaceId, id).state).toBe("unverified");
   });
 
   test("is refused when its person is no longer an admin", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     store.transact((tx) => people.setRole(tx, bob, "admin"));
     const admin = await signInOnly(booted, BOB);
@@ -391,6 +395,6 @@ describe("a request that began before the change", () => {
     for (let i = 0; i < 3; i++) await admin.get("/me");
     store.transact((tx) => people.setRole(tx, bob, "member"));
     expect(await ends()).toContain("403");
-    expect(people.listMailboxes()).toHaveLength(1);
+    expect(mailboxAdmin.listMailboxes(core)).toHaveLength(1);
   });
 });

@@ -1,5 +1,8 @@
 /** Tidying over HTTP: changing several conversations at once, undo, labels, people, events. */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";
@@ -18,10 +21,10 @@ beforeAll(async () => {
   booted = await boot();
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
-  const { userId } = store.transact((tx) => people.addUser(tx, { ...person, email: BOB, name: "Bob" }));
+  const { userId } = store.transact((tx) => people.addUser(core, tx, { ...person, email: BOB, name: "Bob" }));
   bobId = userId;
   for (const id of [booted.owner.userId, userId]) await setPassword(booted, id);
   sender = mailer(booted.mx);
@@ -192,15 +195,14 @@ describe("undoing", () => {
     const id = await arrive();
     const {
       core: { store },
-      people,
     } = booted.opened;
     const { mailboxId } = booted.owner;
-    store.transact((tx) => people.grant(tx, mailboxId, bobId, "full"));
+    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "full"));
     const theirs = (await change([id], { folder: "archive" }, bob)).body.undo;
     expect((await undo(theirs)).status).toBe(404);
-    store.transact((tx) => people.grant(tx, mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "view"));
     expect((await undo(theirs, bob)).body.refused).toMatchObject([{ id, code: "forbidden" }]);
-    store.transact((tx) => people.revokeGrant(tx, mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailboxId, bobId));
     const own = (await change([id], { folder: "trash" })).body.undo;
     expect([(await undo(own)).status, (await undo(own)).status]).toEqual([200, 404]);
     const late = (await change([id], { folder: "trash" })).body.undo;
@@ -255,9 +257,8 @@ describe("changing several", () => {
     const id = await arrive();
     const {
       core: { store },
-      people,
     } = booted.opened;
-    store.transact((tx) => people.grant(tx, booted.owner.mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grant(tx, booted.owner.mailboxId, bobId, "view"));
     expect((await change([id], { unread: false }, bob)).body.refused).toEqual([]);
     for (const more of [{ folder: "trash" }, { starred: true }, { addLabels: ["x"] }, { snoozedUntil: inHours(1) }]) {
       expect((await change([id], more, bob)).body.refused).toMatchObject([{ code: "forbidden" }]);
@@ -265,7 +266,7 @@ describe("changing several", () => {
     expect((await bob.send<Result>("POST", "/threads/delete", { ids: [id] })).body.refused).toMatchObject([
       { code: "forbidden" },
     ]);
-    store.transact((tx) => people.revokeGrant(tx, booted.owner.mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeGrant(tx, booted.owner.mailboxId, bobId));
   });
 
   test.each<[string, object]>([
@@ -371,7 +372,6 @@ test("the reason for spam is shown to people who reach the message", async () =>
 test("the delivery of a sent message: every recipient for its sender, no Bcc for others", async () => {
   const {
     core: { store },
-    people,
   } = booted.opened;
   const sent = await alice.send<{ emailId: string }>("POST", "/send", {
     ...{ from: ALICE, to: BOB, cc: "cy@nowhere.invalid", bcc: "secret@hidden.invalid", subject: "Fate", text: "x" },
@@ -386,11 +386,11 @@ test("the delivery of a sent message: every recipient for its sender, no Bcc for
     ["secret@hidden.invalid", "bounced"],
   ]);
   expect((await bob.get(path)).status).toBe(404);
-  store.transact((tx) => people.grant(tx, booted.owner.mailboxId, bobId, "full"));
+  store.transact((tx) => mailboxAdmin.grant(tx, booted.owner.mailboxId, bobId, "full"));
   const theirs = await seen(bob);
   expect(theirs.map(({ email }) => email)).toEqual([BOB, "cy@nowhere.invalid"]);
   expect(JSON.stringify(theirs)).not.toContain("hidden");
-  store.transact((tx) => people.revokeGrant(tx, booted.owner.mailboxId, bobId));
+  store.transact((tx) => mailboxAdmin.revokeGrant(tx, booted.owner.mailboxId, bobId));
 });
 
 describe("events for the page", () => {

@@ -1,5 +1,8 @@
 /** Remote images that a person always sees: for senders that DMARC proves, for that person, and until taken back. */
+
 import { beforeAll, expect, test } from "bun:test";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as people from "../../../src/admin/people.ts";
 import { trustImages } from "../../../src/mailbox/received.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
@@ -38,13 +41,13 @@ beforeAll(async () => {
   );
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const second = store.transact((tx) =>
-    people.addUser(tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
+    people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
   );
-  store.transact((tx) => people.grant(tx, mailboxId, second.userId, "view"));
+  store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, second.userId, "view"));
   for (const id of [userId, second.userId]) await setPassword(booted, id);
   bobId = second.userId;
   alice = await signIn(booted, ALICE);
@@ -114,7 +117,6 @@ test("are taken back at a message or in the list", async () => {
 test("have a bound, and end with the person", async () => {
   const {
     core: { store },
-    people,
   } = booted.opened;
   store.transact((tx) => {
     for (let n = 0; n < 1_000; n++) trustImages(tx, { userId: bobId, sender: `${n}@x.example`, now: 0 });

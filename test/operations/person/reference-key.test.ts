@@ -1,6 +1,8 @@
 /** The key that the API reference makes for who is signed in (rules: Reference key): who gets it, what it may do, when it ends. */
+
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
+import * as people from "../../../src/admin/people.ts";
 import {
   confirm,
   PASSWORD,
@@ -37,11 +39,11 @@ beforeAll(async () => {
   booted = await boot();
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { workspaceId } = booted.owner;
   const { userId: bob } = store.transact((tx) =>
-    people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
+    people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
   );
   for (const id of [booted.owner.userId, bob]) await setPassword(booted, id);
 });

@@ -1,6 +1,7 @@
 /** A second factor over HTTP: adding, asking for codes, slowing guesses, removal, and the limits of the password alone. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
+import * as people from "../../../src/admin/people.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";
 
@@ -174,14 +175,15 @@ describe("with a second factor", () => {
 });
 
 describe("a reset by an admin", () => {
-  async function people() {
+  async function twoPeople() {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const { workspaceId } = booted.owner;
     const add = (email: string, role: "admin" | "member") =>
-      store.transact((tx) => people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: false })).userId;
+      store.transact((tx) => people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: false }))
+        .userId;
     const [ann, ben] = [add("ann@example.test", "admin"), add("ben@example.test", "member")];
     for (const id of [ann, ben]) await setPassword(booted, id);
     return { ann, ben };
@@ -189,7 +191,7 @@ describe("a reset by an admin", () => {
   const reset = (by: Page, id: string) => by.send("DELETE", `/settings/people/${id}/second-factor`);
 
   test("signs the person out, whose password alone signs in again", async () => {
-    const { ben } = await people();
+    const { ben } = await twoPeople();
     const owner = alice;
     alice = await signIn(booted, "ben@example.test");
     await turnOn();
@@ -205,7 +207,7 @@ describe("a reset by an admin", () => {
   });
 
   test("needs the right to change the person", async () => {
-    const { ann } = await people();
+    const { ann } = await twoPeople();
     await turnOn();
     const [admin, member] = [await signIn(booted, "ann@example.test"), await signIn(booted, "ben@example.test")];
     expect((await reset(admin, booted.owner.userId)).status).toBe(403);

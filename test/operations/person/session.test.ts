@@ -1,7 +1,9 @@
 /** Signing in and out over HTTP, the end of sessions, and requests without a session or from other sites. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import * as credentials from "../../../src/access/credentials.ts";
+import * as people from "../../../src/admin/people.ts";
 import { describeUserAgent } from "../../../src/operations/person/session.ts";
 import { sessions, users } from "../../../src/store/schema.ts";
 import { PASSWORD, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
@@ -50,12 +52,12 @@ describe("signing in", () => {
   test("with a password from before new ones had ten characters: it goes on, and the app is told until it is changed", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const old = await credentials.hashPassword("old one");
     const ben = { email: "ben@example.test", name: "Ben", role: "member", ownMailbox: false } as const;
     const { workspaceId } = booted.owner;
-    store.transact((tx) => people.addUser(tx, { ...ben, workspaceId, passwordHash: old }));
+    store.transact((tx) => people.addUser(core, tx, { ...ben, workspaceId, passwordHash: old }));
     const of = async (password: string) => {
       const { headers } = await tryIn({ email: ben.email, password });
       return page(booted, headers.get("set-cookie")?.split(";")[0] ?? "");
@@ -76,15 +78,15 @@ describe("signing in", () => {
   test("in an open session tells the app, too, once the password is given again", async () => {
     const {
       core: { store },
-      people,
+      core,
     } = booted.opened;
     const alice = await signIn(booted, ALICE);
     const passwordHash = await credentials.hashPassword("old one");
     store.transact((tx) => tx.update(users).set({ passwordHash }).where(eq(users.id, booted.owner.userId)).run());
     expect((await alice.send("POST", "/me/confirm", { password: "old one" })).status).toBe(204);
-    expect(people.hasShortPassword(booted.owner.userId)).toBe(true);
+    expect(people.hasShortPassword(core, booted.owner.userId)).toBe(true);
     await setPassword(booted, booted.owner.userId);
-    expect(people.hasShortPassword(booted.owner.userId)).toBe(false);
+    expect(people.hasShortPassword(core, booted.owner.userId)).toBe(false);
   });
 
   test("is put off while too many passwords are being checked", async () => {
@@ -111,7 +113,7 @@ describe("signing in", () => {
 
   test("does not tell which part was wrong, and refuses an API key as password", async () => {
     const { userId } = booted.core.store.transact((tx) =>
-      booted.opened.people.addUser(tx, {
+      people.addUser(booted.opened.core, tx, {
         workspaceId: booted.owner.workspaceId,
         email: "nopassword@example.test",
         name: "No",
@@ -218,7 +220,7 @@ describe("a session", () => {
   test("of another person cannot be ended", async () => {
     const fresh = await boot();
     const bob = fresh.core.store.transact((tx) =>
-      fresh.opened.people.addUser(tx, {
+      people.addUser(fresh.opened.core, tx, {
         workspaceId: fresh.owner.workspaceId,
         email: "bob@example.test",
         name: "Bob",
@@ -237,10 +239,10 @@ describe("a session", () => {
     const fresh = await boot();
     const {
       core: { store },
-      people,
+      core,
     } = fresh.opened;
     const { userId } = store.transact((tx) =>
-      people.addUser(tx, {
+      people.addUser(core, tx, {
         workspaceId: fresh.owner.workspaceId,
         email: "carol@example.test",
         name: "Carol",
@@ -320,10 +322,10 @@ describe("a session", () => {
     const fresh = await boot();
     const {
       core: { store },
-      people,
+      core,
     } = fresh.opened;
     const { userId } = store.transact((tx) =>
-      people.addUser(tx, {
+      people.addUser(core, tx, {
         workspaceId: fresh.owner.workspaceId,
         email: "dan@example.test",
         name: "Dan",

@@ -1,5 +1,7 @@
 /** Warnings about received mail (rules: Warnings): who poses as somebody of the workspace, where answers and links lead. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
+import * as people from "../../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
 import { mailer } from "../../harness/mail/mail.ts";
@@ -46,18 +48,18 @@ beforeAll(async () => {
   );
   const {
     core: { store },
-    people,
+    core,
   } = booted.opened;
   const { workspaceId, userId } = booted.owner;
   store.transact((tx) => {
-    people.addUser(tx, {
+    people.addUser(core, tx, {
       workspaceId,
       email: "ada@example.test",
       name: "Ada Lovelace",
       role: "member",
       ownMailbox: true,
     });
-    people.addUser(tx, { workspaceId, email: "zoe@example.test", name: "Zoë", role: "member", ownMailbox: true });
+    people.addUser(core, tx, { workspaceId, email: "zoe@example.test", name: "Zoë", role: "member", ownMailbox: true });
   });
   await booted.api.post("/api/admin/v1/mailboxes", { address: "help@example.test", name: "Support" });
   await setPassword(booted, userId);
