@@ -456,7 +456,7 @@ async function openTls({ config, core }: Opened): Promise<Certificates | undefin
 
 /** Starts an SMTP listener on `listen`, the value of `variable`. */
 async function startSmtp(
-  { store, options, runtime, log, meters, site: { hostname } }: Core,
+  core: Core,
   { frontends }: Running,
   {
     variable,
@@ -475,10 +475,7 @@ async function startSmtp(
 ): Promise<{ address: string; works(): boolean }> {
   if (listen === "off" || !certificates) return { address: "off", works: () => true };
   const limits = limitsFor(most);
-  const confirm = () => store.replicated();
-  const listener = createSmtpListener({
-    ...{ ...kind, certificates, limits, listen, hostname, confirm, options, runtime, log, meters },
-  });
+  const listener = createSmtpListener(core, { ...kind, certificates, limits, listen });
   const address = await bound(variable, () => listener.start());
   frontends.push(listener);
   return { address, works: () => listener.isListening() };

@@ -37,11 +37,10 @@ interface ApiParts extends Serving {
 }
 
 export function createApi({ operations = MAIL_API.operations, ...parts }: ApiParts) {
-  const gate = createGate(parts);
-  const cors = createCors(parts.options);
-  const { db } = parts.store;
-  const waiting = createWaiting({
-    ...parts,
+  const gate = createGate(parts.core, parts);
+  const cors = createCors(parts.core);
+  const { db } = parts.core;
+  const waiting = createWaiting(parts.core, {
     places: parts.pools.waits,
     latest: () => [latestEvent(db), latestChange(db), stoppedKeys(db)].join(),
   });

@@ -4,7 +4,7 @@
  *
  * Invariant: no response allows credentials, so no origin gets to use the cookies of this one.
  */
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 
 /** How long a browser may skip the next preflight for the same URL: no browser takes more than two hours or a day. */
 const PREFLIGHT_SECONDS = 7_200;
@@ -25,7 +25,7 @@ const EXPOSED = [
 
 export type Cors = ReturnType<typeof createCors>;
 
-export function createCors(options: Pick<Options, "get">) {
+export function createCors({ options }: Core) {
   /** Undefined when no origin is allowed. */
   function allowedOrigins(): readonly string[] | undefined {
     const origins = options.get("api.allowOrigins");

@@ -12,13 +12,10 @@ import { allowsFrom, hasExpired, PolicyRefusal } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { sourceOfAddress } from "../net/ip.ts";
+import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/moving.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
 
 /** The person that an admitted request's key acts for. */
 export interface Admitted {
@@ -71,24 +68,19 @@ function requireUsable(caller: Caller): void {
 }
 
 /** `touchKey` notes the use of a key, at a time in epoch ms. */
-export function createGate(parts: {
-  store: Pick<Store, "db" | "note">;
-  options: Options;
-  slowdown: Slowdown;
-  touchKey(keyId: string, now: number): void;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-}) {
-  const { store, options, slowdown, touchKey, runtime, log } = parts;
+export function createGate(
+  { db, store, options, now: clock, log }: Core,
+  { slowdown, touchKey }: { slowdown: Slowdown; touchKey(keyId: string, now: number): void },
+) {
   /**
    * The caller of a key, wherever it may be used from; undefined for one that is not valid.
    * @throws AppError server_error 503 while the workspace moves to another server
    */
   function callerOf(authorization: string | null, address: string | undefined): Caller | undefined {
-    const now = runtime.now();
-    const caller = findBearer(store.db, readKey(authorization), now);
+    const now = clock();
+    const caller = findBearer(db, readKey(authorization), now);
     if (!caller || hasExpired(caller.policy ?? {}, now)) return undefined;
-    requireServed(store.db, caller.workspaceId);
+    requireServed(db, caller.workspaceId);
     return { ...caller, ...(address !== undefined && { address }) };
   }
 
@@ -97,7 +89,7 @@ export function createGate(parts: {
   const keys = createRateLimit(() => options.get("api.keyRequestsPerMinute"), cooldownSeconds);
 
   function takeSource(source: string, tell: (rate: CountedRate) => void): AppError | undefined {
-    const rate = sources.take(source, runtime.now());
+    const rate = sources.take(source, clock());
     tell({ ...rate, of: "source" });
     return refusalOver(rate, "from this address");
   }
@@ -129,7 +121,7 @@ export function createGate(parts: {
       throw refusal ?? invalidKey();
     }
     const caller = { ...found, origin: { face, source: address } };
-    const now = runtime.now();
+    const now = clock();
     const rate = keys.take(found.keyId, now);
     tell({ ...rate, of: "key" });
     const ofKey = refusalOver(rate, "with this API key");

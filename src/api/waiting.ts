@@ -6,24 +6,20 @@
  */
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Sharer, Shares } from "../base/shares.ts";
 import type { Wait } from "../operations/operation.ts";
 import { LONGEST_WAIT_SECONDS } from "../operations/tool.ts";
-import type { Store } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
 
 const LOOK_MS = 250;
 
 export type Waiting = ReturnType<typeof createWaiting>;
 
 /** `latest` changes when there is something new to look for. `places`: those of requests that wait. */
-export function createWaiting(parts: {
-  store: Pick<Store, "onCommit">;
-  runtime: Pick<Runtime, "setTimer">;
-  latest(): string;
-  places: Pick<Shares, "take">;
-}) {
-  const { store, runtime, latest, places } = parts;
+export function createWaiting(
+  { store, runtime }: Core,
+  { latest, places }: { latest(): string; places: Pick<Shares, "take"> },
+) {
   const waiting = new Set<{ look(): void; end(): void }>();
   let seen = latest();
   let rests = false;

@@ -1,9 +1,9 @@
 /** Admission of the app's requests (rules: Web): from this origin, and with a valid session. */
 import { findSession, presentSession, requireConfirmed, type Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
+import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/moving.ts";
-import type { Db, Store } from "../store/store.ts";
+import type { Db } from "../store/store.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
 export interface PageGate {
@@ -17,29 +17,24 @@ export interface PageGate {
   requireConfirmed(db: Db, session: Session): void;
 }
 
-export interface PageGateParts {
-  store: Pick<Store, "db">;
-  cookie: SessionCookie;
-  /** Notes that a session is in use. */
-  touchSession(session: Session, now: number): void;
-  /** Public origin. */
-  baseUrl: string;
-  runtime: Pick<Runtime, "now">;
-}
-
-export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }: PageGateParts): PageGate {
-  const requireSameOrigin = createSameOriginCheck(baseUrl);
+/** `touchSession` notes that a session is in use, at a time in epoch ms. */
+export function createPageGate(
+  { db, now: clock, site }: Core,
+  cookie: SessionCookie,
+  touchSession: (session: Session, now: number) => void,
+): PageGate {
+  const requireSameOrigin = createSameOriginCheck(site.baseUrl);
   return {
     requireSameOrigin,
-    requireSession: (db, session) => presentSession(db, session, runtime.now()),
-    requireConfirmed: (db, session) => requireConfirmed(db, session, runtime.now()),
+    requireSession: (db, session) => presentSession(db, session, clock()),
+    requireConfirmed: (db, session) => requireConfirmed(db, session, clock()),
     admit(request) {
       requireSameOrigin(request);
       const token = cookie.read(request);
-      const now = runtime.now();
-      const session = token === undefined ? undefined : findSession(store.db, token, now);
+      const now = clock();
+      const session = token === undefined ? undefined : findSession(db, token, now);
       if (!session) throw new AppError("unauthorized", "Sign in to continue");
-      requireServed(store.db, session.caller.workspaceId);
+      requireServed(db, session.caller.workspaceId);
       touchSession(session, now);
       return session;
     },

@@ -14,11 +14,9 @@ import { findSession, type Session } from "../access/sessions.ts";
 import { EVENT_STREAM } from "../api/answers.ts";
 import { queryOf } from "../api/request.ts";
 import { unavailable } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { type ChangeRow, changesSince, latestChange } from "../mailbox/change-feed.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
-import type { Store } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
 import type { Asked, Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
@@ -43,18 +41,7 @@ interface Stream {
 const eventOf = (name: "mail" | "all", seq: number, data: object): string =>
   `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export function createLive({
-  store,
-  cookie,
-  runtime,
-  log,
-}: {
-  store: Pick<Store, "db" | "onCommit">;
-  cookie: SessionCookie;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Pick<Log, "warn">;
-}) {
-  const { db } = store;
+export function createLive({ db, store, runtime, log }: Core, cookie: SessionCookie) {
   const streams = new Set<Stream>();
   let seen = latestChange(db);
   let rests = false;

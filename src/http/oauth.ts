@@ -13,12 +13,10 @@ import { describeMcp } from "../api/mcp/discovery.ts";
 import { isReading, methodResponse, READING } from "../api/methods.ts";
 import { readBytes, readJson, traceOf } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { OAuthError } from "../oauth/error.ts";
 import { describeOAuth, REGISTER_PATH, REVOKE_PATH, resourceOf, TOKEN_PATH } from "../oauth/metadata.ts";
 import type { OAuth } from "../oauth/oauth.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 
 const LARGEST_BODY = 16 * 1024;
 
@@ -35,15 +33,10 @@ const DOCUMENT = {
 
 const STATUS: Partial<Record<OAuthError["code"], number>> = { invalid_client: 401 };
 
-export interface OAuthEndpointParts {
+interface OAuthEndpointParts {
   oauth: OAuth;
-  /** Public origin. */
-  baseUrl: string;
-  options: Pick<Options, "get">;
   slowdown: Slowdown;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
 }
 
 /** @throws OAuthError invalid_request */
@@ -54,11 +47,12 @@ function requireForm({ headers }: Request): void {
 }
 
 /** Responds to requests for the endpoints; undefined for other paths. */
-export function createOAuthEndpoints(parts: OAuthEndpointParts) {
-  const { oauth, baseUrl, options, slowdown, sourceOf, runtime, log } = parts;
+export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: OAuthEndpointParts) {
+  const { options, runtime, log, site } = core;
+  const { baseUrl } = site;
   const documents = new Map([...describeOAuth(baseUrl), ...describeMcp(baseUrl, resourceOf(baseUrl))]);
-  const cors = createCors(options);
-  const readFailure = createFailureReader(parts);
+  const cors = createCors(core);
+  const readFailure = createFailureReader(core);
   const sources = createRateLimit(
     () => options.get("api.ipRequestsPerMinute"),
     () => options.get("api.cooldownSeconds"),

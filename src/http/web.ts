@@ -52,14 +52,14 @@ export function createWeb(parts: WebParts): Web {
   const secure = parts.baseUrl.startsWith("https:");
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
-  const gate = createPageGate({ ...parts, cookie, touchSession: parts.identity.touchSession });
+  const gate = createPageGate(parts.core, cookie, parts.identity.touchSession);
   const images = openImageProxy({ runtime: parts.runtime });
   const unsubscribing = openUnsubscribing(parts.core, parts.allow);
-  const live = createLive({ ...parts, cookie });
+  const live = createLive(parts.core, cookie);
   const pages = createPages(headers);
   const pdfPage = createPdfPage(headers);
   const reference = createReference({ ...parts, headers });
-  const oauth = createOAuthEndpoints({ ...parts, slowdown: parts.identity.slowdown });
+  const oauth = createOAuthEndpoints(parts.core, { ...parts, slowdown: parts.identity.slowdown });
   const api = createAppApi({
     ...parts,
     gate,

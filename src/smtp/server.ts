@@ -8,9 +8,7 @@
  */
 import type { Socket } from "node:net";
 import type { Log } from "../base/log.ts";
-import type { Meters } from "../base/metrics.ts";
-import type { Runtime } from "../base/runtime.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 import { type Certificates, tlsOptions } from "../tls/certificates.ts";
 import { MAIL_PARAMETERS, readMessageDsn, readRecipientDsn } from "./dsn.ts";
 import { type NoteRefusal, Refusal, type RefusalName, refusalOf } from "./refusal.ts";
@@ -37,28 +35,22 @@ interface SmtpListenerParts {
   listen: { host: string; port: number };
   /** Implicit TLS (RFC 8314 §3.3) instead of STARTTLS. */
   implicitTls?: boolean;
-  /** Name in the greeting. */
-  hostname: string;
   certificates: Pick<Certificates, "current" | "choose" | "onChange">;
   role: SmtpRole;
-  /** Called after each message that was taken, before the client hears of it. @throws AppError if it is not safe yet */
-  confirm: () => Promise<void>;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
-  log: Log;
-  meters?: Pick<Meters, "countRefusal">;
   limits?: Partial<Limits>;
 }
 
 /** RFC 5321 §4.5.3.1.4 says 512, and more with extensions; SMTPUTF8 addresses and passwords are long. */
 const LONGEST_COMMAND = 2048;
 
-export function createSmtpListener(parts: SmtpListenerParts) {
-  const { listen, implicitTls = false, hostname, certificates, role, confirm, options, runtime, log } = parts;
-  const limits = { ...LIMITS, ...parts.limits };
+export function createSmtpListener(
+  { store, options, runtime, log, meters, site: { hostname } }: Core,
+  { listen, implicitTls = false, certificates, role, limits: given }: SmtpListenerParts,
+) {
+  const limits = { ...LIMITS, ...given };
   const logRefusal = createRefusalLog(log, runtime.now);
   const note: NoteRefusal = (reason, fields) => {
-    parts.meters?.countRefusal(reason);
+    meters.countRefusal(reason);
     logRefusal(reason, fields);
   };
   const connectionOf = new WeakMap<SMTPServerSession, Connection>();
@@ -257,7 +249,8 @@ export function createSmtpListener(parts: SmtpListenerParts) {
       connection.commands
         .acceptMessage(envelopeOf(session), stream)
         .then(async (text) => {
-          await confirm().catch((error) => {
+          // The client hears of no message that may be lost yet.
+          await store.replicated().catch((error) => {
             throw refusalOf(error);
           });
           return text;

@@ -3,6 +3,7 @@
  */
 import { expect, test } from "bun:test";
 import { findSession, type Session, startSession } from "../../src/access/sessions.ts";
+import type { Log } from "../../src/base/log.ts";
 import { createLive } from "../../src/http/live.ts";
 import { createSessionCookie } from "../../src/http/session-cookie.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
@@ -18,12 +19,8 @@ function listen() {
   const session = findSession(store.db, token, runtime.now()) as Session;
   const cookie = createSessionCookie({ secure: false });
   const warnings: string[] = [];
-  const live = createLive({
-    store,
-    cookie,
-    runtime,
-    log: { warn: (text) => void warnings.push(text) },
-  });
+  const log: Log = { ...world.core.log, warn: (text) => void warnings.push(text) };
+  const live = createLive({ ...world.core, log }, cookie);
   const before = runtime.timers().length;
   const request = new Request("http://localhost/app/live", { headers: { cookie: cookie.give(token, true) } });
   const open = () =>

@@ -538,17 +538,7 @@ describe("stopping", () => {
     const { address } = await listenAndKeep();
     const { certificates } = await replaceableCertificates();
     const core = sendCore(testCore());
-    const { runtime, log } = core;
-    const other = createSmtpListener({
-      confirm: async () => {},
-      listen: address,
-      hostname: "mx.example.test",
-      certificates,
-      role: openMxRole(core),
-      options: { get: (() => 1) as never },
-      runtime,
-      log,
-    });
+    const other = createSmtpListener(core, { listen: address, certificates, role: openMxRole(core) });
     expect(await other.start().catch((error) => error.code)).toBe("EADDRINUSE");
   });
 });

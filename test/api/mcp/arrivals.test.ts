@@ -7,6 +7,7 @@ import type { MailContext } from "../../../src/operations/operation.ts";
 import { connectMcp, type ToolClient, type ToolResult } from "../../harness/clients/mcp-client.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
 import { startApi, type TestApi } from "../../harness/servers/api-setup.ts";
+import { testCore } from "../../harness/servers/core.ts";
 import { until } from "../../harness/until.ts";
 
 let counter = 0;
@@ -188,24 +189,14 @@ const personOf = (name: string) => ({ workspaceId: name, userId: name });
 
 test("a client that disconnected before the wait does not wait", async () => {
   const pools = createPools({ mostConnections: 1_000, runtime: fakeRuntime() });
-  const { wait } = createWaiting({
-    store: { onCommit: () => () => {} },
-    runtime: fakeRuntime(),
-    latest: () => "",
-    places: pools.waits,
-  });
+  const { wait } = createWaiting(testCore(), { latest: () => "", places: pools.waits });
   const signal = AbortSignal.abort();
   expect(await wait(() => undefined, { ms: SECOND, who: personOf("a"), signal })).toBeUndefined();
 });
 
 test("waiting calls take at most a quarter of the connections", async () => {
   const pools = createPools({ mostConnections: 8, runtime: fakeRuntime() });
-  const { wait, stop } = createWaiting({
-    store: { onCommit: () => () => {} },
-    runtime: fakeRuntime(),
-    latest: () => "",
-    places: pools.waits,
-  });
+  const { wait, stop } = createWaiting(testCore(), { latest: () => "", places: pools.waits });
   const { signal } = new AbortController();
   const begin = (name: string) => wait(() => undefined, { ms: SECOND, who: personOf(name), signal });
   const waits = [begin("a"), begin("b")];

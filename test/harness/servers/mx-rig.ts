@@ -85,19 +85,15 @@ export interface ListenerOptions {
 export async function listenAs(role: SmtpRole, options: ListenerOptions = {}): Promise<Rig> {
   const runtime = options.runtime ?? fakeRuntime();
   const { log, lines } = options.logged ?? testLog(runtime);
-  const get = (() => options.maxBytes?.() ?? 1_000_000) as unknown as Parameters<
-    typeof createSmtpListener
-  >[0]["options"]["get"];
-  const listener = createSmtpListener({
-    confirm: async () => {},
+  const get = (() => options.maxBytes?.() ?? 1_000_000) as unknown as Options["get"];
+  const base = testCore(runtime);
+  const site = { ...base.site, hostname: "mx.example.test" };
+  const core = { ...base, options: { ...base.options, get }, log, site };
+  const listener = createSmtpListener(core, {
     listen: { host: "127.0.0.1", port: 0 },
-    hostname: "mx.example.test",
     certificates: options.certificates ?? (await replaceableCertificates()).certificates,
     role,
     implicitTls: options.implicitTls ?? false,
-    options: { get },
-    runtime,
-    log,
     ...(options.limits ? { limits: options.limits } : {}),
   });
   const address = await listener.start();
