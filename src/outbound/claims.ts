@@ -6,13 +6,12 @@
  * that has ended are due at the next start.
  */
 import { and, asc, eq, gt, isNotNull, lte, sql } from "drizzle-orm";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
+import type { Core } from "../store/core.ts";
 import { isServed } from "../store/moving.ts";
 import { domains, outboundMessages, QUEUE_LINES, type QueueLine, queueDomains, queueEntries } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
+
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import {
   bySeq,
   correctDomain,
@@ -287,17 +286,7 @@ const LEASE_MS = 30 * 60_000;
 const LEFT_MS = LEASE_MS / 2;
 
 /** Holds the leases of claims that are being attempted. */
-export function createLeases({
-  store,
-  options,
-  runtime,
-  log,
-}: {
-  store: Pick<Store, "enqueue" | "transact">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-}) {
+export function createLeases({ store, options, runtime, log }: Core) {
   /** Claims that are being attempted, and the end of their leases (epoch ms). */
   const held = new Map<Claim, number>();
   let isStart = true;

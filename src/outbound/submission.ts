@@ -42,6 +42,7 @@ import { suppressedAmong } from "./suppression.ts";
 /** 131 bits, as for messages that the API composes. */
 const MESSAGE_ID_LENGTH = 22;
 
+/** The role over `core`, for people whom `signIn` lets in. */
 export function createSubmissionRole(
   core: SendCore,
   {
@@ -51,6 +52,7 @@ export function createSubmissionRole(
   }: {
     signIn: Pick<SignIn, "inApp">;
     signInSources: Pick<SignInSources, "isKnown">;
+    /** Replaced in tests. */
     submit?: typeof submitMessage;
   },
 ): SmtpRole {
