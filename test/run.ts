@@ -163,5 +163,6 @@ const skipped = report.skipped > 0 ? `, ${report.skipped} skipped` : "";
 console.log(`${passed} passed, ${failed.length + alsoFailed} failed${skipped}`);
 if (failed.length + alsoFailed > 0) process.exit(1);
 // Continuous integration leaves its checkout as it is.
-if (args.length === 0 && !process.env.CI) renewTimings(TIMINGS, timings, testFiles(root, TIERS));
+if (args.length === 0 && !process.env.CI)
+  renewTimings(TIMINGS, timings, testFiles(root, tiers), testFiles(root, TIERS));
 process.exit(0);

@@ -1,6 +1,9 @@
 /** What test/run.ts keeps of the time that files take. */
 import { expect, test } from "bun:test";
-import { mergeTimings } from "./harness/runner/timings.ts";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { temporaryFolder } from "./harness/folder.ts";
+import { mergeTimings, renewTimings } from "./harness/runner/timings.ts";
 
 test("a new file is added, one that is gone is dropped, one that did not run stays", () => {
   const known = { "a.test.ts": 2000, "gone.test.ts": 9000, "other-tier.test.ts": 3000 };
@@ -34,4 +37,16 @@ test("a slower machine changes no entry", () => {
     ...known,
     "c.test.ts": 1000,
   });
+});
+
+test("times of files that did not run are no measure", () => {
+  const folder = temporaryFolder();
+  const [path, measured] = [join(folder, "timings.json"), join(folder, "measured.json")];
+  const write = (file: string, files: Record<string, number>) =>
+    writeFileSync(file, JSON.stringify({ version: 1, files }));
+  const known = { "a.test.ts": 6000, "b.test.ts": 2000, "long.test.ts": 90_000 };
+  write(path, known);
+  write(measured, { ...known, "a.test.ts": 18_000, "b.test.ts": 6000 });
+  renewTimings(path, measured, ["a.test.ts", "b.test.ts"], Object.keys(known));
+  expect(JSON.parse(readFileSync(path, "utf8"))).toEqual({ version: 1, files: known });
 });

@@ -34,10 +34,16 @@ export function mergeTimings(known: Timings, measured: Timings, existing: readon
   return Object.fromEntries(entries.sort());
 }
 
-/** Renews test/timings.json by the times that a run left in another file. */
-export function renewTimings(path: string, measured: string, existing: readonly string[]): void {
+/** Renews test/timings.json by the times of the files that ran; `measured`: the copy of it that the run was given and changed. */
+export function renewTimings(
+  path: string,
+  measured: string,
+  ran: readonly string[],
+  existing: readonly string[],
+): void {
   const read = (file: string) => JSON.parse(readFileSync(file, "utf8")) as TimingsFile;
   const before = read(path);
-  const after = { ...before, files: mergeTimings(before.files, read(measured).files, existing) };
+  const times = Object.fromEntries(Object.entries(read(measured).files).filter(([file]) => ran.includes(file)));
+  const after = { ...before, files: mergeTimings(before.files, times, existing) };
   writeFileSync(path, `${JSON.stringify(after, undefined, 2)}\n`);
 }
