@@ -1,16 +1,17 @@
 /** Looks up the DNS records that a hosted domain needs, and compares them with what is published. */
 import { readStsRecord } from "../authentication/mta-sts.ts";
+import { alwaysTrue, oneOf, type Static, t } from "../base/json-schema.ts";
 import type { DnsClient } from "../base/runtime.ts";
 
-export interface DnsRecord {
-  type: "MX" | "TXT" | "CNAME" | "SRV";
-  name: string;
-  /** The record's data as one string, even if a zone file must split it. */
-  value: string;
-  purpose: "mx" | "spf" | "dkim" | "dmarc" | "ownership" | "mta-sts" | "tls-rpt" | "mail-apps";
-  /** The record is recommended; the domain works without it. */
-  optional?: true;
-}
+/** A record of a domain. `value`: its data as one string, even if a zone file must split it. */
+export const DnsRecord = t.Object({
+  type: oneOf(["MX", "TXT", "CNAME", "SRV"]),
+  name: t.String(),
+  value: t.String(),
+  purpose: oneOf(["mx", "spf", "dkim", "dmarc", "ownership", "mta-sts", "tls-rpt", "mail-apps"]),
+  optional: t.Optional(alwaysTrue({ description: "Recommended, not required" })),
+});
+export type DnsRecord = Static<typeof DnsRecord>;
 
 export interface FoundRecord extends DnsRecord {
   /** `unanswered`: the query failed, so the record may or may not exist. */

@@ -106,7 +106,7 @@ import { deleteDiscarded, moveBlobs, sweepBlobs } from "./removal.ts";
 import { renewAllSeen } from "./renewal.ts";
 import { findCorrespondents } from "./suggestions.ts";
 import {
-  type BulkResult,
+  type ChangedThreads,
   changeThreads,
   deleteThreads,
   emptyFolder,
@@ -203,7 +203,7 @@ export function createMailbox(core: MailCore) {
     /** @throws AppError bad_request, not_found, forbidden, conflict, unprocessable; then nothing has changed */
     update: (caller: Caller, id: string, patch: ThreadPatch): ThreadView => updateThread(core, caller, id, patch),
     /** Changes or refuses each of several conversations; `ids` are distinct. @throws AppError bad_request */
-    updateAll: (caller: Caller, ids: readonly string[], patch: ThreadPatch): Omit<BulkResult, "undo"> =>
+    updateAll: (caller: Caller, ids: readonly string[], patch: ThreadPatch): ChangedThreads =>
       updateThreads(core, caller, ids, patch),
     /** Snoozes until `until` (epoch ms), or ends that. @throws AppError not_found, forbidden, conflict */
     snoozeFor: (caller: Caller, id: string, until: number | null): ThreadView => snoozeThread(core, caller, id, until),

@@ -5,14 +5,27 @@
 import { eq, sql } from "drizzle-orm";
 import { type Caller, requireAccess, requireReach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { mailboxTexts, type Template } from "../store/schema.ts";
+import { filled, type Static, t } from "../base/json-schema.ts";
+import { LONGEST_SUBJECT } from "../message/compose.ts";
+import { mailboxTexts } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 const MOST_TEMPLATES = 50;
 
+export const Signature = t.String({ maxLength: 10_000, description: "Plain text; empty for none" });
+
+export const Template = t.Object(
+  {
+    name: filled({ maxLength: 100, description: "Unlike the others of the mailbox, in any case" }),
+    subject: t.Optional(t.String({ maxLength: LONGEST_SUBJECT })),
+    text: t.String({ maxLength: 20_000, description: "Plain text" }),
+  },
+  { additionalProperties: false, $id: "Template" },
+);
+type Template = Static<typeof Template>;
+
 export interface Texts {
-  /** Plain text; empty for none. */
   signature: string;
   /** In the order in which they are offered. */
   templates: Template[];

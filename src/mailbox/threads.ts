@@ -7,6 +7,7 @@
  */
 import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import { type Static, t } from "../base/json-schema.ts";
 import { newId } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { Core, Reader } from "../store/core.ts";
@@ -25,7 +26,7 @@ import { labelsOf, requireLabels } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { messagesOfThread } from "./messages.ts";
 import { deleteApart, deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
-import { type ThreadDetailView, type ThreadPatch, type ThreadView, threadView } from "./views.ts";
+import { type ThreadDetailView, type ThreadPatch, ThreadView, threadView } from "./views.ts";
 
 const viewOf = (db: Db, caller: Caller, id: string): ThreadView => {
   const { thread, reach } = reachedThread(db, caller, id);
@@ -63,7 +64,7 @@ export function updateThreads(
   caller: Caller,
   ids: readonly string[],
   { read, ...patch }: ThreadPatch,
-): Omit<BulkResult, "undo"> {
+): ChangedThreads {
   const unread = unreadOf({ read, unread: patch.unread });
   const { changes: _, ...result } = changeEach(core, caller, ids, { ...patch, unread });
   return result;
@@ -132,20 +133,16 @@ export async function emptyFolder(
   }
 }
 
-/** The reason why one of several conversations was left unchanged. */
-export interface Refused {
-  id: string;
-  /** As in rules: Errors. */
-  code: string;
-  /** For people. */
-  error: string;
-}
+/** The answer to a change of several conversations, in their new state (rules: Errors). */
+export const ChangedThreads = t.Object({
+  threads: t.Array(ThreadView, { description: "Those that were changed" }),
+  refused: t.Array(t.Object({ id: t.String(), code: t.String(), error: t.String() })),
+});
+export type ChangedThreads = Static<typeof ChangedThreads>;
+type Refused = ChangedThreads["refused"][number];
 
-export interface BulkResult {
-  /** In their new state. */
-  threads: ThreadView[];
-  refused: Refused[];
-  /** Names the change for `undoChange`; absent if nothing was changed. */
+/** `undo`: names the change for `undoChange`; absent if nothing was changed. */
+export interface BulkResult extends ChangedThreads {
   undo?: string;
 }
 
@@ -203,7 +200,7 @@ export function changeThreads(core: Core, caller: Caller, ids: readonly string[]
 }
 
 /** @throws AppError not_found for a change that is forgotten or was made by another person */
-export function undoChange({ db, store, now }: Core, caller: Caller, undo: string): Omit<BulkResult, "undo"> {
+export function undoChange({ db, store, now }: Core, caller: Caller, undo: string): ChangedThreads {
   const remembered = rememberedChanges(db);
   const found = remembered.get(undo);
   if (found?.userId !== caller.userId || found.until <= now()) {

@@ -2,7 +2,6 @@
 import { AppError } from "../base/errors.ts";
 import { type Fields, filled, type ObjectSchema, t } from "../base/json-schema.ts";
 import { readTime } from "../base/time.ts";
-import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
 
 /** The schema of a body whose unknown fields are refused, since nothing would come of them (rules: Parameters). */
@@ -31,17 +30,6 @@ export const Failure = t.Object(
     code: t.String({ description: "Stable: branch on it" }),
   },
   { $id: "Error" },
-);
-
-export const Signature = t.String({ maxLength: 10_000, description: "Plain text; empty for none" });
-
-export const Template = t.Object(
-  {
-    name: filled({ maxLength: 100, description: "Unlike the others of the mailbox, in any case" }),
-    subject: t.Optional(t.String({ maxLength: LONGEST_SUBJECT })),
-    text: t.String({ maxLength: 20_000, description: "Plain text" }),
-  },
-  { additionalProperties: false, $id: "Template" },
 );
 
 /** An idempotency key, in the header or in the body (rules: Idempotency). */

@@ -1,4 +1,5 @@
 /** Lists of conversations, messages and mailboxes: rows with snippets, never bodies. */
+import type { ChangedThreads } from "../../mailbox/threads.ts";
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
 import { budgetOf, jsonLengthOfText } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";
@@ -115,16 +116,10 @@ export function renderUpdated(
   });
 }
 
-/** The answer for several conversations, in their new state. */
-export interface ManyUpdated {
-  threads: Pick<ThreadView, "id">[];
-  refused: { id: string; code: string; error: string }[];
-}
-
 const LONGEST_ID = 100;
 
 /** The refusals with one reason stand together, and conversations that were changed are counted: the caller named them. */
-export function renderManyUpdated({ threads, refused }: ManyUpdated): Rendered {
+export function renderManyUpdated({ threads, refused }: ChangedThreads): Rendered {
   const byReason = Map.groupBy(refused, ({ code, error }) => `${code}: ${error}`);
   const reasons = [...byReason].map(([reason, those]) => ({
     reason,

@@ -5,9 +5,9 @@
  * Invariants: neither the text nor the structured content as JSON is longer than `maxChars`. A result says what was
  * left out, with the argument that gives it. No character of mail stands outside a fence, in either.
  */
-
 import type { ErrorCode } from "../../base/errors.ts";
 import type { DraftView, ProgramDraftView, SendView } from "../../compose/views.ts";
+import type { ChangedThreads } from "../../mailbox/threads.ts";
 import type {
   MailboxView,
   MessageSummaryView,
@@ -21,14 +21,7 @@ import { budgetOf } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";
 import { addressText, listText, shortenAddresses, subjectLine } from "./parts.ts";
 import { renderDownload } from "./render-download.ts";
-import {
-  type ManyUpdated,
-  renderMailboxes,
-  renderManyUpdated,
-  renderMessages,
-  renderThreads,
-  renderUpdated,
-} from "./render-lists.ts";
+import { renderMailboxes, renderManyUpdated, renderMessages, renderThreads, renderUpdated } from "./render-lists.ts";
 import { renderMessage, renderThread } from "./render-messages.ts";
 import {
   fencedResult,
@@ -45,7 +38,7 @@ export interface Answers {
   searchMail: ThreadListView;
   getThread: ThreadDetailView;
   updateThread: { thread: ThreadView };
-  updateThreads: ManyUpdated;
+  updateThreads: ChangedThreads;
   listMessages: { messages: MessageSummaryView[]; count: number };
   getMessage: { message: MessageView };
   getRawMessage: RenderedDownload;

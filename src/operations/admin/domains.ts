@@ -1,6 +1,5 @@
 /** Domains of a workspace, with the DNS records that each needs and their state (rules: Administered domains). */
-
-import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
+import { DnsRecord, type FoundRecord } from "../../admin/dns.ts";
 import * as domains from "../../admin/domains.ts";
 import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
 import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
@@ -22,11 +21,7 @@ const Domain = t.Object(
     verifiedAt: nullable(dateTime(), { description: "null until it is verified" }),
     records: t.Array(
       t.Object({
-        type: oneOf(["MX", "TXT", "CNAME", "SRV"]),
-        name: t.String(),
-        value: t.String(),
-        purpose: oneOf(["mx", "spf", "dkim", "dmarc", "ownership", "mta-sts", "tls-rpt", "mail-apps"]),
-        optional: t.Optional(t.Boolean({ description: "Recommended, not required" })),
+        ...DnsRecord.properties,
         state: t.Optional(
           oneOf(["found", "missing", "unanswered"], {
             description: "Only where the records were just looked up. unanswered: the DNS query failed",

@@ -1,9 +1,8 @@
 /** The signature and templates of a mailbox (rules: Signatures and templates). */
-
 import { t } from "../../base/json-schema.ts";
-import { setSignature, setTemplates, textsOf } from "../../mailbox/texts.ts";
+import { Signature, setSignature, setTemplates, Template, textsOf } from "../../mailbox/texts.ts";
 import { operation } from "../operation.ts";
-import { BY_ID, Signature, strictBody, Template } from "../schemas.ts";
+import { BY_ID, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 import { mailboxFor } from "./mailboxes.ts";
 

@@ -218,10 +218,7 @@ export const updateThreads = operation({
   },
   example: { body: { ids: ["thr_1", "thr_2"], folder: "archive" } },
   success: 200,
-  response: t.Object({
-    threads: t.Array(ThreadView, { description: "Those that were changed" }),
-    refused: t.Array(t.Object({ id: t.String(), code: t.String(), error: t.String() })),
-  }),
+  response: conversations.ChangedThreads,
   errors: [400, 401, 403, 404, 413, 429],
   run: ({ caller, core }, { body: { ids, ...patch } }) => conversations.updateThreads(core, caller, ids, patch),
 });

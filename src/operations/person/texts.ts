@@ -1,9 +1,16 @@
 /** The signature and templates of a mailbox, for those who send from it (rules: Signatures and templates). */
-
 import { t } from "../../base/json-schema.ts";
-import { dropTemplate, keepTemplate, readTexts, requireTextsManaged, setSignature } from "../../mailbox/texts.ts";
+import {
+  dropTemplate,
+  keepTemplate,
+  readTexts,
+  requireTextsManaged,
+  Signature,
+  setSignature,
+  Template,
+} from "../../mailbox/texts.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, Signature, Template } from "../schemas.ts";
+import { BY_ID } from "../schemas.ts";
 
 /** A template, whose characters JSON may write in six bytes each. */
 const LARGEST_TEMPLATE = 262_144;

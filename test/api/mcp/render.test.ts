@@ -148,7 +148,7 @@ const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
   sendEmail: fc.constant(SENT),
   replyToThread: fc.constant({ ...SENT, emailId: null }),
   updateThreads: fc.record({ refused: fc.array(text(4), { maxLength: 100 }) }).map(({ refused }) => ({
-    threads: [{ id: "thr_1" }],
+    threads: [thread()],
     refused: refused.map((id) => ({ id: id.replaceAll(MARK, "").slice(0, 90), code: "not_found", error: "None." })),
   })),
   createDraft: fc
