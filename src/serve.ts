@@ -181,7 +181,7 @@ async function start(
 
   const mail = openMail(core, { hold, startParser, verifyOnArrival: (domain) => verifyOnArrival(core, domain) });
   const { relay, mailbox } = mail;
-  const { parser, spool } = mail.core;
+  const { parser } = mail.core;
   const notify: NotifyAdmins = (notice, record) => notifyAdmins(mail.core, notice, record);
   backends.push(parser);
   frontends.push(relay);
@@ -271,8 +271,7 @@ async function start(
   };
   const addressOf = createAddressReader(trustedProxies);
   const sourceOf = createSourceReader(trustedProxies);
-  const { readDocument } = parser;
-  const api = createApi({ ...base, ...performing, spool, readDocument, slowdown, touchKey, addressOf, baseUrl });
+  const api = createApi({ ...performing, slowdown, touchKey, addressOf });
   const web = createWeb({
     ...base,
     ...performing,

@@ -2,15 +2,9 @@
 
 import { stoppedKeys } from "../access/credentials.ts";
 import type { Slowdown } from "../access/slowdown.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
-import type { FileKeeper } from "../compose/files.ts";
-import type { ReadDocument } from "../documents/kind.ts";
 import { latestEvent } from "../events/outbox.ts";
 import { latestChange } from "../mailbox/change-feed.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
 import { createCors } from "./cors.ts";
 import { createGate } from "./gate.ts";
 import { createMcp } from "./mcp.ts";
@@ -19,19 +13,11 @@ import { ADMIN_API, EXT_API, MAIL_API } from "./surfaces.ts";
 import { createWaiting } from "./waiting.ts";
 
 interface ApiParts extends Serving {
-  store: Store;
-  options: Options;
-  spool: FileKeeper;
   slowdown: Slowdown;
   /** Notes the use of a key, at a time in epoch ms. */
   touchKey(keyId: string, now: number): void;
   /** The reader that request.ts creates. */
   addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
-  /** Public origin. */
-  baseUrl: string;
-  readDocument: ReadDocument;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
-  log: Log;
   /** The operations of mail; replaced in tests. */
   operations?: readonly Operation[];
 }

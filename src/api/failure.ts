@@ -4,21 +4,24 @@
  * gets `server_error` with that id.
  */
 import { AppError, StandbyRefusal } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
+import type { Core } from "../store/core.ts";
 import { asUnavailable } from "../store/store.ts";
 import { traceOf } from "./request.ts";
 
-/** What the reader is given as `fields` is logged with the error, so it never has mail or a key. */
-export function createFailureReader({ log }: { log: Log }) {
-  return (error: unknown, request: Request, fields: Record<string, unknown>): AppError => {
-    const known = asUnavailable(error);
-    if (known instanceof StandbyRefusal || (known instanceof AppError && known.status < 500)) return known;
-    const trace = traceOf(request);
-    if (known instanceof AppError) {
-      log.warn("a request to the API could not be served", { trace, ...fields, error });
-      return known;
-    }
-    log.error("a request to the API failed", { trace, ...fields, error });
-    return new AppError("server_error", `Something failed on our side. It is safe to try again. Trace: ${trace}`);
-  };
+/** `fields` are logged with the error, so they never have mail or a key. */
+export function readFailure(
+  { log }: Core,
+  error: unknown,
+  request: Request,
+  fields: Record<string, unknown>,
+): AppError {
+  const known = asUnavailable(error);
+  if (known instanceof StandbyRefusal || (known instanceof AppError && known.status < 500)) return known;
+  const trace = traceOf(request);
+  if (known instanceof AppError) {
+    log.warn("a request to the API could not be served", { trace, ...fields, error });
+    return known;
+  }
+  log.error("a request to the API failed", { trace, ...fields, error });
+  return new AppError("server_error", `Something failed on our side. It is safe to try again. Trace: ${trace}`);
 }

@@ -9,12 +9,8 @@ import { isIP } from "node:net";
 import { version } from "../../package.json" with { type: "json" };
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
-import type { ReadDocument } from "../documents/kind.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { OperationServices } from "../operations/perform.ts";
-import type { Store } from "../store/store.ts";
 import type { Cors } from "./cors.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import { createCalls } from "./mcp/call.ts";
@@ -40,23 +36,17 @@ const SERVER = { name: "mailroom", title: "Mailroom", version };
 
 export type Mcp = ReturnType<typeof createMcp>;
 
-/** `baseUrl` is the public origin. */
 export function createMcp(
   parts: OperationServices & {
     pools: Pick<Pools, "bodies">;
     operations: readonly Operation[];
     gate: Pick<Gate, "readmit">;
     cors: Pick<Cors, "allows">;
-    readDocument: ReadDocument;
     waiting: Pick<Waiting, "of">;
-    store: Pick<Store, "onCommit">;
-    runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
-    baseUrl: string;
-    log: Log;
   },
 ) {
-  const { operations, gate, cors, baseUrl } = parts;
-  const checkOrigin = createOriginCheck(baseUrl, cors);
+  const { core, operations, gate, cors } = parts;
+  const checkOrigin = createOriginCheck(core.site.baseUrl, cors);
   const tools = createTools(operations);
   const call = createCalls(parts);
   const clients = createClientNames();

@@ -10,18 +10,15 @@ import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";
 import { WINDOW_SECONDS } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { FileKeeper } from "../compose/files.ts";
 import { sourceOfAddress } from "../net/ip.ts";
 import { resourceMetadataUrl } from "../oauth/metadata.ts";
 import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
 import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
-import type { Options } from "../store/settings.ts";
 import { compressJson } from "./compression.ts";
 import type { Cors } from "./cors.ts";
 import { downloadResponse } from "./download.ts";
-import { createFailureReader } from "./failure.ts";
+import { readFailure } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { createMethodFinder, MethodRefusal } from "./methods.ts";
@@ -42,12 +39,6 @@ const MOST_BODY_BYTES = 1_048_576;
 /** The services that perform operations, and what requests share. */
 export interface Serving extends OperationServices {
   pools: Pick<Pools, "bodies" | "uploads" | "waits">;
-}
-
-/** Where files go that come with requests. */
-interface Receiving {
-  spool: FileKeeper;
-  options: Pick<Options, "get">;
 }
 
 export type Rest = ReturnType<typeof createRest>;
@@ -71,15 +62,9 @@ export async function readInput(
 /** Makes the function that performs an operation for a request of an admitted caller. */
 function handlerOf(
   operation: Operation,
-  {
-    gate,
-    pools: { bodies, uploads },
-    spool,
-    options,
-    waiting,
-    ...services
-  }: Serving & Receiving & { gate: Gate; waiting: Pick<Waiting, "of"> },
+  { gate, pools: { bodies, uploads }, waiting, ...services }: Serving & { gate: Gate; waiting: Pick<Waiting, "of"> },
 ) {
+  const { options, spool } = services.core;
   const perform = performerOf(operation, services);
   const { takesFiles, largestBody = MOST_BODY_BYTES } = operation;
 
@@ -200,22 +185,20 @@ function documentResponse({ headers: asked }: Request, { text, etag }: Document)
   return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
 }
 
-/** `baseUrl` is the public origin; `addressOf` the reader of request.ts. */
+/** `addressOf`: the reader of request.ts. */
 export function createRest(
-  parts: Serving &
-    Receiving & {
-      surfaces: readonly Surface[];
-      baseUrl: string;
-      gate: Gate;
-      cors: Cors;
-      mcp: Mcp;
-      waiting: Pick<Waiting, "of">;
-      addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
-      log: Log;
-    },
+  parts: Serving & {
+    surfaces: readonly Surface[];
+    gate: Gate;
+    cors: Cors;
+    mcp: Mcp;
+    waiting: Pick<Waiting, "of">;
+    addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
+  },
 ) {
-  const { surfaces, baseUrl, gate, cors, mcp, addressOf, meters, log } = parts;
-  const readFailure = createFailureReader(parts);
+  const { core, surfaces, gate, cors, mcp, addressOf, meters } = parts;
+  const { log, site } = core;
+  const { baseUrl } = site;
   const inProgress = new WeakMap<Request, Progress>();
   /** The documents by path. Each is written when a client first asks for it. */
   const documents = new Map(
@@ -240,7 +223,7 @@ export function createRest(
     const { method } = request;
     const path = pathOf(request.url);
     const refusal =
-      error instanceof NotFoundError ? refuseRoute(method, path) : readFailure(error, request, { method, path });
+      error instanceof NotFoundError ? refuseRoute(method, path) : readFailure(core, error, request, { method, path });
     meters?.countApiRefusal(refusal.code);
     const challenge = path === MCP_PATH ? challengeOfMcp(baseUrl, request) : REALM;
     return Response.json(

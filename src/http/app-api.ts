@@ -11,12 +11,11 @@ import { type Caller, requireAdmin } from "../access/caller.ts";
 import { type Session, Unconfirmed } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspaces.ts";
 import { downloadResponse } from "../api/download.ts";
-import { createFailureReader } from "../api/failure.ts";
+import { readFailure } from "../api/failure.ts";
 import { createMethodFinder, methodResponse } from "../api/methods.ts";
 import { noteAsker, pathOf, traceOf } from "../api/request.ts";
 import { readInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import { APP_PREFIX, pathInApp } from "../operations/app-routes.ts";
 import {
   type AppOperation,
@@ -35,6 +34,7 @@ import {
   type SignedIn,
 } from "../operations/perform.ts";
 import { Done } from "../operations/schemas.ts";
+import type { Core } from "../store/core.ts";
 import type { PageGate } from "./gate.ts";
 import type { Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
@@ -50,7 +50,6 @@ export interface AppApiParts extends Serving, AppOperationServices {
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Headers of every response that does not set them itself. */
   headers: Readonly<Record<string, string>>;
-  log: Log;
 }
 
 /** Never rejects. `peer`: the address the connection came from, when known. */
@@ -72,9 +71,9 @@ async function respond(operation: Operation | AppOperation, { status, answer }: 
 }
 
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { gate, cookie, routes, administration, pools, sourceOf, headers, log } = parts;
-  const { db } = administration.store;
-  const failureResponse = createFailureResponse(parts);
+  const { core, gate, cookie, routes, administration, pools, sourceOf, headers } = parts;
+  const { db, log } = core;
+  const failureResponse = createFailureResponse(core);
   const peers = new WeakMap<Request, string>();
 
   const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } }).onError(
@@ -186,8 +185,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
  * Gives the response to a failure: `{error, code}` as in the REST API (rules: Errors), and `confirm: {code}` when the
  * person has to sign in again, with a second factor or without.
  */
-function createFailureResponse(parts: Pick<AppApiParts, "log">) {
-  const readFailure = createFailureReader(parts);
+function createFailureResponse(core: Core) {
   return (error: unknown, request: Request, methodsOf: (path: string) => readonly string[]): Response => {
     const { method } = request;
     const path = pathOf(request.url);
@@ -196,7 +194,7 @@ function createFailureResponse(parts: Pick<AppApiParts, "log">) {
     const { status, message, code, retryAfter } =
       error instanceof NotFoundError
         ? new AppError("not_found", "There is nothing here")
-        : readFailure(error, request, { method, path });
+        : readFailure(core, error, request, { method, path });
     return Response.json(
       { error: message, code, ...(error instanceof Unconfirmed && { confirm: error.confirm }) },
       { status, ...(retryAfter !== undefined && { headers: { "retry-after": String(Math.ceil(retryAfter)) } }) },

@@ -8,7 +8,7 @@
 import { createRateLimit } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { createCors } from "../api/cors.ts";
-import { createFailureReader } from "../api/failure.ts";
+import { readFailure } from "../api/failure.ts";
 import { describeMcp } from "../api/mcp/discovery.ts";
 import { isReading, methodResponse, READING } from "../api/methods.ts";
 import { readBytes, readJson, traceOf } from "../api/request.ts";
@@ -52,7 +52,6 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: 
   const { baseUrl } = site;
   const documents = new Map([...describeOAuth(baseUrl), ...describeMcp(baseUrl, resourceOf(baseUrl))]);
   const cors = createCors(core);
-  const readFailure = createFailureReader(core);
   const sources = createRateLimit(
     () => options.get("api.ipRequestsPerMinute"),
     () => options.get("api.cooldownSeconds"),
@@ -91,7 +90,7 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: 
         { status: STATUS[code] ?? 400, headers: { ...FRESH, ...challenge } },
       );
     }
-    const { code, status, message, retryAfter } = readFailure(error, request, { method: request.method, path });
+    const { code, status, message, retryAfter } = readFailure(core, error, request, { method: request.method, path });
     const isLater = code === "rate_limited" || status === 503;
     const told = isLater ? "temporarily_unavailable" : status < 500 ? malformed(path) : "server_error";
     return Response.json(

@@ -6,16 +6,13 @@
  */
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import type { Log } from "../../base/log.ts";
-import type { Runtime } from "../../base/runtime.ts";
-import type { ReadDocument } from "../../documents/kind.ts";
 import { latestArrival } from "../../mailbox/arrivals.ts";
 import { documentFor, getSeen, getVisibleHtml, textOfFile } from "../../mailbox/codes.ts";
 import { commonType } from "../../message/decode.ts";
 import type { Download, Operation } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
 import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
-import { createFailureReader } from "../failure.ts";
+import { readFailure } from "../failure.ts";
 import { leavingOf } from "../request.ts";
 import type { Waiting } from "../waiting.ts";
 import { createDocuments } from "./documents.ts";
@@ -48,19 +45,11 @@ async function bytesOf({ content }: Download): Promise<Uint8Array> {
   return content.bytes();
 }
 
-/** `baseUrl`: public origin. */
-export function createCalls(
-  parts: OperationServices & {
-    waiting: Pick<Waiting, "of">;
-    readDocument: ReadDocument;
-    runtime: Pick<Runtime, "now" | "randomBytes">;
-    baseUrl: string;
-    log: Log;
-  },
-) {
-  const { core, waiting, runtime, baseUrl } = parts;
-  const textOfDocument = createDocuments(parts);
-  const readFailure = createFailureReader(parts);
+export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, "of"> }) {
+  const { core, waiting } = parts;
+  const { parser, runtime, site } = core;
+  const { baseUrl } = site;
+  const textOfDocument = createDocuments({ readDocument: parser.readDocument, runtime });
   const performers = new Map<string, Perform>();
 
   function performerFor(operation: Operation): Perform {
@@ -169,7 +158,7 @@ export function createCalls(
       if (call.refusal) throw call.refusal;
       return await perform(tool, given, call);
     } catch (error) {
-      const { code, message, retryAfter } = readFailure(error, call.request, { tool: tool.name });
+      const { code, message, retryAfter } = readFailure(core, error, call.request, { tool: tool.name });
       const rendered = renderError({ code, message, retryAfter }, contextFor(call.caller));
       return { ...resultOf(rendered), isError: true };
     }

@@ -11,6 +11,7 @@ import { createPools } from "../../../src/api/pools.ts";
 import { createAddressReader } from "../../../src/api/request.ts";
 import { MAIL_API } from "../../../src/api/surfaces.ts";
 import { extractText } from "../../../src/documents/document.ts";
+import type { ReadDocument } from "../../../src/documents/kind.ts";
 import { createConnections } from "../../../src/http/connections.ts";
 import { createHttpServer } from "../../../src/http/server.ts";
 import { createReadJournal } from "../../../src/journal/reads.ts";
@@ -51,9 +52,11 @@ export async function startApi(given: Given = {}) {
     MAILROOM_BASE_URL: "http://mail.example.test",
     MAILROOM_LOG: "debug",
   });
-  const core = sendCore(opened.core);
-  const { store, options, runtime, log, lines, site } = core;
-  const { baseUrl } = site;
+  const sending = sendCore(opened.core);
+  const readDocument: ReadDocument = async (_, source, __, hints) =>
+    extractText(new Uint8Array(await readSource(source)), hints, sending.now);
+  const core = { ...sending, parser: { ...sending.parser, readDocument } };
+  const { store, options, runtime, log, lines } = core;
   const administration = {
     core,
     store,
@@ -65,19 +68,11 @@ export async function startApi(given: Given = {}) {
   const pools = createPools({ mostConnections: 1_000, runtime });
   const api = createApi({
     core,
-    store,
-    options,
-    runtime,
-    log,
-    baseUrl,
     snoozed() {},
     administration,
     idempotency,
     reads: createReadJournal({ store, runtime, log }),
-    readDocument: async (_, source, __, hints) =>
-      extractText(new Uint8Array(await readSource(source)), hints, runtime.now),
     pools,
-    spool: core.spool,
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(store, log, "a key", noteKeyUse),
     addressOf: createAddressReader(trustedProxies ?? []),
