@@ -5,10 +5,10 @@
 
 import { join } from "node:path";
 import { openIdentity } from "./access/identity.ts";
-import { createAccessNotices } from "./access/notices.ts";
-import { createPasswordLinkMails } from "./access/password-links.ts";
+import { tellAccessChanges } from "./access/notices.ts";
+import { mailPasswordLinks } from "./access/password-links.ts";
 import { isHosted, policyAt, tellLosses, verifyOnArrival, webHosts } from "./admin/domains.ts";
-import { createExpiryNotices } from "./admin/expiry-notices.ts";
+import { tellExpiries } from "./admin/expiry-notices.ts";
 import { finishRemovals, removeExpired } from "./admin/removals.ts";
 import * as workspaceAdmin from "./admin/workspaces.ts";
 import { createApi } from "./api/api.ts";
@@ -186,7 +186,7 @@ async function start(
   backends.push(parser);
   frontends.push(relay);
   const base = { store, options, runtime, log, meters };
-  const events = createEvents({ ...base, notifyAdmins: notify, baseUrl, wake, mostConnections: shares.webhooks });
+  const events = createEvents(core, { notifyAdmins: notify, mostConnections: shares.webhooks });
   frontends.push(events);
   const operators = () => workspaceAdmin.listWorkspaces(core)[0]?.id;
   const backups = createScheduledBackups({
@@ -244,7 +244,7 @@ async function start(
   const imapAddress = await startImap("MAILROOM_IMAP", config.imap, false);
   const imapsAddress = await startImap("MAILROOM_IMAPS", config.imaps, true);
 
-  const oauth = createOAuth({ ...base, baseUrl });
+  const oauth = createOAuth(core);
   const idempotency = createIdempotency(base);
   const administration = {
     core,
@@ -366,9 +366,9 @@ async function start(
     identity.sweepSessionKeys,
     signInSources.job,
     oauth.job,
-    createAccessNotices({ ...base, notify }),
-    createPasswordLinkMails({ ...base, notify, baseUrl, wake }),
-    createExpiryNotices({ store, notify }),
+    tellAccessChanges(core, notify),
+    mailPasswordLinks(core, notify),
+    tellExpiries(core, notify),
     finishRemovals(core),
     removeExpired(core),
     tellLosses(core, notify),

@@ -4,10 +4,10 @@
  * process; the mail and the record that it was sent do, too. Each notice is therefore sent exactly once.
  */
 import { asc, eq } from "drizzle-orm";
-import type { Log } from "../base/log.ts";
-import { workOnEach } from "../base/scheduler.ts";
+import { type Job, workOnEach } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { accessNotices, users } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 
 export type AccessChange = Omit<typeof accessNotices.$inferInsert, "id">;
 
@@ -19,22 +19,16 @@ export function addNotice(tx: Tx, change: AccessChange): void {
 const CHECK_MS = 10_000;
 const MOST_AT_ONCE = 100;
 
-/** For the scheduler. */
-export function createAccessNotices({
-  store,
-  notify,
-  log,
-}: {
-  store: Pick<Store, "db">;
-  /** Mails one person of a workspace; `record` runs in the same transaction, possibly twice. */
-  notify(
-    notice: { workspaceId: string; to: { email: string; name: string }; subject: string; text: string },
-    record: (tx: Tx) => void,
-  ): Promise<void>;
-  log: Log;
-}) {
+/** Mails one person of a workspace; `record` runs in the same transaction, possibly twice. */
+export type NotifyPerson = (
+  notice: { workspaceId: string; to: { email: string; name: string }; subject: string; text: string },
+  record: (tx: Tx) => void,
+) => Promise<void>;
+
+/** Job: mails the due notices. */
+export function tellAccessChanges({ db, log }: Core, notify: NotifyPerson): Job {
   const due = () =>
-    store.db
+    db
       .select({ notice: accessNotices, email: users.email, name: users.name, workspaceId: users.workspaceId })
       .from(accessNotices)
       .innerJoin(users, eq(users.id, accessNotices.userId))
@@ -43,7 +37,7 @@ export function createAccessNotices({
       .all();
   return {
     name: "access-notices",
-    async runDue(now: number): Promise<number> {
+    async runDue(now) {
       await workOnEach(due(), async ({ notice, email, name, workspaceId }) => {
         const { id, userId, deed, doneBy, appPasswords, keys } = notice;
         const record = (tx: Tx) => void tx.delete(accessNotices).where(eq(accessNotices.id, id)).run();

@@ -9,11 +9,13 @@
 import { and, asc, eq, gt, isNotNull, isNull, sql } from "drizzle-orm";
 import { type Runtime, randomToken } from "../base/runtime.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { UNSERVED } from "../store/moving.ts";
 import { apiKeys, passwordLinks, users, workspaces } from "../store/schema.ts";
 import { statement } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { hashOf } from "./credentials.ts";
+import type { NotifyPerson } from "./notices.ts";
 
 const TOKEN_LENGTH = 43;
 const VALID_MS = 7 * 86_400_000;
@@ -91,24 +93,8 @@ export function findPasswordLink(db: Db, token: string, now: number): PasswordLi
 /** True if a link is to be mailed; called at every commit. */
 const isAnyDue = statement<unknown, []>("SELECT 1 FROM password_links WHERE hash IS NULL LIMIT 1");
 
-/** For the scheduler: mails the links that are to be mailed. */
-export function createPasswordLinkMails({
-  store,
-  notify,
-  baseUrl,
-  runtime,
-  wake,
-}: {
-  store: Pick<Store, "db" | "onCommit">;
-  /** Mails one address for a workspace; `record` runs in the same transaction, possibly twice. */
-  notify(
-    notice: { workspaceId: string; to: { email: string; name: string }; subject: string; text: string },
-    record: (tx: Tx) => void,
-  ): Promise<void>;
-  baseUrl: string;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  wake(job: string): void;
-}): Job {
+/** Job: mails the links that are to be mailed. */
+export function mailPasswordLinks({ store, runtime, site: { baseUrl }, wake }: Core, notify: NotifyPerson): Job {
   const name = "password-links";
   const due = () =>
     store.db

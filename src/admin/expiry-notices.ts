@@ -4,27 +4,25 @@
  */
 import { and, asc, eq, isNotNull, isNull, lte, sql } from "drizzle-orm";
 import { type Job, workOnEach } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { UNSERVED } from "../store/moving.ts";
 import { apiKeys, mailboxes, users } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 
 const CHECK_MS = 60_000;
 const DAY_MS = 86_400_000;
 const MOST_AT_ONCE = 100;
 
-export function createExpiryNotices({
-  store,
-  notify,
-}: {
-  store: Pick<Store, "db">;
-  /** Mails one person of a workspace, or else its owners and admins; `record` runs in the same transaction, possibly twice. */
-  notify(
+/** Job: `notify` mails one person of a workspace, or else its owners and admins; `record` runs in the same transaction, possibly twice. */
+export function tellExpiries(
+  { db }: Core,
+  notify: (
     notice: { workspaceId: string; to?: { email: string; name: string }; subject: string; text: string },
     record: (tx: Tx) => void,
-  ): Promise<void>;
-}): Job {
+  ) => Promise<void>,
+): Job {
   const due = (now: number) =>
-    store.db
+    db
       .select({
         id: mailboxes.id,
         workspaceId: mailboxes.workspaceId,

@@ -13,8 +13,9 @@ import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
+import type { Core } from "../store/core.ts";
 import { type Health, webhookEndpoints } from "../store/schema.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import type { EventName } from "./kinds.ts";
 
 export type Endpoint = typeof webhookEndpoints.$inferSelect;
@@ -177,20 +178,18 @@ function setTold(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints).set({ telling: false }).where(eq(webhookEndpoints.seq, seq)).run();
 }
 
-export interface DisabledNoticesParts {
-  store: Pick<Store, "db">;
-  /** Mails the owners and admins of a workspace. `record` runs in the same transaction, and may run twice. */
-  notifyAdmins(notice: { workspaceId: string; subject: string; text: string }, record: (tx: Tx) => void): Promise<void>;
-  /** The public origin of this server. */
-  baseUrl: string;
-}
+/** Mails the owners and admins of a workspace. `record` runs in the same transaction, and may run twice. */
+export type TellAdmins = (
+  notice: { workspaceId: string; subject: string; text: string },
+  record: (tx: Tx) => void,
+) => Promise<void>;
 
-/** Makes the job that mails the admins once about each endpoint that the server disabled. */
-export function createDisabledNotices({ store, notifyAdmins, baseUrl }: DisabledNoticesParts): Job {
+/** Job: mails the admins once about each endpoint that the server disabled. */
+export function tellDisabled({ db, site: { baseUrl } }: Core, notifyAdmins: TellAdmins): Job {
   return {
     name: "webhook-notices",
     async runDue() {
-      await workOnEach(endpointsToTell(store.db), (endpoint) => {
+      await workOnEach(endpointsToTell(db), (endpoint) => {
         const { workspaceId, url } = endpoint;
         const subject = `Webhook switched off: ${new URL(url).host}`;
         const notice = { workspaceId, subject, text: textOf(endpoint, baseUrl) };

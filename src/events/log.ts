@@ -8,13 +8,12 @@
  */
 import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { UNSERVED } from "../store/moving.ts";
 import { type DeliveryState, events, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import {
   bringForward,
@@ -181,14 +180,10 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
 }
 
 /**
- * Deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that have no
+ * Job: deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that have no
  * kept delivery.
  */
-export function createLogUpkeep(
-  store: Pick<Store, "db" | "enqueue">,
-  options: Pick<Options, "get">,
-  runtime: Pick<Runtime, "now" | "randomBytes">,
-): Job {
+export function trimLog({ store, options, runtime }: Core): Job {
   return {
     name: "webhook-log",
     deletes: true,

@@ -10,14 +10,14 @@ import { createRateLimit } from "../access/rate.ts";
 import { createSlots } from "../access/slowdown.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import { createShares, type Sharer, type Shares } from "../base/shares.ts";
 import { readText } from "../net/answer.ts";
 import { describeFailure, type HttpClient, openHttpClient } from "../net/http-client.ts";
 import { isThisHost, networkOfAddress } from "../net/ip.ts";
+import type { Core } from "../store/core.ts";
 import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 import { OAuthError } from "./error.ts";
 import { placeOf } from "./redirects.ts";
 
@@ -96,15 +96,7 @@ function isDocumentUrl(id: string): boolean {
   );
 }
 
-export function createClients({
-  store,
-  options,
-  runtime,
-}: {
-  store: Pick<Store, "db" | "transact">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer" | "authorities">;
-}) {
+export function createClients({ store, options, runtime }: Core) {
   const registrations = createRateLimit(
     () => MOST_AN_HOUR,
     () => 0,

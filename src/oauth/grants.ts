@@ -9,8 +9,8 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { and, eq, gt, isNull, lte, notExists, sql } from "drizzle-orm";
 import { ACCESS_TOKEN_PREFIX, createKey, discardKey, hashOf, revokeKey } from "../access/credentials.ts";
 import { hasExpired } from "../access/policy.ts";
-import type { Log } from "../base/log.ts";
-import { type Runtime, randomToken } from "../base/runtime.ts";
+import { randomToken } from "../base/runtime.ts";
+import type { Core } from "../store/core.ts";
 import { apiKeys, oauthGrants, oauthTokens, type Policy, type Scope, type TOKEN_KINDS } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { OAuthError } from "./error.ts";
@@ -74,196 +74,202 @@ const refusal = (why: string) => new OAuthError("invalid_grant", why);
 const ENDED = "the grant has ended: ask the person again";
 const UNKNOWN = "this is no code or token of this program, or it has expired";
 
-export function createGrants({ runtime, log }: { runtime: Pick<Runtime, "now" | "randomBytes">; log: Log }) {
-  /** Gives a program its next tokens. */
-  function issue(
-    tx: Tx,
-    { keyId, accessMs, scopes }: { keyId: string; accessMs: number; scopes: readonly Scope[] },
-  ): Tokens {
-    const access = ACCESS_TOKEN_PREFIX + randomToken(runtime, LENGTH);
-    const refresh = REFRESH_TOKEN_PREFIX + randomToken(runtime, LENGTH);
-    const now = runtime.now();
-    tx.insert(oauthTokens)
-      .values([
-        { hash: hashOf(access), keyId, kind: "access", expiresAt: now + accessMs },
-        { hash: hashOf(refresh), keyId, kind: "refresh", expiresAt: now + REFRESH_MS },
-      ])
-      .run();
-    for (const kind of ["access", "refresh"] as const) {
-      const last = sql`(SELECT seq FROM oauth_tokens WHERE key_id = ${keyId} AND kind = ${kind}
+/** Gives a program its next tokens. */
+function issue(
+  { runtime }: Core,
+  tx: Tx,
+  { keyId, accessMs, scopes }: { keyId: string; accessMs: number; scopes: readonly Scope[] },
+): Tokens {
+  const access = ACCESS_TOKEN_PREFIX + randomToken(runtime, LENGTH);
+  const refresh = REFRESH_TOKEN_PREFIX + randomToken(runtime, LENGTH);
+  const now = runtime.now();
+  tx.insert(oauthTokens)
+    .values([
+      { hash: hashOf(access), keyId, kind: "access", expiresAt: now + accessMs },
+      { hash: hashOf(refresh), keyId, kind: "refresh", expiresAt: now + REFRESH_MS },
+    ])
+    .run();
+  for (const kind of ["access", "refresh"] as const) {
+    const last = sql`(SELECT seq FROM oauth_tokens WHERE key_id = ${keyId} AND kind = ${kind}
         ORDER BY seq DESC LIMIT 1 OFFSET ${MOST_KEPT[kind]})`;
-      tx.delete(oauthTokens)
-        .where(and(eq(oauthTokens.keyId, keyId), eq(oauthTokens.kind, kind), sql`${oauthTokens.seq} <= ${last}`))
-        .run();
-    }
-    return {
-      access_token: access,
-      token_type: "Bearer",
-      expires_in: accessMs / 1_000,
-      refresh_token: refresh,
-      scope: scopes.join(" "),
-    };
+    tx.delete(oauthTokens)
+      .where(and(eq(oauthTokens.keyId, keyId), eq(oauthTokens.kind, kind), sql`${oauthTokens.seq} <= ${last}`))
+      .run();
   }
-
-  /** Ends a grant because a code or token of it came twice. */
-  function endCopied(tx: Tx, keyId: string): OAuthError {
-    revokeKey(tx, keyId, runtime.now());
-    log.warn("a code or token of a grant came twice: the grant has ended", { keyId });
-    return refusal("this was used before, so the grant has ended: ask the person again");
-  }
-
-  /** Why tokens cannot be given for a grant; undefined if they can. */
-  function faultOf(
-    {
-      clientId,
-      resource,
-      revokedAt,
-      policy,
-    }: Pick<typeof oauthGrants.$inferSelect, "clientId" | "resource"> & {
-      revokedAt: number | null;
-      policy: Policy;
-    },
-    asked: { clientId: string; resources: readonly string[] },
-  ): OAuthError | undefined {
-    if (clientId !== asked.clientId) return refusal(UNKNOWN);
-    if (revokedAt !== null || hasExpired(policy, runtime.now())) return refusal(ENDED);
-    if (asked.resources.some((uri) => uri !== resource)) {
-      return new OAuthError("invalid_target", "the grant is for another resource");
-    }
-    return undefined;
-  }
-
   return {
-    /** Makes a grant, and the code for its first tokens, which is returned only here. */
-    give(tx: Tx, { userId, client, scopes, policy, ...given }: NewGrant): { keyId: string; code: string } {
-      const { id: keyId } = createKey(tx, runtime, { userId, name: client.name, scopes, policy, hint: "OAuth" });
-      const code = randomToken(runtime, LENGTH);
-      tx.insert(oauthGrants)
-        .values({
-          ...given,
-          keyId,
-          clientId: client.id,
-          clientName: client.name,
-          clientHost: client.host,
-          codeHash: hashOf(code),
-          codeExpiresAt: runtime.now() + CODE_MS,
-        })
-        .run();
-      return { keyId, code };
-    },
-    /**
-     * Exchanges a code. A refusal is returned, not thrown, since the end of a grant has to commit with it.
-     */
-    exchange(
-      tx: Tx,
-      asked: {
-        code: string;
-        clientId: string;
-        redirectUri: string | undefined;
-        verifier: string;
-        resources: readonly string[];
-      },
-    ): Tokens | OAuthError {
-      const grant = tx
-        .select(GRANT)
-        .from(oauthGrants)
-        .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
-        .where(eq(oauthGrants.codeHash, hashOf(asked.code)))
-        .get();
-      if (!grant) return refusal(UNKNOWN);
-      if (grant.codeUsedAt !== null) return endCopied(tx, grant.keyId);
-      const now = runtime.now();
-      if (grant.codeExpiresAt <= now) return refusal(UNKNOWN);
-      const fault = faultOf(grant, asked);
-      if (fault) return fault;
-      if (grant.redirectUri !== null && grant.redirectUri !== asked.redirectUri) {
-        return refusal("redirect_uri is not the one that the code was sent to");
-      }
-      if (!isExpected(createHash("sha256").update(asked.verifier).digest("base64url"), grant.challenge)) {
-        return refusal("code_verifier does not belong to code_challenge");
-      }
-      tx.update(oauthGrants).set({ codeUsedAt: now }).where(eq(oauthGrants.keyId, grant.keyId)).run();
-      return issue(tx, grant);
-    },
-    /** Exchanges a refresh token, as `exchange` does a code. `scopes`: those asked for, if any. */
-    refresh(
-      tx: Tx,
-      asked: { token: string; clientId: string; scopes: readonly string[]; resources: readonly string[] },
-    ): Tokens | OAuthError {
-      const found = tx
-        .select({ ...GRANT, seq: oauthTokens.seq, expiresAt: oauthTokens.expiresAt, usedAt: oauthTokens.usedAt })
-        .from(oauthTokens)
-        .innerJoin(oauthGrants, eq(oauthGrants.keyId, oauthTokens.keyId))
-        .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
-        .where(and(eq(oauthTokens.hash, hashOf(asked.token)), eq(oauthTokens.kind, "refresh")))
-        .get();
-      if (!found) return refusal(UNKNOWN);
-      if (found.usedAt !== null) return endCopied(tx, found.keyId);
-      const now = runtime.now();
-      if (found.expiresAt <= now) return refusal(UNKNOWN);
-      const fault = faultOf(found, asked);
-      if (fault) return fault;
-      if (!asked.scopes.every((scope) => found.scopes.some((given) => given === scope))) {
-        return new OAuthError("invalid_scope", "the grant has fewer scopes");
-      }
-      tx.update(oauthTokens).set({ usedAt: now }).where(eq(oauthTokens.seq, found.seq)).run();
-      return issue(tx, found);
-    },
-    /**
-     * Revokes a token (RFC 7009): an access token alone, a refresh token with its grant. False for one that does not
-     * exist. @throws OAuthError invalid_grant for another program's
-     */
-    revoke(tx: Tx, { token, clientId }: { token: string; clientId: string }): boolean {
-      const found = tx
-        .select({
-          seq: oauthTokens.seq,
-          kind: oauthTokens.kind,
-          keyId: oauthTokens.keyId,
-          clientId: oauthGrants.clientId,
-        })
-        .from(oauthTokens)
-        .innerJoin(oauthGrants, eq(oauthGrants.keyId, oauthTokens.keyId))
-        .where(eq(oauthTokens.hash, hashOf(token)))
-        .get();
-      if (!found) return false;
-      if (found.clientId !== clientId) throw refusal("this token is another program's");
-      if (found.kind === "access") tx.delete(oauthTokens).where(eq(oauthTokens.seq, found.seq)).run();
-      else revokeKey(tx, found.keyId, runtime.now());
-      return true;
-    },
-    /**
-     * Forgets expired tokens and those of ended grants, discards grants whose code nobody came for, and ends those that
-     * have no token left. True if there may be more to do.
-     */
-    sweep(tx: Tx, now: number): boolean {
-      const ended = tx
-        .select({ keyId: oauthGrants.keyId })
-        .from(oauthGrants)
-        .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
-        .where(sql`${apiKeys.revokedAt} IS NOT NULL`);
-      tx.delete(oauthTokens).where(sql`${oauthTokens.expiresAt} <= ${now} OR ${oauthTokens.keyId} IN ${ended}`).run();
-      const unused = tx
-        .select({ keyId: oauthGrants.keyId })
-        .from(oauthGrants)
-        .where(and(isNull(oauthGrants.codeUsedAt), lte(oauthGrants.codeExpiresAt, now)))
-        .limit(SWEPT_AT_ONCE)
-        .all();
-      for (const { keyId } of unused) discardKey(tx, keyId);
-      const tokens = tx
-        .select({ one: sql`1` })
-        .from(oauthTokens)
-        .where(
-          and(eq(oauthTokens.keyId, oauthGrants.keyId), gt(oauthTokens.expiresAt, now), isNull(oauthTokens.usedAt)),
-        );
-      const idle = tx
-        .select({ keyId: oauthGrants.keyId })
-        .from(oauthGrants)
-        .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
-        .where(and(isNull(apiKeys.revokedAt), sql`${oauthGrants.codeUsedAt} IS NOT NULL`, notExists(tokens)))
-        .limit(SWEPT_AT_ONCE)
-        .all();
-      for (const { keyId } of idle) revokeKey(tx, keyId, now);
-      return unused.length === SWEPT_AT_ONCE || idle.length === SWEPT_AT_ONCE;
-    },
+    access_token: access,
+    token_type: "Bearer",
+    expires_in: accessMs / 1_000,
+    refresh_token: refresh,
+    scope: scopes.join(" "),
   };
+}
+
+/** Ends a grant because a code or token of it came twice. */
+function endCopied({ runtime, log }: Core, tx: Tx, keyId: string): OAuthError {
+  revokeKey(tx, keyId, runtime.now());
+  log.warn("a code or token of a grant came twice: the grant has ended", { keyId });
+  return refusal("this was used before, so the grant has ended: ask the person again");
+}
+
+/** Why tokens cannot be given for a grant; undefined if they can. */
+function faultOf(
+  { runtime }: Core,
+  {
+    clientId,
+    resource,
+    revokedAt,
+    policy,
+  }: Pick<typeof oauthGrants.$inferSelect, "clientId" | "resource"> & {
+    revokedAt: number | null;
+    policy: Policy;
+  },
+  asked: { clientId: string; resources: readonly string[] },
+): OAuthError | undefined {
+  if (clientId !== asked.clientId) return refusal(UNKNOWN);
+  if (revokedAt !== null || hasExpired(policy, runtime.now())) return refusal(ENDED);
+  if (asked.resources.some((uri) => uri !== resource)) {
+    return new OAuthError("invalid_target", "the grant is for another resource");
+  }
+  return undefined;
+}
+
+/** Makes a grant, and the code for its first tokens, which is returned only here. */
+export function give(
+  { runtime }: Core,
+  tx: Tx,
+  { userId, client, scopes, policy, ...given }: NewGrant,
+): { keyId: string; code: string } {
+  const { id: keyId } = createKey(tx, runtime, { userId, name: client.name, scopes, policy, hint: "OAuth" });
+  const code = randomToken(runtime, LENGTH);
+  tx.insert(oauthGrants)
+    .values({
+      ...given,
+      keyId,
+      clientId: client.id,
+      clientName: client.name,
+      clientHost: client.host,
+      codeHash: hashOf(code),
+      codeExpiresAt: runtime.now() + CODE_MS,
+    })
+    .run();
+  return { keyId, code };
+}
+
+/**
+ * Exchanges a code. A refusal is returned, not thrown, since the end of a grant has to commit with it.
+ */
+export function exchange(
+  core: Core,
+  tx: Tx,
+  asked: {
+    code: string;
+    clientId: string;
+    redirectUri: string | undefined;
+    verifier: string;
+    resources: readonly string[];
+  },
+): Tokens | OAuthError {
+  const grant = tx
+    .select(GRANT)
+    .from(oauthGrants)
+    .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
+    .where(eq(oauthGrants.codeHash, hashOf(asked.code)))
+    .get();
+  if (!grant) return refusal(UNKNOWN);
+  if (grant.codeUsedAt !== null) return endCopied(core, tx, grant.keyId);
+  const now = core.runtime.now();
+  if (grant.codeExpiresAt <= now) return refusal(UNKNOWN);
+  const fault = faultOf(core, grant, asked);
+  if (fault) return fault;
+  if (grant.redirectUri !== null && grant.redirectUri !== asked.redirectUri) {
+    return refusal("redirect_uri is not the one that the code was sent to");
+  }
+  if (!isExpected(createHash("sha256").update(asked.verifier).digest("base64url"), grant.challenge)) {
+    return refusal("code_verifier does not belong to code_challenge");
+  }
+  tx.update(oauthGrants).set({ codeUsedAt: now }).where(eq(oauthGrants.keyId, grant.keyId)).run();
+  return issue(core, tx, grant);
+}
+
+/** Exchanges a refresh token, as `exchange` does a code. `scopes`: those asked for, if any. */
+export function refresh(
+  core: Core,
+  tx: Tx,
+  asked: { token: string; clientId: string; scopes: readonly string[]; resources: readonly string[] },
+): Tokens | OAuthError {
+  const found = tx
+    .select({ ...GRANT, seq: oauthTokens.seq, expiresAt: oauthTokens.expiresAt, usedAt: oauthTokens.usedAt })
+    .from(oauthTokens)
+    .innerJoin(oauthGrants, eq(oauthGrants.keyId, oauthTokens.keyId))
+    .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
+    .where(and(eq(oauthTokens.hash, hashOf(asked.token)), eq(oauthTokens.kind, "refresh")))
+    .get();
+  if (!found) return refusal(UNKNOWN);
+  if (found.usedAt !== null) return endCopied(core, tx, found.keyId);
+  const now = core.runtime.now();
+  if (found.expiresAt <= now) return refusal(UNKNOWN);
+  const fault = faultOf(core, found, asked);
+  if (fault) return fault;
+  if (!asked.scopes.every((scope) => found.scopes.some((given) => given === scope))) {
+    return new OAuthError("invalid_scope", "the grant has fewer scopes");
+  }
+  tx.update(oauthTokens).set({ usedAt: now }).where(eq(oauthTokens.seq, found.seq)).run();
+  return issue(core, tx, found);
+}
+
+/**
+ * Revokes a token (RFC 7009): an access token alone, a refresh token with its grant. False for one that does not
+ * exist. @throws OAuthError invalid_grant for another program's
+ */
+export function revoke({ runtime }: Core, tx: Tx, { token, clientId }: { token: string; clientId: string }): boolean {
+  const found = tx
+    .select({
+      seq: oauthTokens.seq,
+      kind: oauthTokens.kind,
+      keyId: oauthTokens.keyId,
+      clientId: oauthGrants.clientId,
+    })
+    .from(oauthTokens)
+    .innerJoin(oauthGrants, eq(oauthGrants.keyId, oauthTokens.keyId))
+    .where(eq(oauthTokens.hash, hashOf(token)))
+    .get();
+  if (!found) return false;
+  if (found.clientId !== clientId) throw refusal("this token is another program's");
+  if (found.kind === "access") tx.delete(oauthTokens).where(eq(oauthTokens.seq, found.seq)).run();
+  else revokeKey(tx, found.keyId, runtime.now());
+  return true;
+}
+
+/**
+ * Forgets expired tokens and those of ended grants, discards grants whose code nobody came for, and ends those that
+ * have no token left. True if there may be more to do.
+ */
+export function sweep(tx: Tx, now: number): boolean {
+  const ended = tx
+    .select({ keyId: oauthGrants.keyId })
+    .from(oauthGrants)
+    .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
+    .where(sql`${apiKeys.revokedAt} IS NOT NULL`);
+  tx.delete(oauthTokens).where(sql`${oauthTokens.expiresAt} <= ${now} OR ${oauthTokens.keyId} IN ${ended}`).run();
+  const unused = tx
+    .select({ keyId: oauthGrants.keyId })
+    .from(oauthGrants)
+    .where(and(isNull(oauthGrants.codeUsedAt), lte(oauthGrants.codeExpiresAt, now)))
+    .limit(SWEPT_AT_ONCE)
+    .all();
+  for (const { keyId } of unused) discardKey(tx, keyId);
+  const tokens = tx
+    .select({ one: sql`1` })
+    .from(oauthTokens)
+    .where(and(eq(oauthTokens.keyId, oauthGrants.keyId), gt(oauthTokens.expiresAt, now), isNull(oauthTokens.usedAt)));
+  const idle = tx
+    .select({ keyId: oauthGrants.keyId })
+    .from(oauthGrants)
+    .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
+    .where(and(isNull(apiKeys.revokedAt), sql`${oauthGrants.codeUsedAt} IS NOT NULL`, notExists(tokens)))
+    .limit(SWEPT_AT_ONCE)
+    .all();
+  for (const { keyId } of idle) revokeKey(tx, keyId, now);
+  return unused.length === SWEPT_AT_ONCE || idle.length === SWEPT_AT_ONCE;
 }

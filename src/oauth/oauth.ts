@@ -7,15 +7,15 @@
  */
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import { type Runtime, randomToken } from "../base/runtime.ts";
+import { randomToken } from "../base/runtime.ts";
+import type { Core } from "../store/core.ts";
 import type { Policy, Scope } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 import { type AuthorizationRequest, readClientId, readRedirect, readRequest, scopesIn } from "./authorization.ts";
 import { type Client, createClients } from "./clients.ts";
 import { OAuthError, type Parameters, readParameters } from "./error.ts";
-import { ACCESS_MS, createGrants, LASTING_ACCESS_MS, type Tokens } from "./grants.ts";
+import * as grants from "./grants.ts";
+import { ACCESS_MS, LASTING_ACCESS_MS, type Tokens } from "./grants.ts";
 import { OFFLINE, resourceOf } from "./metadata.ts";
 import { type Place, placeOf, withParameters } from "./redirects.ts";
 
@@ -60,23 +60,12 @@ const PORTION_MS = 100;
 
 export type OAuth = ReturnType<typeof createOAuth>;
 
-/** `baseUrl`: the public origin, which is the issuer. */
-export function createOAuth({
-  store,
-  options,
-  runtime,
-  baseUrl,
-  log,
-}: {
-  store: Pick<Store, "db" | "transact">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer" | "authorities">;
-  baseUrl: string;
-  log: Log;
-}) {
+export function createOAuth(core: Core) {
+  const { store, options, runtime, log, site } = core;
+  /** The issuer. */
+  const { baseUrl } = site;
   const resource = resourceOf(baseUrl);
-  const clients = createClients({ store, options, runtime });
-  const grants = createGrants({ runtime, log });
+  const clients = createClients(core);
   /** By id, oldest first. */
   const pending = new Map<string, Pending>();
 
@@ -137,10 +126,10 @@ export function createOAuth({
       const given = store.transact((tx) => {
         if (type === "refresh_token") {
           const scopes = scopesIn(get("scope")).filter((scope) => scope !== OFFLINE);
-          return grants.refresh(tx, { token: required("refresh_token"), clientId, scopes, resources });
+          return grants.refresh(core, tx, { token: required("refresh_token"), clientId, scopes, resources });
         }
         const [code, verifier] = [required("code"), required("code_verifier")];
-        return grants.exchange(tx, { code, verifier, clientId, resources, redirectUri: get("redirect_uri") });
+        return grants.exchange(core, tx, { code, verifier, clientId, resources, redirectUri: get("redirect_uri") });
       });
       if (given instanceof OAuthError) throw given;
       return given;
@@ -148,7 +137,7 @@ export function createOAuth({
     /** Revokes the token of a form (RFC 7009). False if there is none. @throws OAuthError */
     revoke(text: string): boolean {
       const { required, clientId } = readForm(text);
-      return store.transact((tx) => grants.revoke(tx, { token: required("token"), clientId }));
+      return store.transact((tx) => grants.revoke(core, tx, { token: required("token"), clientId }));
     },
 
     /**
@@ -195,7 +184,7 @@ export function createOAuth({
       }
       if (!mayGrant(caller)) throw new AppError("forbidden", NOT_YOURS);
       const { client, place, redirectUri, challenge } = asked;
-      const { keyId, code } = grants.give(tx, {
+      const { keyId, code } = grants.give(core, tx, {
         userId: caller.userId,
         client: { id: client.id, name: client.name, host: client.host ?? place.name },
         scopes,

@@ -1,25 +1,22 @@
 /** Mail due to people about their access: each is sent once, independently of the others. */
 import { expect, test } from "bun:test";
-import { addNotice, createAccessNotices } from "../../src/access/notices.ts";
+import { addNotice, tellAccessChanges } from "../../src/access/notices.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 function setUp() {
-  const { store, workspace, user } = createWorld();
+  const { core, store, workspace, user } = createWorld();
   const workspaceId = workspace("W", "a.test");
   const told: { email: string; text: string }[] = [];
   const broken = new Set<string>();
   const logged: unknown[] = [];
-  const job = createAccessNotices({
-    store,
-    async notify({ workspaceId: of, to, text }, record) {
-      expect(of).toBe(workspaceId);
-      if (broken.has(to.email)) throw new Error("the key of its domain does not work");
-      store.transact((tx) => record(tx));
-      told.push({ email: to.email, text });
-    },
-    log: { info: (_: string, fields: unknown) => logged.push(fields) } as never,
+  const log = { info: (_: string, fields: unknown) => logged.push(fields) } as never;
+  const job = tellAccessChanges({ ...core, log }, async ({ workspaceId: of, to, text }, record) => {
+    expect(of).toBe(workspaceId);
+    if (broken.has(to.email)) throw new Error("the key of its domain does not work");
+    store.transact((tx) => record(tx));
+    told.push({ email: to.email, text });
   });
   const owe = (email: string, keys: number) => {
     const { userId } = user(workspaceId, email, "member");

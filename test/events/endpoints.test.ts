@@ -1,27 +1,24 @@
 /** The notice about an endpoint that the server disabled: each workspace gets its own, even if another's fails. */
 import { expect, test } from "bun:test";
 import {
-  createDisabledNotices,
   endpointsToTell,
   putEndpoint,
   requireEndpoint,
   setDisabled,
   setEnabled,
+  tellDisabled,
 } from "../../src/events/endpoints.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
 
 function setUp(notify: (workspaceId: string) => Promise<void>) {
-  const { store, workspace } = createWorld();
+  const { core, store, workspace } = createWorld();
   const told: { workspaceId: string; text: string }[] = [];
-  const job = createDisabledNotices({
-    store,
-    baseUrl: "https://mail.example.test",
-    async notifyAdmins({ workspaceId, text }, record) {
-      await notify(workspaceId);
-      store.transact((tx) => record(tx));
-      told.push({ workspaceId, text });
-    },
+  const site = { ...core.site, baseUrl: "https://mail.example.test" };
+  const job = tellDisabled({ ...core, site }, async ({ workspaceId, text }, record) => {
+    await notify(workspaceId);
+    store.transact((tx) => record(tx));
+    told.push({ workspaceId, text });
   });
   const workspaces = ["a.test", "b.test"].map((domain, i) => {
     const workspaceId = workspace(`W${i}`, domain);

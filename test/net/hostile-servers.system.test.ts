@@ -22,6 +22,7 @@ import { openAuthority } from "../../src/tls/authority.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
+import { testCore } from "../harness/servers/core.ts";
 import { until } from "../harness/until.ts";
 
 const MB = 1024 * 1024;
@@ -162,7 +163,7 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
     if (status !== 200) throw new Error(`answered ${status}`);
   },
   "an OAuth document": (runtime) =>
-    createClients({ store: {} as never, options: { get: () => LOOPBACK } as never, runtime }).find(
+    createClients({ ...testCore(), options: { get: () => LOOPBACK } as never, runtime }).find(
       `https://${HOST}:${ports.tls}/client.json`,
       CALLER,
     ),

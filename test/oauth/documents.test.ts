@@ -6,6 +6,7 @@ import { confirm } from "../harness/clients/browser-session.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { testCore } from "../harness/servers/core.ts";
 import { type OAuthWorld, startOAuth } from "../harness/servers/oauth.ts";
 import { until } from "../harness/until.ts";
 
@@ -187,7 +188,7 @@ describe("nothing is fetched", () => {
     respond = ({ url }) => (url === id ? json(document()) : new Promise(() => {}));
     const options = { get: () => ["127.0.0.0/8"] };
     const runtime = fakeRuntime({ dns, authorities: [authority] });
-    const clients = createClients({ store: {} as never, options: options as never, runtime });
+    const clients = createClients({ ...testCore(), options: options as never, runtime });
     const slow = Array.from({ length: 20 }, (_, n) =>
       clients.find(`${id}${n}`, { workspaceId: "wsp_a", userId: `usr_${n}` }).catch((error) => error.message),
     );
