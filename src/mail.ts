@@ -10,7 +10,6 @@ import { forgetNetworks } from "./inbound/known.ts";
 import { createMxRole } from "./inbound/mx.ts";
 import type { VerifyOnArrival } from "./inbound/rcpt.ts";
 import type { MailCore } from "./mailbox/core.ts";
-import { createMailbox } from "./mailbox/mailbox.ts";
 import { workspaceOf } from "./mailbox/mailboxes.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
 import { heldMessages } from "./outbound/approval.ts";
@@ -51,7 +50,6 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
   const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
   const transport = createTransport({ runtime, hostname, options, tlsPolicies, log });
   const core: SendCore = { ...opened, parser, transport, spool, largestQueue: LARGEST_QUEUE };
-  const mailbox = createMailbox(core);
   const relay = createRelay(core, { hold, rooms: { here: room, away: createRoom(2 * mostLargeBytes()) } });
   const greylist = createGreylist(core);
   const jobs: readonly Job[] = [
@@ -76,7 +74,6 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
     /** The role of the MX listener. */
     mxRole: createMxRole(core, { names, greylist, verifyOnArrival }),
     core,
-    mailbox,
     relay,
     jobs,
   };

@@ -9,7 +9,6 @@ import type { Config, Listen } from "./config.ts";
 import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from "./doctor/doctor.ts";
 import { stampChanges } from "./mailbox/change-feed.ts";
 import type { MailCore } from "./mailbox/core.ts";
-import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
 import { composeHere } from "./mailbox/octets.ts";
 import { readHere } from "./message/reading.ts";
 import type { StandbyState } from "./replica/standby.ts";
@@ -47,7 +46,6 @@ export interface Opened {
   readonly scheduler: Scheduler;
   readonly following: Following | undefined;
   readonly firstRun: FirstRun;
-  readonly mailbox: Mailbox;
   readonly doctor: Doctor;
   /** Closes what was not served: `stop` of a server does it. */
   close(): void;
@@ -93,7 +91,6 @@ export function open(
   stampChanges(base);
   const parser = { read: readHere, composeStored: composeHere(store.blobs) };
   const core: MailCore = { ...base, engine: search, parser };
-  const mailbox = createMailbox(core);
   const checks = following ? { checks: STANDBY_CHECKS } : {};
   const doctor = createDoctor({ ...core, config }, { ...checks, ...doctorOptions });
   const firstRun = createFirstRun(core);
@@ -104,7 +101,6 @@ export function open(
     scheduler,
     following,
     firstRun,
-    mailbox,
     doctor,
     close: () => store.close(),
   };

@@ -2,7 +2,6 @@
  * Runs a server on what `open` has opened: its workers, listeners and jobs. They start in order, and stop in reverse: first
  * what takes in work, then what that needs.
  */
-
 import { join } from "node:path";
 import { openIdentity } from "./access/identity.ts";
 import { tellAccessChanges } from "./access/notices.ts";
@@ -31,6 +30,13 @@ import { createImap } from "./imap/server.ts";
 import { createReadJournal } from "./journal/reads.ts";
 import { forgetJournal } from "./journal/retention.ts";
 import { openMail } from "./mail.ts";
+import { forgetTold } from "./mailbox/absences.ts";
+import { wakeSnoozed } from "./mailbox/change.ts";
+import { forgetChanges } from "./mailbox/change-feed.ts";
+import { createOctets } from "./mailbox/octets.ts";
+import { deleteDiscarded, sweepBlobs } from "./mailbox/removal.ts";
+import { renewAllSeen } from "./mailbox/renewal.ts";
+import { createUids } from "./mailbox/uids.ts";
 import { registerGauges } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
 import type { Opened } from "./open.ts";
@@ -180,8 +186,10 @@ async function start(
   if (replication) registerReplicaGauges(metrics, replication.state);
 
   const mail = openMail(core, { hold, startParser, verifyOnArrival: (domain) => verifyOnArrival(core, domain) });
-  const { relay, mailbox } = mail;
+  const { relay } = mail;
   const { parser } = mail.core;
+  const uids = createUids(mail.core);
+  const octets = createOctets(mail.core);
   const notify: NotifyAdmins = (notice, record) => notifyAdmins(mail.core, notice, record);
   backends.push(parser);
   frontends.push(relay);
@@ -217,8 +225,8 @@ async function start(
   const reads = createReadJournal(base);
   if (!following) backends.push({ stop: reads.flush });
   const imap = createImap(mail.core, {
-    uids: mailbox.uids,
-    octets: mailbox.octets,
+    uids,
+    octets,
     signIn,
     signInSources,
     reads,
@@ -233,7 +241,7 @@ async function start(
     metrics.gauge(
       "mailroom_imap_messages",
       "Messages of mailboxes that mail apps opened: ready, waiting to be, lost as they cannot be read, and changed since an app was told of them",
-      () => mailbox.octets.samples(),
+      () => octets.samples(),
     );
   }
   frontends.push(imap);
@@ -354,7 +362,14 @@ async function start(
     },
   ];
   const serverJobs: readonly Job[] = [
-    ...mailbox.jobs,
+    wakeSnoozed(core),
+    sweepBlobs(core),
+    deleteDiscarded(core),
+    forgetChanges(core),
+    forgetTold(core),
+    ...uids.jobs,
+    octets.job,
+    renewAllSeen(mail.core),
     ...(remote ? [watchBlobs(remote, log)] : []),
     createIndexUpkeep(store, core.engine),
     createBacklogJob(store, core.engine, runtime),
@@ -384,7 +399,7 @@ async function start(
       relay.endRests();
       web.look();
       imap.look();
-      mailbox.octets.look();
+      octets.look();
       search.look();
       wake("search-backlog");
       wake("wake-snoozed");

@@ -6,7 +6,9 @@ import * as people from "../src/admin/people.ts";
 import * as workspaceAdmin from "../src/admin/workspaces.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
+import { fileMessage } from "../src/mailbox/filing.ts";
 import { prepareMessage } from "../src/mailbox/prepare.ts";
+import { getThread, snoozeThread, updateThread } from "../src/mailbox/threads.ts";
 import { open } from "../src/open.ts";
 import { serve } from "../src/serve.ts";
 import { SCOPES } from "../src/store/schema.ts";
@@ -83,11 +85,8 @@ test("the server follows a command's changes within 2 s", async () => {
 test("a snooze that a command's undo brings back ends on time", async () => {
   const { runtime, opened, server, beside } = await onDisk();
   const command = beside();
-  const {
-    core: { store },
-    core,
-    mailbox,
-  } = command;
+  const { core } = command;
+  const { store } = core;
   const { workspaceId, caller, mailboxId } = store.transact((tx) => {
     const workspaceId = workspaceAdmin.addWorkspace(core, tx, "Demo").id;
     domains.addDomain(command.core, tx, workspaceId, "example.test", []);
@@ -98,9 +97,9 @@ test("a snooze that a command's undo brings back ends on time", async () => {
   });
   const message = await prepareMessage(new TextEncoder().encode(letter({})), store.blobs);
   const filing = { mailboxId, receivedOn: caller.email, message, now: runtime.now() };
-  const { threadId } = store.transact((tx) => mailbox.file(tx, filing));
-  mailbox.snoozeFor(caller, threadId, runtime.now() + 3_600_000);
-  mailbox.update({ ...caller, keyId: "key_agent" }, threadId, { folder: "archive" });
+  const { threadId } = store.transact((tx) => fileMessage(core, tx, filing));
+  snoozeThread(core, caller, threadId, runtime.now() + 3_600_000);
+  updateThread(core, { ...caller, keyId: "key_agent" }, threadId, { folder: "archive" });
   runtime.advanceTo(runtime.now() + 60_000);
   await server.settled();
   await journal.undo(core, { workspaceId, keyId: "key_agent", userId: null }, 0, { face: "cli", dryRun: false });
@@ -108,7 +107,7 @@ test("a snooze that a command's undo brings back ends on time", async () => {
     runtime.advanceTo(runtime.now() + 60_000);
     await server.settled();
   }
-  const { thread } = opened.mailbox.getThread(caller, threadId, { html: false });
+  const { thread } = getThread(opened.core, caller, threadId, { html: false });
   expect(thread).toMatchObject({ folder: "inbox", unread: true });
   expect(thread).not.toHaveProperty("snoozedUntil");
   command.close();

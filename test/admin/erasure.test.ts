@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { putEndpoint } from "../../src/events/endpoints.ts";
-import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { traceArrival } from "../../src/outbound/trace-log.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
@@ -37,11 +37,11 @@ async function rig() {
 
   async function file(store: Store, address: string, mail: string): Promise<void> {
     const runtime = fakeRuntime();
-    const mailbox = createMailbox(coreOver(store, runtime));
+    const core = coreOver(store, runtime);
     const message = await prepareMessage(new TextEncoder().encode(mail.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
     const mailboxId = mailboxIdOf(store, address);
     await store.enqueue((tx) => {
-      const { messageId } = mailbox.file(tx, { mailboxId, receivedOn: address, message, now: runtime.now() });
+      const { messageId } = fileMessage(core, tx, { mailboxId, receivedOn: address, message, now: runtime.now() });
       const arrival = { key: message.messageId ?? messageId, at: runtime.now(), trace: "t" };
       const who = { ip: "192.0.2.1", helo: "mx", tls: true, reversePath: "x@remote.example", recipients: 1 };
       traceArrival(tx, "received", arrival, { ...who, size: 1, auth: undefined, outcome: "filed" });

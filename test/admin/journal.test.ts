@@ -1,5 +1,4 @@
 /** Who sees the journal of a key and takes back what it did; what becomes of it with its person (rules: Journal, Undo). */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { and, eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
@@ -10,6 +9,7 @@ import * as people from "../../src/admin/people.ts";
 import * as removals from "../../src/admin/removals.ts";
 import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { type JournalEntry, listJournal, maySeeJournal } from "../../src/journal/list.ts";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { journalEntries, keyChanges, MAIL_SCOPES, SCOPES } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -164,7 +164,7 @@ describe("undo", () => {
       const source = letter({ subject: `Letter ${i}`, from: `sender-${i % 40}@remote.example` });
       const message = await prepareMessage(new TextEncoder().encode(source), core.store.blobs);
       const filing = { mailboxId: owner.mailboxId, receivedOn: ALICE, message, now: runtime.now() };
-      ids.push(core.store.transact((tx) => opened.mailbox.file(tx, filing)).threadId);
+      ids.push(core.store.transact((tx) => fileMessage(opened.core, tx, filing)).threadId);
     }
     await world.api.patch(`${EXT}/threads`, { ids: ids.slice(0, 90), folder: "archive", addLabels: ["Kept", "News"] });
     await world.api.patch(`${EXT}/threads`, { ids: ids.slice(50, 120), starred: true, read: true });

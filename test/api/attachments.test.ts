@@ -1,5 +1,4 @@
 /** Attachments and forwarding over REST (rules: Attached files), on a whole appliance. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -7,6 +6,7 @@ import fc from "fast-check";
 import { findPerson } from "../../src/access/caller.ts";
 import { createKey } from "../../src/access/credentials.ts";
 import * as people from "../../src/admin/people.ts";
+import { readDraft } from "../../src/mailbox/drafts.ts";
 import type { Scope } from "../../src/store/schema.ts";
 import type { Answer, Client } from "../harness/clients/api.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
@@ -538,7 +538,7 @@ describe("fields of the header", () => {
     const reply = await api.post<Sent>(`/threads/${thread}/reply`, { text: "x", replyTo: "help@example.test" });
     expect(await rawOf(reply.body.emailId)).toMatch(/^Reply-To: help@example\.test\r$/m);
     const draft = await api.post<Sent>(`/threads/${thread}/draft`, { text: "x", headers });
-    const opened = booted.opened.mailbox.drafts.read(alice(), draft.body.draftId);
+    const opened = readDraft(booted.opened.core.db, alice(), draft.body.draftId);
     expect(opened.headers.map(([name]) => name)).toEqual(expect.arrayContaining(["References", "X-Ticket"]));
   });
 

@@ -2,8 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { readSince } from "../../src/cli/journal.ts";
 import { noteDeed } from "../../src/journal/entries.ts";
-import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { apiKeys, mailboxes, SCOPES, users } from "../../src/store/schema.ts";
 import { openBackupRig } from "../harness/data/backup-rig.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -17,7 +18,7 @@ async function rig() {
   const { within, openWith } = await openBackupRig();
   const made = await within(async (store) => {
     const runtime = fakeRuntime();
-    const mailbox = createMailbox(coreOver(store, runtime));
+    const core = coreOver(store, runtime);
     const [box] = store.db.select().from(mailboxes).all();
     const [key] = store.db.select().from(apiKeys).all();
     const [ada] = store.db.select().from(users).all();
@@ -28,11 +29,11 @@ async function rig() {
     for (const subject of ["One", "Two"]) {
       const message = await prepareMessage(new TextEncoder().encode(letter({ subject })), store.blobs);
       const filing = { mailboxId: box.id, receivedOn: box.address, message, now: runtime.now() };
-      ids.push(store.transact((tx) => mailbox.file(tx, filing)).threadId);
+      ids.push(store.transact((tx) => fileMessage(core, tx, filing)).threadId);
     }
-    mailbox.update(agent, ids[0] ?? "", { folder: "archive", addLabels: ["News"] });
+    updateThread(core, agent, ids[0] ?? "", { folder: "archive", addLabels: ["News"] });
     runtime.setBy(HOUR_MS);
-    mailbox.update(agent, ids[1] ?? "", { folder: "trash" });
+    updateThread(core, agent, ids[1] ?? "", { folder: "trash" });
     store.transact((tx) => {
       const sending = { ...agent, origin: { ...origin, operation: "sendEmail" } };
       noteDeed(tx, sending, { ids: ["msg_1", "thr_1"], recipients: 2, sent: 2 }, runtime.now());

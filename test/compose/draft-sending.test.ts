@@ -3,6 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { dueDraftSending, sendDraft, undoSend } from "../../src/compose/draft-sending.ts";
 import { attach, detach, openDraft, saveDraft } from "../../src/compose/drafts.ts";
+import { getSeen } from "../../src/mailbox/codes.ts";
+import { getThread } from "../../src/mailbox/threads.ts";
 import { packText } from "../../src/message/reading.ts";
 import { mailboxes, messageBodies, users } from "../../src/store/schema.ts";
 import { createOffice } from "../harness/servers/outgoing.ts";
@@ -174,13 +176,13 @@ test("a draft whose files change while it is being scheduled is not sent, since 
 });
 
 test("the visible text of a draft is that of its present HTML", async () => {
-  const { core, alice, store, mailbox } = await createOffice();
+  const { core, alice, store } = await createOffice();
   const { draftId, revision } = await saveDraft(core, alice, { ...LETTER, html: "<p>Lunch?</p>" });
   store.db
     .update(messageBodies)
     .set({ seenText: Buffer.from(packText("Breakfast?")), seenHidden: 3 })
     .run();
   await saveDraft(core, alice, { ...LETTER, revision, html: "<p>Supper?</p>" }, { draftId });
-  const [draft] = mailbox.getThread(alice, draftId, { html: false }).messages;
-  expect(draft && (await mailbox.getSeen(alice, draft))).toEqual({ text: "Supper?", hidden: 0, fromHtml: false });
+  const [draft] = getThread(core, alice, draftId, { html: false }).messages;
+  expect(draft && (await getSeen(core, alice, draft))).toEqual({ text: "Supper?", hidden: 0, fromHtml: false });
 });

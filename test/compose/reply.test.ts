@@ -3,6 +3,8 @@ import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ReplyArguments } from "../../src/compose/requests.ts";
 import { keepReply, reply } from "../../src/compose/send.ts";
+import { getMessage, getRawMessage } from "../../src/mailbox/messages.ts";
+import { getThread, updateThread } from "../../src/mailbox/threads.ts";
 import { messages } from "../../src/store/schema.ts";
 import type { Letter } from "../harness/mail/mail.ts";
 import { createOffice, refusal } from "../harness/servers/outgoing.ts";
@@ -44,7 +46,7 @@ describe("a reply", () => {
       "<1@remote.example>",
       "<1@remote.example>",
     ]);
-    const { thread, messages: shown } = it.mailbox.getThread(it.alice, it.first.threadId, { html: true });
+    const { thread, messages: shown } = getThread(it.core, it.alice, it.first.threadId, { html: true });
     expect(thread).toMatchObject({ messageCount: 2, folder: "inbox", unread: true });
     expect(shown.map(({ direction }) => direction)).toEqual(["inbound", "outbound"]);
     expect(it.events().map(({ event }) => event)).toEqual(["message.inbound", "message.outbound"]);
@@ -201,7 +203,7 @@ describe("a quote", () => {
     date: "Mon, 05 Jan 2026 08:00:00 +0000",
   };
   const newest = (it: Awaited<ReturnType<typeof conversation>>, emailId: string | null) =>
-    it.mailbox.getMessage(it.alice, emailId ?? "", { html: true });
+    getMessage(it.core, it.alice, emailId ?? "", { html: true });
 
   test("is appended to the text, without adding HTML", async () => {
     const it = await conversation(mail);
@@ -331,7 +333,7 @@ describe("a draft", () => {
     expect(view.draftId).not.toBe(it.first.threadId);
     expect(it.stored()).toEqual({ ...before, messages: 2, threads: 2 });
 
-    const { thread, messages: drafts } = it.mailbox.getThread(it.alice, view.draftId, { html: true });
+    const { thread, messages: drafts } = getThread(it.core, it.alice, view.draftId, { html: true });
     expect(thread).toMatchObject({
       folder: "drafts",
       unread: false,
@@ -348,7 +350,7 @@ describe("a draft", () => {
         text: expect.stringMatching(/^Yes\.\n\nOn .*\n> Lunch\?$/),
       },
     ]);
-    const raw = Buffer.from(await it.mailbox.getRawMessage(it.alice, drafts[0]?.id ?? "")).toString();
+    const raw = Buffer.from(await getRawMessage(it.core, it.alice, drafts[0]?.id ?? "")).toString();
     for (const header of [
       "In-Reply-To: <1@remote.example>",
       "References: <1@remote.example>",
@@ -362,9 +364,9 @@ describe("a draft", () => {
     const it = await conversation();
     const { draftId } = await it.draft({ bcc: "bob@example.test" });
     it.grant(it.boxes.alice, it.bob, "send");
-    const [draft] = it.mailbox.getThread(it.bob, draftId, { html: true }).messages;
+    const [draft] = getThread(it.core, it.bob, draftId, { html: true }).messages;
     expect(draft).not.toHaveProperty("bcc");
-    const raw = Buffer.from(await it.mailbox.getRawMessage(it.bob, draft?.id ?? "")).toString();
+    const raw = Buffer.from(await getRawMessage(it.core, it.bob, draft?.id ?? "")).toString();
     expect(raw).not.toMatch(/bob@|bcc/i);
     expect(JSON.stringify(it.events())).not.toContain("bob@");
   });
@@ -377,10 +379,10 @@ describe("a draft", () => {
       headers: ["In-Reply-To: <1@remote.example>"],
     });
     expect(answer.threadId).toBe(it.first.threadId);
-    it.mailbox.update(it.alice, draftId, { folder: "trash" });
+    updateThread(it.core, it.alice, draftId, { folder: "trash" });
     const later = await it.world.file(it.boxes.alice, { subject: "Re: Plans", from: "Carol <carol@remote.example>" });
     expect(later.threadId).not.toBe(draftId);
-    expect(it.mailbox.getThread(it.alice, draftId, { html: true }).thread.folder).toBe("trash");
+    expect(getThread(it.core, it.alice, draftId, { html: true }).thread.folder).toBe("trash");
   });
 
   test("is accepted in spite of pauses, limits and suppression, but not by a full mailbox", async () => {

@@ -4,6 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { sendMessage } from "../../src/compose/send.ts";
+import { searchThreads } from "../../src/mailbox/listing.ts";
+import { getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
+import { getThread } from "../../src/mailbox/threads.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
 import { START } from "../harness/runtime.ts";
@@ -94,7 +97,7 @@ describe("a sent message", () => {
       text: "Lunch?",
       date: new Date(START).toISOString(),
     });
-    expect(office.mailbox.getThread(office.alice, view.threadId, { html: true }).thread).toMatchObject({
+    expect(getThread(office.core, office.alice, view.threadId, { html: true }).thread).toMatchObject({
       folder: "sent",
       unread: false,
       receivedOn: ALICE,
@@ -224,10 +227,10 @@ describe("Bcc", () => {
   }
 
   test("is visible to the sender, complete, in every view", async () => {
-    const { mailbox, alice, emailId } = await withBcc();
+    const { core, alice, emailId } = await withBcc();
     const bcc = [{ email: "bob@example.test", name: "Bob" }, { email: "secret@remote.example" }];
-    expect(mailbox.getMessage(alice, emailId, { html: true }).bcc).toEqual(bcc);
-    expect(Buffer.from(await mailbox.getRawMessage(alice, emailId)).toString()).toContain("secret@remote.example");
+    expect(getMessage(core, alice, emailId, { html: true }).bcc).toEqual(bcc);
+    expect(Buffer.from(await getRawMessage(core, alice, emailId)).toString()).toContain("secret@remote.example");
   });
 
   test("is visible to nobody else: other readers of the mailbox, a Bcc recipient who reads it, search, events, log", async () => {
@@ -238,15 +241,15 @@ describe("Bcc", () => {
       [admin, undefined],
       [it.bob, [{ email: "bob@example.test", name: "Bob" }]],
     ] as const) {
-      const message = it.mailbox.getMessage(caller, it.emailId, { html: true });
+      const message = getMessage(it.core, caller, it.emailId, { html: true });
       expect(message.bcc).toEqual(seen as typeof message.bcc);
-      const thread = it.mailbox.getThread(caller, it.view.threadId, { html: true });
-      const raw = Buffer.from(await it.mailbox.getRawMessage(caller, it.emailId)).toString();
-      const summaries = it.mailbox.listMessages(caller, { limit: 10 });
+      const thread = getThread(it.core, caller, it.view.threadId, { html: true });
+      const raw = Buffer.from(await getRawMessage(it.core, caller, it.emailId)).toString();
+      const summaries = listMessages(it.core, caller, { limit: 10 });
       expect(JSON.stringify([message, thread, raw, summaries])).not.toContain(SECRET);
     }
     for (const caller of [it.alice, admin]) {
-      expect((await it.mailbox.search(caller, { q: `to:${SECRET}`, limit: 10 })).threads).toEqual([]);
+      expect((await searchThreads(it.core, caller, { q: `to:${SECRET}`, limit: 10 })).threads).toEqual([]);
     }
     expect(JSON.stringify([it.view, it.events(), it.lines])).not.toContain(SECRET);
     expect(JSON.stringify(it.events())).not.toContain("bob@");

@@ -1,5 +1,4 @@
 /** The demo workspace: its content, and the data folders that accept it. */
-
 import { expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import { eq } from "drizzle-orm";
@@ -12,7 +11,11 @@ import { hashPassword } from "../../src/admin/people.ts";
 import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { ADA, BEN, lampPicture, pdfOf } from "../../src/demo/conversations.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
-import { holdsAmong } from "../../src/mailbox/holds.ts";
+import { markedDrafts } from "../../src/mailbox/drafts.ts";
+import { heldMarks, holdsAmong } from "../../src/mailbox/holds.ts";
+import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
+import { getAttachment } from "../../src/mailbox/messages.ts";
+import { getThread } from "../../src/mailbox/threads.ts";
 import { apiKeys, users } from "../../src/store/schema.ts";
 import { openInMemory } from "../harness/servers/core.ts";
 
@@ -27,7 +30,7 @@ async function openDemo() {
 
 test("the demo has people, a share, and mail of every kind", async () => {
   const { opened, caller } = await openDemo();
-  const { mailbox, core } = opened;
+  const { core } = opened;
   expect(caller).toMatchObject({ role: "owner" });
   expect(caller.scopes).toEqual(new Set(["read", "send", "write"]));
   expect(workspaceAdmin.listWorkspaces(core)).toMatchObject([{ name: "Demo" }]);
@@ -42,7 +45,7 @@ test("the demo has people, a share, and mail of every kind", async () => {
   ]);
 
   const listed = async (folder: "all" | "inbox" | "sent" | "archive" | "spam" | "trash" | "snoozed") =>
-    (await mailbox.listThreads(caller, { folder, limit: 100 })).threads;
+    (await listThreads(core, caller, { folder, limit: 100 })).threads;
   const all = await listed("all");
   expect(all.length).toBeGreaterThanOrEqual(12);
   for (const folder of ["inbox", "sent", "archive", "spam", "trash", "snoozed"] as const) {
@@ -57,7 +60,7 @@ test("the demo has people, a share, and mail of every kind", async () => {
   expect(some(({ receivedOn, mailbox: address }) => receivedOn !== address)).toBeGreaterThan(3);
   expect(some(({ subject }) => /[\u3040-\u30ff\u4e00-\u9fff]/.test(subject))).toBe(1);
   for (const q of ["展示会", "โคมไฟ", "gruss", "grandmother"]) {
-    const { threads } = await mailbox.search(caller, { q: `${q} -in:drafts`, limit: 10 });
+    const { threads } = await searchThreads(core, caller, { q: `${q} -in:drafts`, limit: 10 });
     expect([q, threads.length]).toEqual([q, q === "gruss" ? 0 : 1]);
   }
 });
@@ -66,18 +69,18 @@ test("an agent has drafted an answer, and another one waits for approval", async
   const { opened, caller } = await openDemo();
   const {
     core: { store },
-    mailbox,
+    core,
   } = opened;
-  const { threads: inbox } = await mailbox.listThreads(caller, { folder: "inbox", limit: 100 });
+  const { threads: inbox } = await listThreads(core, caller, { folder: "inbox", limit: 100 });
   const idOf = (subject: string) => inbox.find((thread) => thread.subject.startsWith(subject))?.id;
-  expect(mailbox.drafts.marked(caller, ADA).filter(({ agent }) => agent)).toMatchObject([
+  expect(markedDrafts(core, caller, ADA).filter(({ agent }) => agent)).toMatchObject([
     {
       agent: { key: "Answering agent", person: "Ada Okafor" },
       answers: idOf("A lamp"),
       to: [{ email: "mira@example.net" }],
     },
   ]);
-  const [held, ...others] = mailbox.drafts.held(caller, ADA);
+  const [held, ...others] = heldMarks(core, caller, ADA);
   expect([held, others]).toMatchObject([{ state: "waiting", answers: idOf("Invoice BL-0417") }, []]);
   const [waiting] = holdsAmong(store.db, [mailboxAdmin.mailboxAt(opened.core, ADA).id], "waiting", {
     after: undefined,
@@ -91,8 +94,8 @@ test("an agent has drafted an answer, and another one waits for approval", async
 
 test("its mail is filed like all mail: attachments open, inline pictures are linked, replies are threaded", async () => {
   const { opened, caller } = await openDemo();
-  const { threads } = await opened.mailbox.search(caller, { q: 'subject:"oak boards"', limit: 10 });
-  const { messages } = opened.mailbox.getThread(caller, threads[0]?.id ?? "", { html: true });
+  const { threads } = await searchThreads(opened.core, caller, { q: 'subject:"oak boards"', limit: 10 });
+  const { messages } = getThread(opened.core, caller, threads[0]?.id ?? "", { html: true });
   expect(messages.map(({ direction }) => direction)).toEqual([
     "outbound",
     "inbound",
@@ -109,20 +112,20 @@ test("its mail is filed like all mail: attachments open, inline pictures are lin
   const picture = last?.attachments[0];
   expect(picture).toMatchObject({ inline: true, contentType: "image/png" });
   expect(last?.html).toContain(`cid:${picture?.contentId}`);
-  const { content } = await opened.mailbox.getAttachment(caller, picture?.id ?? "");
+  const { content } = await getAttachment(opened.core, caller, picture?.id ?? "");
   expect(await content.bytes()).toEqual(new Uint8Array(lampPicture(96, 64, [222, 184, 135])));
 });
 
 test("on the demo's own data folder, mail, key and password stay, and sessions go on", async () => {
   const { core, opened, demo, caller } = await openDemo();
-  const before = await opened.mailbox.listThreads(caller, { folder: "all", limit: 100 });
+  const before = await listThreads(opened.core, caller, { folder: "all", limit: 100 });
   const people = () => core.store.db.select().from(users).all();
   const keys = () => core.store.db.select().from(apiKeys).all();
   const [peopleBefore, keysBefore] = [people(), keys()];
   expect(await loadDemo(opened.core)).toEqual(demo);
   // A new hash would end Ada's sessions.
   expect([people(), keys()]).toEqual([peopleBefore, keysBefore]);
-  expect(await opened.mailbox.listThreads(caller, { folder: "all", limit: 100 })).toEqual(before);
+  expect(await listThreads(opened.core, caller, { folder: "all", limit: 100 })).toEqual(before);
 });
 
 test("key and password are the same in every demo, and say that they are public", async () => {

@@ -2,16 +2,18 @@
 import { expect, test } from "bun:test";
 import type { World } from "../../src/doctor/check.ts";
 import { checkMailApps } from "../../src/doctor/checks/mail.ts";
+import { createOctets } from "../../src/mailbox/octets.ts";
+import { createUids } from "../../src/mailbox/uids.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 test("what is left to be made ready for mail apps, what cannot be, and what changed", async () => {
-  const { store, receive, mailbox, box, runtime } = createAlice();
+  const { store, receive, core, box, runtime } = createAlice();
   const find = () => checkMailApps({ store } as unknown as World);
   expect(await find()).toEqual([]);
   for (const text of ["one", "two", "three"]) await receive({ text });
-  await mailbox.uids.opened(box, "inbox");
+  await createUids(core).opened(box, "inbox");
   expect(await find()).toMatchObject([{ state: "ok", detail: "3 messages are being made ready for them" }]);
-  await mailbox.octets.job.runDue(runtime.now());
+  await createOctets(core).job.runDue(runtime.now());
   expect(await find()).toMatchObject([{ state: "ok", detail: "all mail of mailboxes that they opened is ready" }]);
   const [one, two] = store.db.$client.query<{ seq: number }, []>("SELECT message_seq AS seq FROM imap_messages").all();
   const set = store.db.$client.query("UPDATE imap_messages SET octets = ? WHERE message_seq = ?");

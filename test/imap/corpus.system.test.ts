@@ -4,7 +4,9 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { connect as connectTls } from "node:tls";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { createUids } from "../../src/mailbox/uids.ts";
 import { contentOf, envelopeOf, structureOf } from "../../src/message/imap.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
@@ -18,18 +20,17 @@ const port = Number(app?.ready.imaps?.split(":")[1]);
 const filed = new Map<number, string>();
 for (const { name, bytes } of corpusFiles()) {
   if (!app) break;
-  const {
-    core: { store },
-    mailbox,
-  } = app.opened;
+  const { core } = app.opened;
+  const { store } = core;
   const { mailboxId } = app.owner;
   const message = await prepareMessage(Buffer.from(bytes), store.blobs).catch(() => undefined);
   if (!message) continue;
   const { seq, duplicate } = await store.enqueue((tx) =>
-    mailbox.file(tx, { mailboxId, receivedOn: "alice@example.test", message, now: app.runtime.now() }),
+    fileMessage(core, tx, { mailboxId, receivedOn: "alice@example.test", message, now: app.runtime.now() }),
   );
-  const opened = await mailbox.uids.opened(mailboxId, "inbox");
-  const uid = duplicate ? undefined : mailbox.uids.uidIn(opened.id, seq);
+  const uids = createUids(core);
+  const opened = await uids.opened(mailboxId, "inbox");
+  const uid = duplicate ? undefined : uids.uidIn(opened.id, seq);
   if (uid !== undefined) filed.set(uid, name);
 }
 

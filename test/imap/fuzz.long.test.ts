@@ -4,6 +4,7 @@
  * FUZZ_SEED repeats a run, FUZZ_SECONDS makes it shorter.
  */
 import { expect, test } from "bun:test";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type ImapAccount, imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -84,7 +85,7 @@ test(
     const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
     const {
       core: { store },
-      mailbox,
+      core,
     } = app.opened;
     const port = Number(app.ready.imaps?.split(":")[1]);
     const pick = chance(SEED);
@@ -94,7 +95,7 @@ test(
         const text = letter({ subject: `Message ${pick(1e9)}`, from: "bob@remote.example" });
         const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
         const at = { mailboxId: app.owner.mailboxId, receivedOn: "alice@example.test", now: app.runtime.now() };
-        await store.enqueue((tx) => mailbox.file(tx, { ...at, message }));
+        await store.enqueue((tx) => fileMessage(core, tx, { ...at, message }));
       }
     }
 

@@ -1,9 +1,9 @@
 /** Labels as mailboxes of their own, for a person who wants their mail apps to see them. */
-
 import { describe, expect, test } from "bun:test";
 import { ImapFlow } from "imapflow";
 import * as developers from "../../src/admin/developers.ts";
 import * as people from "../../src/admin/people.ts";
+import { changeMessages } from "../../src/mailbox/message-changes.ts";
 import { renewUidValidity } from "../../src/mailbox/uids.ts";
 import type { ImapAccount, Reply } from "../harness/clients/imap-client.ts";
 import { appPassword, copied, type ImapWorld, imapWorld, numbersIn, uidsOf } from "../harness/servers/imap-world.ts";
@@ -552,7 +552,7 @@ describe("what apps do", () => {
       const { own: mail, app } = world;
       const {
         core: { store },
-        mailbox,
+        core,
       } = app.opened;
       const arrived = [];
       for (let i = 0; i < 105; i++) arrived.push(await world.arrive({ subject: `Mail ${i}` }));
@@ -573,7 +573,7 @@ describe("what apps do", () => {
         if (!store.db.$client.query(isLabelled).get(first.seq)) return;
         stop();
         queueMicrotask(() =>
-          store.transact((tx) => mailbox.changeMessages(tx, caller, [first.seq], { folder: elsewhere })),
+          store.transact((tx) => changeMessages(tx, caller, [first.seq], { folder: elsewhere }, core.now())),
         );
       });
       expect((await mail.say("COPY 1:* Labels/Work")).status).toBe("NO");

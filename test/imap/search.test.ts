@@ -1,6 +1,7 @@
 /** SEARCH beside a naive evaluation over the same messages. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -354,7 +355,7 @@ test("parts of words are found while the index lacks mail", async () => {
 test("of a text that is longer in UTF-8 the end is found, too", async () => {
   const {
     core: { store },
-    mailbox,
+    core,
   } = world.app.opened;
   // Thai: "น" more often than the index knows, and "มลรวน".
   const text = Buffer.concat([Buffer.alloc(40_000, 0xb9), Buffer.from(" \xc1\xc5\xc3\xc7\xb9", "latin1")]);
@@ -369,7 +370,7 @@ test("of a text that is longer in UTF-8 the end is found, too", async () => {
   const message = await prepareMessage(Buffer.from(octets), store.blobs);
   const thai = world.member("Thai");
   const filing = { mailboxId: thai.mailboxId, receivedOn: thai.email, message, now: world.app.runtime.now() };
-  await store.enqueue((tx) => mailbox.file(tx, filing));
+  await store.enqueue((tx) => fileMessage(core, tx, filing));
   const app = await world.client(thai);
   await app.say("SELECT INBOX");
   expect(numbersOf((await app.say(`SEARCH CHARSET UTF-8 BODY ${literal("มลรวน")}`)).untagged)).toEqual([1]);

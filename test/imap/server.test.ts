@@ -1,5 +1,4 @@
 /** A mail app over IMAP: a client library, and commands by hand where the octets matter. */
-
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -9,6 +8,7 @@ import { ImapFlow } from "imapflow";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import * as people from "../../src/admin/people.ts";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { attachments } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -26,12 +26,12 @@ beforeAll(async () => {
 async function arrive(mail: Parameters<typeof letter>[0] | string) {
   const {
     core: { store },
-    mailbox,
+    core,
   } = app.opened;
   const text = typeof mail === "string" ? mail : letter(mail);
   const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
   return store.enqueue((tx) =>
-    mailbox.file(tx, {
+    fileMessage(core, tx, {
       mailboxId: app.owner.mailboxId,
       receivedOn: "alice@example.test",
       message,

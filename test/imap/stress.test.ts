@@ -3,6 +3,7 @@
  * end all know the same. STRESS_SEED repeats a run, STRESS_ROUNDS makes it longer.
  */
 import { expect, test } from "bun:test";
+import { fileMessage } from "../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -26,7 +27,7 @@ test(`mail apps that change the same mail are told the same (seed ${SEED})`, asy
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
   const {
     core: { store },
-    mailbox,
+    core,
   } = app.opened;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const pick = chance(SEED);
@@ -39,7 +40,7 @@ test(`mail apps that change the same mail are told the same (seed ${SEED})`, asy
     const text = letter({ subject, from: "bob@remote.example", messageId: `<${++made}@remote.example>` });
     const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
     const at = { mailboxId: app.owner.mailboxId, receivedOn: "alice@example.test", now: app.runtime.now() };
-    await store.enqueue((tx) => mailbox.file(tx, { ...at, message }));
+    await store.enqueue((tx) => fileMessage(core, tx, { ...at, message }));
   }
   for (let i = 0; i < 20; i++) await arrive();
 

@@ -3,8 +3,7 @@ import { expect, test } from "bun:test";
 import type { Parser } from "../../src/imap/grammar.ts";
 import type { Named } from "../../src/imap/names.ts";
 import { type Changes, changesIn, follow, openView, rowsIn, type View } from "../../src/imap/view.ts";
-import type { Mailbox } from "../../src/mailbox/mailbox.ts";
-import type { ImapFolder, Numbered } from "../../src/mailbox/uids.ts";
+import type { ImapFolder, Numbered, Uids } from "../../src/mailbox/uids.ts";
 
 /** A folder in memory. `reads`: how often all of it was read. */
 function folderOf(count: number) {
@@ -20,7 +19,7 @@ function folderOf(count: number) {
     },
     changedSince: (_: number, modseq: number) => rows.filter((row) => row.modseq > modseq),
     vanishedSince: (_: ImapFolder, modseq: number) => gone.filter((one) => one.modseq > modseq).map(({ uid }) => uid),
-  } as unknown as Mailbox["uids"];
+  } as unknown as Uids;
   return {
     uids,
     open: () => openView(uids, {} as Named, folder, false),
@@ -42,7 +41,7 @@ function folderOf(count: number) {
   };
 }
 
-function refresh(uids: Mailbox["uids"], view: View): Changes | undefined {
+function refresh(uids: Uids, view: View): Changes | undefined {
   const changes = changesIn(uids, view);
   if (changes) follow(uids, view, changes);
   return changes;

@@ -4,7 +4,10 @@ import type { Authentication } from "../../src/authentication/dmarc.ts";
 import type { Admitted } from "../../src/inbound/connect.ts";
 import { acceptMessage } from "../../src/inbound/data.ts";
 import { resolveRecipient } from "../../src/inbound/rcpt.ts";
+import { listThreads } from "../../src/mailbox/listing.ts";
+import { getAttachment } from "../../src/mailbox/messages.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { getThread } from "../../src/mailbox/threads.ts";
 import type { ReportedRecipient } from "../../src/message/bounce.ts";
 import { type Report, readReport } from "../../src/message/report.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
@@ -779,14 +782,14 @@ describe("Bcc", () => {
   const carolDelayed = { recipient: "carol@remote.example", action: "delayed", status: "4.4.1" };
 
   /** Tells whether a text that others read gives the recipient away. */
-  async function givesAway({ mailbox, bob, events }: ReturnType<typeof createReceiver>): Promise<boolean> {
-    const { threads } = await mailbox.listThreads(bob, { limit: 100, folder: "all" });
-    const details = threads.map(({ id }) => mailbox.getThread(bob, id, { html: true }));
+  async function givesAway({ core, bob, events }: ReturnType<typeof createReceiver>): Promise<boolean> {
+    const { threads } = await listThreads(core, bob, { limit: 100, folder: "all" });
+    const details = threads.map(({ id }) => getThread(core, bob, id, { html: true }));
     const attached = await Promise.all(
       details
         .flatMap(({ messages }) => messages)
         .flatMap(({ attachments }) =>
-          attachments.map(async ({ id }) => (await mailbox.getAttachment(bob, id)).content.text()),
+          attachments.map(async ({ id }) => (await getAttachment(core, bob, id)).content.text()),
         ),
     );
     const all = [JSON.stringify(details), JSON.stringify(events()), ...attached].join("\n").toLowerCase();

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { dispositionOf } from "../../src/inbound/data.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { fileKept } from "../../src/mailbox/transfer.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
@@ -88,7 +89,7 @@ describe("a message that fails", () => {
     const octets = Buffer.from(letter(given).replaceAll("\n", "\r\n").replace(/\r\n$/, ""));
     const {
       core: { store },
-      mailbox,
+      core,
     } = opened;
     const message = await prepareMessage(octets, store.blobs);
     const place = { folder: "inbox", read: false, starred: false, labels: [], receivedAt: 0 } as const;
@@ -99,7 +100,7 @@ describe("a message that fails", () => {
       kind: "received",
       receivedOn: "alice@example.test",
     } as const;
-    await store.enqueue((tx) => mailbox.fileKept(tx, { ...kept, byKey }));
+    await store.enqueue((tx) => fileKept(core, tx, { ...kept, byKey }));
     expect(await deliver(given)).toBe(reply);
   });
 

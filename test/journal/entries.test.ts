@@ -1,11 +1,11 @@
 /** The entries of what keys do, and what counts against their limits (rules: Journal). */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { asc } from "drizzle-orm";
 import * as developers from "../../src/admin/developers.ts";
 import * as journal from "../../src/admin/journal.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { usedBy } from "../../src/journal/limits.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { journalEntries, SCOPES } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { connectMcp, ERAS } from "../harness/clients/mcp-client.ts";
@@ -120,11 +120,11 @@ describe("changes", () => {
     const id = await receive();
     const {
       core: { store },
-      mailbox,
+      core,
     } = world.opened;
     const before = store.db.select().from(journalEntries).all().length;
     const person = { ...world.owner, role: "owner", email: ALICE, scopes: new Set(SCOPES) } as const;
-    mailbox.update(person, id, { starred: true });
+    updateThread(core, person, id, { starred: true });
     expect(store.db.select().from(journalEntries).all()).toHaveLength(before);
   });
 

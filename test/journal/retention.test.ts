@@ -1,6 +1,7 @@
 /** What the journal keeps at most, whatever its age (rules: Undo). */
 import { expect, test } from "bun:test";
 import { changesKeptSince, forgetJournal } from "../../src/journal/retention.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { journalEntries, keyChanges } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
@@ -8,7 +9,7 @@ import { createAlice } from "../harness/servers/mailbox-world.ts";
 const DAY_MS = 86_400_000;
 
 test("the latest entries and changes are kept, and how far undo reaches back is known", async () => {
-  const { alice, receive, mailbox, store, options, runtime } = createAlice();
+  const { alice, receive, core, store, options, runtime } = createAlice();
   const { threadId } = await receive({});
   const agent = { ...alice, keyId: "key_agent" };
   const most = 100;
@@ -16,7 +17,7 @@ test("the latest entries and changes are kept, and how far undo reaches back is 
   const toggle = (times: number): void => {
     for (let i = 0; i < times; i++) {
       runtime.setBy(1_000);
-      mailbox.update(agent, threadId, { starred: i % 2 === 0 });
+      updateThread(core, agent, threadId, { starred: i % 2 === 0 });
     }
   };
   toggle(90);

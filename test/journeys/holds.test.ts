@@ -1,11 +1,11 @@
 /** Messages of API keys that wait for a person (rules: Held for approval), over real sockets. */
-
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import * as outbound from "../../src/admin/outbound.ts";
 import * as removals from "../../src/admin/removals.ts";
+import { exportMailbox } from "../../src/mailbox/transfer.ts";
 import { holds, type Policy, type Scope } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -611,7 +611,7 @@ test("an export has the message once it was sent, and not while it waits or was 
   await approve(sent.emailId);
   await reject(rejected.emailId);
   const subjects: string[] = [];
-  for await (const { row } of world.opened.mailbox.exportMail(world.owner.mailboxId)) subjects.push(row.subject);
+  for await (const { row } of exportMailbox(world.opened.core, world.owner.mailboxId)) subjects.push(row.subject);
   expect(subjects).toEqual(["Sent"]);
 });
 

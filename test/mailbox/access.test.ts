@@ -4,6 +4,12 @@
  */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
+import { snooze } from "../../src/mailbox/change.ts";
+import { getVisibleHtml } from "../../src/mailbox/codes.ts";
+import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
+import { listMailboxes } from "../../src/mailbox/mailboxes.ts";
+import { getAttachment, getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
+import { getThread, updateThread } from "../../src/mailbox/threads.ts";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";
 import { GRANT_ACCESS } from "../../src/store/schema.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
@@ -37,8 +43,8 @@ async function offices() {
   for (const [name, box] of Object.entries(boxes) as [keyof typeof boxes, string][]) {
     const filed = await world.file(box, { subject: `secret of ${name}`, headers: FILE });
     const byOwner = name === "there" ? people.elsewhere : people.owner;
-    world.mailbox.update(byOwner, filed.threadId, { labels: ["tagged"], starred: true });
-    const attachment = world.mailbox.getMessage(byOwner, filed.messageId, { html: true }).attachments[0];
+    updateThread(world.core, byOwner, filed.threadId, { labels: ["tagged"], starred: true });
+    const attachment = getMessage(world.core, byOwner, filed.messageId, { html: true }).attachments[0];
     mails[name] = { ...filed, attachmentId: attachment?.id ?? "" };
   }
   return { world, people, boxes, mails };
@@ -90,40 +96,40 @@ for (const who of PEOPLE) {
 
       test(`${reached ? "reads" : "finds nothing of"} the mail of ${box}`, async () => {
         const { world, people, boxes, mails } = await offices();
-        const { mailbox } = world;
+        const { core } = world;
         const caller = people[who];
         const { threadId, messageId, attachmentId } = mails[box];
         const address = { ann: "ann@here.test", shared: "shared@here.test", there: "boss@there.test" }[box];
         const roads: [there: () => unknown, nowhere: () => unknown][] = [
           [
-            () => mailbox.getThread(caller, threadId, { html: true }),
-            () => mailbox.getThread(caller, "thr_none", { html: true }),
+            () => getThread(core, caller, threadId, { html: true }),
+            () => getThread(core, caller, "thr_none", { html: true }),
           ],
           [
-            () => mailbox.getMessage(caller, messageId, { html: true }),
-            () => mailbox.getMessage(caller, "msg_none", { html: true }),
+            () => getMessage(core, caller, messageId, { html: true }),
+            () => getMessage(core, caller, "msg_none", { html: true }),
           ],
           [
-            () => mailbox.getMessage(caller, messageId, { html: false }),
-            () => mailbox.getMessage(caller, "msg_none", { html: false }),
+            () => getMessage(core, caller, messageId, { html: false }),
+            () => getMessage(core, caller, "msg_none", { html: false }),
           ],
-          [() => mailbox.getRawMessage(caller, messageId), () => mailbox.getRawMessage(caller, "msg_none")],
-          [() => mailbox.getAttachment(caller, attachmentId), () => mailbox.getAttachment(caller, "att_none")],
+          [() => getRawMessage(core, caller, messageId), () => getRawMessage(core, caller, "msg_none")],
+          [() => getAttachment(core, caller, attachmentId), () => getAttachment(core, caller, "att_none")],
           [
-            () => mailbox.update(caller, threadId, { read: true }),
-            () => mailbox.update(caller, "thr_none", { read: true }),
+            () => updateThread(core, caller, threadId, { read: true }),
+            () => updateThread(core, caller, "thr_none", { read: true }),
           ],
           ...[boxes[box], address].map((name): [() => unknown, () => unknown] => [
-            () => mailbox.listThreads(caller, { mailbox: name, limit: 5 }),
-            () => mailbox.listThreads(caller, { mailbox: "none@here.test", limit: 5 }),
+            () => listThreads(core, caller, { mailbox: name, limit: 5 }),
+            () => listThreads(core, caller, { mailbox: "none@here.test", limit: 5 }),
           ]),
           [
-            () => mailbox.search(caller, { q: "secret", mailbox: address, limit: 5 }),
-            () => mailbox.search(caller, { q: "secret", mailbox: "mbx_none", limit: 5 }),
+            () => searchThreads(core, caller, { q: "secret", mailbox: address, limit: 5 }),
+            () => searchThreads(core, caller, { q: "secret", mailbox: "mbx_none", limit: 5 }),
           ],
           [
-            () => mailbox.listMessages(caller, { mailbox: address, limit: 5 }),
-            () => mailbox.listMessages(caller, { mailbox: "mbx_none", limit: 5 }),
+            () => listMessages(core, caller, { mailbox: address, limit: 5 }),
+            () => listMessages(core, caller, { mailbox: "mbx_none", limit: 5 }),
           ],
         ];
         for (const [there, nowhere] of roads) {
@@ -133,14 +139,14 @@ for (const who of PEOPLE) {
           else expect(found).toEqual(missing);
         }
         const rich = await world.file(boxes[box], "From: x@else.test\nContent-Type: text/html\n\n<p>rich</p>\n");
-        const visible = await mailbox.getVisibleHtml(caller, { id: rich.messageId });
+        const visible = await getVisibleHtml(core, caller, { id: rich.messageId });
         expect(visible?.html.trim()).toBe(reached ? "<p>rich</p>" : undefined);
       });
 
       test(`${reached ? (MANAGES[who] ? "changes" : "may not change") : "can neither find nor change"} the mail of ${box}`, async () => {
         const { world, people, mails } = await offices();
-        const { mailbox } = world;
-        const before = mailbox.getThread(box === "there" ? people.elsewhere : people.owner, mails[box].threadId, {
+        const { core } = world;
+        const before = getThread(core, box === "there" ? people.elsewhere : people.owner, mails[box].threadId, {
           html: true,
         });
         const patches: ThreadPatch[] = [
@@ -152,14 +158,14 @@ for (const who of PEOPLE) {
           { unread: false, starred: false },
         ];
         for (const patch of patches) {
-          const outcome = await outcomeOf(() => mailbox.update(people[who], mails[box].threadId, patch));
+          const outcome = await outcomeOf(() => updateThread(core, people[who], mails[box].threadId, patch));
           if (reached && MANAGES[who]) {
             expect(outcome).toHaveProperty("value");
             continue;
           }
           expect(outcome).toMatchObject({ refused: { code: reached ? "forbidden" : "not_found" } });
           expect(
-            mailbox.getThread(box === "there" ? people.elsewhere : people.owner, mails[box].threadId, { html: true }),
+            getThread(core, box === "there" ? people.elsewhere : people.owner, mails[box].threadId, { html: true }),
           ).toEqual(before);
         }
       });
@@ -167,7 +173,7 @@ for (const who of PEOPLE) {
 
     test("sees in every list exactly what they reach", async () => {
       const { world, people } = await offices();
-      const { mailbox } = world;
+      const { core } = world;
       const caller = people[who];
       const subjects = REACHED[who].map((box) => `secret of ${box}`);
       const lists = [
@@ -188,18 +194,17 @@ for (const who of PEOPLE) {
         { q: "a.txt" },
       ] as const;
       for (const filters of lists) {
-        const list = await mailbox.listThreads(caller, { ...filters, limit: 100 });
+        const list = await listThreads(core, caller, { ...filters, limit: 100 });
         expect(list.threads.map(({ subject }) => subject).sort()).toEqual(subjects);
         expect(list.unread).toBe(subjects.length);
       }
       expect(
-        mailbox
-          .listMessages(caller, { limit: 100 })
+        listMessages(core, caller, { limit: 100 })
           .map(({ subject }) => subject)
           .sort(),
       ).toEqual(subjects);
       const addresses = { ann: "ann@here.test", shared: "shared@here.test", there: "boss@there.test" };
-      expect(mailbox.listMailboxes(caller).map(({ address }) => address)).toEqual(
+      expect(listMailboxes(core, caller).map(({ address }) => address)).toEqual(
         REACHED[who].map((box) => addresses[box]),
       );
     });
@@ -209,15 +214,15 @@ for (const who of PEOPLE) {
 test("a cursor of another person's list reveals nothing of theirs", async () => {
   const { world, people, boxes } = await offices();
   for (let i = 0; i < 3; i++) await world.file(boxes.ann, { subject: `more ${i}` });
-  const { nextCursor } = await world.mailbox.listThreads(people.owner, { limit: 1 });
-  const page = await world.mailbox.listThreads(people.view, { limit: 100, cursor: nextCursor ?? "" });
+  const { nextCursor } = await listThreads(world.core, people.owner, { limit: 1 });
+  const page = await listThreads(world.core, people.view, { limit: 100, cursor: nextCursor ?? "" });
   expect(page.threads.filter(({ mailboxId }) => mailboxId !== boxes.shared)).toEqual([]);
 });
 
 test("permissions of a conversation are those of the mailbox", async () => {
   const { world, people, mails } = await offices();
   const permissions = (who: Person) =>
-    world.mailbox.getThread(people[who], mails.shared.threadId, { html: false }).permissions;
+    getThread(world.core, people[who], mails.shared.threadId, { html: false }).permissions;
   expect(permissions("view")).toEqual({ send: false, manage: false });
   expect(permissions("send")).toEqual({ send: true, manage: false });
   expect(permissions("full")).toEqual({ send: true, manage: true });
@@ -230,11 +235,11 @@ test("mailboxes are listed with how they are reached, their aliases without catc
   world.alias(boxes.ann, "help@here.test");
   world.alias(boxes.ann, "*@here.test");
   const snoozed = await world.file(boxes.ann, { subject: "later", from: "l@remote.example" });
-  world.store.transact((tx) => world.mailbox.snooze(tx, snoozed.threadId, world.runtime.now() + 1));
+  world.store.transact((tx) => snooze(tx, snoozed.threadId, world.runtime.now() + 1));
   const archived = await world.file(boxes.ann, { subject: "done", from: "d@remote.example" });
-  world.mailbox.update(people.ann, archived.threadId, { folder: "archive" });
+  updateThread(world.core, people.ann, archived.threadId, { folder: "archive" });
   const all = { read: true, send: true, manage: true };
-  expect(world.mailbox.listMailboxes(people.ann)).toEqual([
+  expect(listMailboxes(world.core, people.ann)).toEqual([
     {
       id: boxes.ann,
       address: "ann@here.test",
@@ -245,8 +250,8 @@ test("mailboxes are listed with how they are reached, their aliases without catc
       unread: 1,
     },
   ]);
-  expect(world.mailbox.listMailboxes(people.admin).map(({ source }) => source)).toEqual(["admin", "admin"]);
-  expect(world.mailbox.listMailboxes(people.view)).toEqual([
+  expect(listMailboxes(world.core, people.admin).map(({ source }) => source)).toEqual(["admin", "admin"]);
+  expect(listMailboxes(world.core, people.view)).toEqual([
     {
       id: boxes.shared,
       address: "shared@here.test",

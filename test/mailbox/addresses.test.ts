@@ -2,6 +2,14 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { MailboxRoute, Route } from "../../src/mailbox/addresses.ts";
+import {
+  isVerifiedElsewhere,
+  localDomain,
+  routeFor,
+  routeOf,
+  routeWithin,
+  stillReaches,
+} from "../../src/mailbox/addresses.ts";
 import { domains, mailboxes, users } from "../../src/store/schema.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
 
@@ -40,7 +48,7 @@ describe("an address", () => {
   for (const [address, to, receivedOn, exempt] of cases) {
     test(`${address} reaches ${to}`, () => {
       const { world, workspaceId, boxes } = office();
-      expect(world.mailbox.route(address)).toEqual({
+      expect(routeOf(world.core.db, address, world.core.now())).toEqual({
         kind: "mailbox",
         mailboxId: boxes[to],
         workspaceId,
@@ -65,7 +73,7 @@ describe("an address", () => {
     ["ann@[127.0.0.1]", "not-local"],
   ] as const) {
     test(`${address || "the empty one"} is ${kind}`, () => {
-      expect(office().world.mailbox.route(address)).toEqual({ kind });
+      expect(routeOf(office().world.core.db, address, office().world.core.now())).toEqual({ kind });
     });
   }
 });
@@ -73,8 +81,8 @@ describe("an address", () => {
 describe("a route that was found before", () => {
   const found = () => {
     const it = office();
-    const route = it.world.mailbox.route("ann@example.test") as MailboxRoute;
-    return { ...it, route, reaches: () => it.world.mailbox.stillReaches(route) };
+    const route = routeOf(it.world.core.db, "ann@example.test", it.world.core.now()) as MailboxRoute;
+    return { ...it, route, reaches: () => stillReaches(it.world.core.db, route, it.world.core.now()) };
   };
 
   test("stands until its mailbox expires", () => {
@@ -104,15 +112,21 @@ describe("a catch-all", () => {
   test("receives mail for unknown addresses, recorded without the tag", () => {
     const { world, boxes } = office();
     world.alias(boxes.ann, "*@example.test");
-    expect(world.mailbox.route("any.thing@example.test")).toMatchObject({
+    expect(routeOf(world.core.db, "any.thing@example.test", world.core.now())).toMatchObject({
       mailboxId: boxes.ann,
       receivedOn: "any.thing@example.test",
       exempt: false,
     });
-    expect(world.mailbox.route("any+tag@example.test")).toMatchObject({ receivedOn: "any@example.test" });
-    expect(world.mailbox.route("owner+tag@example.test")).toMatchObject({ mailboxId: boxes.owner });
-    expect(world.mailbox.route("postmaster@example.test")).toMatchObject({ mailboxId: boxes.owner });
-    expect(world.mailbox.route("x@example.org")).toEqual({ kind: "not-local" });
+    expect(routeOf(world.core.db, "any+tag@example.test", world.core.now())).toMatchObject({
+      receivedOn: "any@example.test",
+    });
+    expect(routeOf(world.core.db, "owner+tag@example.test", world.core.now())).toMatchObject({
+      mailboxId: boxes.owner,
+    });
+    expect(routeOf(world.core.db, "postmaster@example.test", world.core.now())).toMatchObject({
+      mailboxId: boxes.owner,
+    });
+    expect(routeOf(world.core.db, "x@example.org", world.core.now())).toEqual({ kind: "not-local" });
   });
 });
 
@@ -121,8 +135,14 @@ describe("postmaster and abuse", () => {
     const { world, workspaceId, boxes } = office();
     const abuse = world.box(workspaceId, "abuse@example.test");
     world.alias(boxes.ann, "postmaster@example.test");
-    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: abuse, exempt: true });
-    expect(world.mailbox.route("postmaster")).toMatchObject({ mailboxId: boxes.ann, exempt: true });
+    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
+      mailboxId: abuse,
+      exempt: true,
+    });
+    expect(routeOf(world.core.db, "postmaster", world.core.now())).toMatchObject({
+      mailboxId: boxes.ann,
+      exempt: true,
+    });
   });
 
   test("of a mailbox that expired reach no catch-all of another, if the owner has no mailbox", () => {
@@ -130,37 +150,43 @@ describe("postmaster and abuse", () => {
     world.alias(boxes.ann, "*@example.test");
     world.alias(boxes.first, "abuse@example.test");
     world.store.db.update(mailboxes).set({ expiresAt: 1 }).where(eq(mailboxes.id, boxes.first)).run();
-    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: boxes.owner });
+    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({ mailboxId: boxes.owner });
     world.store.db.update(mailboxes).set({ ownerId: null }).where(eq(mailboxes.ownerId, owner.userId)).run();
     for (const address of ["abuse@example.test", "abuse+x@example.test"]) {
-      expect(world.mailbox.route(address)).toEqual({ kind: "unknown" });
+      expect(routeOf(world.core.db, address, world.core.now())).toEqual({ kind: "unknown" });
     }
-    expect(world.mailbox.route("postmaster@example.test")).toMatchObject({ mailboxId: boxes.ann });
+    expect(routeOf(world.core.db, "postmaster@example.test", world.core.now())).toMatchObject({ mailboxId: boxes.ann });
   });
 
   test("reach the owner's first mailbox if none has their sign-in address", () => {
     const { world, owner, boxes } = office();
     world.store.db.update(users).set({ email: "else@elsewhere.example" }).where(eq(users.id, owner.userId)).run();
-    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: boxes.first });
+    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({ mailboxId: boxes.first });
   });
 
   test("reach the catch-all if the owner has no mailbox, else are unknown", () => {
     const { world, boxes } = office();
     world.store.db.update(mailboxes).set({ ownerId: null }).run();
-    expect(world.mailbox.route("abuse@example.test")).toEqual({ kind: "unknown" });
+    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toEqual({ kind: "unknown" });
     world.alias(boxes.ann, "*@example.test");
-    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: boxes.ann, exempt: true });
+    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
+      mailboxId: boxes.ann,
+      exempt: true,
+    });
   });
 
   test("of another workspace reach its own owner", () => {
     const { world } = office();
     const there = world.workspace("There", "there.test");
     const box = world.box(there, "boss@there.test", world.user(there, "boss@there.test", "owner"));
-    expect(world.mailbox.route("postmaster@there.test")).toMatchObject({ mailboxId: box, workspaceId: there });
+    expect(routeOf(world.core.db, "postmaster@there.test", world.core.now())).toMatchObject({
+      mailboxId: box,
+      workspaceId: there,
+    });
   });
 
   test("bare postmaster is not local before there is a domain", () => {
-    expect(createWorld().mailbox.route("postmaster")).toEqual({ kind: "not-local" });
+    expect(routeOf(createWorld().core.db, "postmaster", createWorld().core.now())).toEqual({ kind: "not-local" });
   });
 });
 
@@ -169,7 +195,10 @@ test("a domain compares as A-labels", () => {
   const workspaceId = world.workspace("W", "xn--mnchen-3ya.example");
   const box = world.box(workspaceId, "info@xn--mnchen-3ya.example");
   for (const address of ["info@münchen.example", "info@MÜNCHEN.example", "INFO@XN--MNCHEN-3YA.example"]) {
-    expect(world.mailbox.route(address)).toMatchObject({ mailboxId: box, receivedOn: "info@xn--mnchen-3ya.example" });
+    expect(routeOf(world.core.db, address, world.core.now())).toMatchObject({
+      mailboxId: box,
+      receivedOn: "info@xn--mnchen-3ya.example",
+    });
   }
 });
 
@@ -185,7 +214,7 @@ describe("a domain that two workspaces claim", () => {
       return { workspaceId, box };
     }) as [{ workspaceId: string; box: string }, { workspaceId: string; box: string }];
     world.store.db.update(domains).set({ acceptsUnverified: false }).run();
-    const { mailbox } = world;
+    const { core } = world;
     const to = (route: Route) => (route.kind === "mailbox" ? route.mailboxId : route.kind);
     return {
       world,
@@ -197,10 +226,10 @@ describe("a domain that two workspaces claim", () => {
           .where(eq(domains.workspaceId, boxes[i].workspaceId))
           .run(),
       ways: (address: string) => ({
-        outside: to(mailbox.route(address)),
-        mailOf: boxes.map(({ workspaceId }) => to(mailbox.routeFor(workspaceId, address))),
-        stranger: to(mailbox.routeFor("wsp_other", address)),
-        within: boxes.map(({ workspaceId }) => to(mailbox.routeWithin(workspaceId, address))),
+        outside: to(routeOf(core.db, address, core.now())),
+        mailOf: boxes.map(({ workspaceId }) => to(routeFor(core.db, workspaceId, address, core.now()))),
+        stranger: to(routeFor(core.db, "wsp_other", address, core.now())),
+        within: boxes.map(({ workspaceId }) => to(routeWithin(core.db, workspaceId, address))),
       }),
     };
   }
@@ -224,19 +253,23 @@ describe("a domain that two workspaces claim", () => {
     world.runtime.advanceTo(world.runtime.now() + 1);
     const owner = world.user(world.workspace("Known", "known.test"), "a@known.test", "owner");
     const box = world.box(owner.workspaceId, "a@known.test", owner);
-    expect(world.mailbox.route("postmaster")).toMatchObject({ mailboxId: box, receivedOn: "postmaster@known.test" });
+    expect(routeOf(world.core.db, "postmaster", world.core.now())).toMatchObject({
+      mailboxId: box,
+      receivedOn: "postmaster@known.test",
+    });
   });
 });
 
 test("mail to a domain in any case is local: for its own workspace, and once verified for all", () => {
   const { world, workspaceId } = office();
-  const { mailbox, store } = world;
-  expect(mailbox.isLocal(workspaceId, "Example.TEST")).toBe(true);
-  expect(mailbox.isLocal("wsp_other", "example.test")).toBe(false);
-  expect(mailbox.isVerifiedElsewhere("wsp_other", "example.test")).toBe(false);
+  const { core, store } = world;
+  expect(localDomain(core.db, workspaceId, "Example.TEST") !== undefined).toBe(true);
+  expect(localDomain(core.db, "wsp_other", "example.test") !== undefined).toBe(false);
+  expect(isVerifiedElsewhere(core.db, "wsp_other", "example.test")).toBe(false);
   store.db.update(domains).set({ verifiedAt: 1 }).run();
-  expect(mailbox.isLocal("wsp_other", "Example.TEST")).toBe(true);
-  expect(mailbox.isVerifiedElsewhere("wsp_other", "example.test")).toBe(true);
-  expect(mailbox.isVerifiedElsewhere(workspaceId, "example.test")).toBe(false);
-  for (const name of ["remote.example", "sub.example.test", ""]) expect(mailbox.isLocal(workspaceId, name)).toBe(false);
+  expect(localDomain(core.db, "wsp_other", "Example.TEST") !== undefined).toBe(true);
+  expect(isVerifiedElsewhere(core.db, "wsp_other", "example.test")).toBe(true);
+  expect(isVerifiedElsewhere(core.db, workspaceId, "example.test")).toBe(false);
+  for (const name of ["remote.example", "sub.example.test", ""])
+    expect(localDomain(core.db, workspaceId, name) !== undefined).toBe(false);
 });

@@ -1,6 +1,9 @@
 /** Mail that the appliance files itself: Sent copies, drafts and notices (rules: Folders, Bcc, Failure). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { snooze } from "../../src/mailbox/change.ts";
+import { listMessages, markDelivered } from "../../src/mailbox/messages.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
@@ -17,7 +20,7 @@ describe("a notice", () => {
   async function told(folder?: "archive" | "trash" | "spam") {
     const it = createAlice();
     const { threadId } = await it.receive(ROOT);
-    it.mailbox.update(it.alice, threadId, { read: true, ...(folder && { folder }) });
+    updateThread(it.core, it.alice, threadId, { read: true, ...(folder && { folder }) });
     const before = it.thread(threadId);
     const filed = await it.receive(NOTICE, { kind: "notice", threadId });
     return { ...it, threadId, before, filed };
@@ -43,16 +46,16 @@ describe("a notice", () => {
     ["spam", "spam"],
   ] as const) {
     test(`puts a conversation in ${folder}, with its messages, into ${expected}`, async () => {
-      const { threadId, thread, mailbox, alice } = await told(folder);
+      const { threadId, thread, core, alice } = await told(folder);
       expect(thread(threadId)).toMatchObject({ folder: expected, unread: true });
-      expect(mailbox.listMessages(alice, { limit: 9 }).map((message) => message.folder)).toEqual([expected, expected]);
+      expect(listMessages(core, alice, { limit: 9 }).map((message) => message.folder)).toEqual([expected, expected]);
     });
   }
 
   test("wakes a snoozed conversation, and brings one of sent mail to the inbox with the same counterpart", async () => {
     const it = createAlice();
     const { threadId } = await it.send({ messageId: "<s@example.test>" });
-    it.store.transact((tx) => it.mailbox.snooze(tx, threadId, START + 1));
+    it.store.transact((tx) => snooze(tx, threadId, START + 1));
     await it.receive(NOTICE, { kind: "notice", threadId });
     expect(it.thread(threadId)).toMatchObject({
       folder: "inbox",
@@ -76,8 +79,8 @@ describe("a notice", () => {
   });
 
   test("teaches nothing about its sender", async () => {
-    const { mailbox, alice, threadId, receive, thread } = await told();
-    mailbox.update(alice, threadId, { folder: "spam" });
+    const { core, alice, threadId, receive, thread } = await told();
+    updateThread(core, alice, threadId, { folder: "spam" });
     const fromCarol = await receive({ ...ROOT, messageId: "<2@remote.example>", subject: "Other" });
     const fromDaemon = await receive({ ...NOTICE, messageId: "<3@remote.example>" });
     expect(thread(fromCarol.threadId).folder).toBe("spam");
@@ -133,7 +136,7 @@ describe("mail joins the named conversation", () => {
     for (const folder of ["spam", "trash"] as const) {
       const it = createAlice();
       const { threadId } = await it.receive(ROOT);
-      it.mailbox.update(it.alice, threadId, { folder });
+      updateThread(it.core, it.alice, threadId, { folder });
       expect((await sent(it, threadId)).threadId).toBe(threadId);
       expect(it.thread(threadId).folder).toBe(folder);
     }
@@ -145,7 +148,7 @@ describe("mail joins the named conversation", () => {
     const elsewhere = await it.file(it.world.box(it.workspaceId, "bob@example.test"), ROOT);
     const draft = await it.file(it.box, { subject: "Draft" }, { kind: "draft" });
     const trashed = await it.file(it.box, { subject: "Draft" }, { kind: "draft" });
-    it.mailbox.update(it.alice, trashed.threadId, { folder: "trash" });
+    updateThread(it.core, it.alice, trashed.threadId, { folder: "trash" });
     const full = await it.receive({ subject: "Long" });
     it.store.db.update(threads).set({ messageCount: 1_000 }).where(eq(threads.id, full.threadId)).run();
     for (const threadId of ["thr_none", elsewhere.threadId, draft.threadId, trashed.threadId, full.threadId]) {
@@ -179,9 +182,9 @@ describe("deliveredAt", () => {
     const received = await it.receive({});
     for (const now of [START + 5_000, START + 1_000]) {
       it.store.transact((tx) => {
-        it.mailbox.markDelivered(tx, sent.messageId, now);
-        it.mailbox.markDelivered(tx, received.messageId, now);
-        it.mailbox.markDelivered(tx, "msg_none", now);
+        markDelivered(tx, sent.messageId, now);
+        markDelivered(tx, received.messageId, now);
+        markDelivered(tx, "msg_none", now);
       });
     }
     const dates = it.store.db.select({ id: messages.id, at: messages.deliveredAt }).from(messages).all();

@@ -1,7 +1,13 @@
 /** Filing a message, once (rules: Thread fields, Message fields, Event data, Arrival, Same message, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { snooze } from "../../src/mailbox/change.ts";
+import { fileMessage } from "../../src/mailbox/filing.ts";
+import { searchThreads } from "../../src/mailbox/listing.ts";
+import { usageOf } from "../../src/mailbox/mailboxes.ts";
+import { listMessages } from "../../src/mailbox/messages.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { mailboxes, mailboxUsage, messages, threadLabels, threadReferences, threads } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { START } from "../harness/runtime.ts";
@@ -95,7 +101,7 @@ describe("a new message", () => {
   });
 
   test("leaves nothing behind when its transaction fails", async () => {
-    const { mailbox, store, alice, box, receive, events } = createAlice();
+    const { core, store, alice, box, receive, events } = createAlice();
     await receive(WITH_FILES);
     const kept = () =>
       store.db.$client
@@ -104,13 +110,13 @@ describe("a new message", () => {
     const before = kept();
     const message = await prepareMessage(Buffer.from(letter({ text: "unfiled" })), store.blobs);
     const filing = store.enqueue((tx) => {
-      mailbox.file(tx, { mailboxId: box, receivedOn: "alice@example.test", message, now: START });
+      fileMessage(core, tx, { mailboxId: box, receivedOn: "alice@example.test", message, now: START });
       throw new Error("and then the disk was full");
     });
     expect(await filing.catch((error) => error.message)).toBe("and then the disk was full");
     expect(kept()).toEqual(before);
     expect(events()).toHaveLength(1);
-    expect((await mailbox.search(alice, { q: "unfiled", limit: 5 })).threads).toEqual([]);
+    expect((await searchThreads(core, alice, { q: "unfiled", limit: 5 })).threads).toEqual([]);
   });
 
   for (const [name, date, expected] of [
@@ -149,17 +155,17 @@ describe("a new message", () => {
 
 describe("the same message again", () => {
   test("is not filed or announced twice, and the first is returned", async () => {
-    const { receive, events, thread, mailbox, box } = createAlice();
+    const { receive, events, thread, core, box } = createAlice();
     const mail = letter({ messageId: "<once@remote.example>" });
     const first = await receive(mail);
-    const used = mailbox.usage(box).bytes;
+    const used = usageOf(core, box).bytes;
     const retried = `Received: from relay.example by mx; Mon, 5 Jan 2026 09:00:01 +0000\n${mail}`;
     for (const again of [mail, retried]) {
       expect(await receive(again)).toEqual({ ...first, duplicate: true });
     }
     expect(events()).toHaveLength(1);
     expect(thread(first.threadId).messageCount).toBe(1);
-    expect(mailbox.usage(box).bytes).toBe(used);
+    expect(usageOf(core, box).bytes).toBe(used);
   });
 
   test("is filed once when it is filed twice at once", async () => {
@@ -312,7 +318,7 @@ describe("sent mail", () => {
   });
 
   test("a reply brings it to the inbox; the sent message stays sent", async () => {
-    const { send, receive, thread, mailbox, alice } = createAlice();
+    const { send, receive, thread, core, alice } = createAlice();
     const { threadId } = await send({ messageId: "<s@example.test>" });
     const answer = await receive({ headers: ["In-Reply-To: <s@example.test>"], from: "Dave <dave@remote.example>" });
     expect(answer.threadId).toBe(threadId);
@@ -321,7 +327,7 @@ describe("sent mail", () => {
       unread: true,
       from: { email: "dave@remote.example", name: "Dave" },
     });
-    const folders = mailbox.listMessages(alice, { limit: 10 }).map(({ direction, folder }) => [direction, folder]);
+    const folders = listMessages(core, alice, { limit: 10 }).map(({ direction, folder }) => [direction, folder]);
     expect(folders.sort()).toEqual([
       ["inbound", "inbox"],
       ["outbound", "sent"],
@@ -329,9 +335,9 @@ describe("sent mail", () => {
   });
 
   test("in a conversation does not change its folder, read state or counterpart", async () => {
-    const { send, receive, thread, mailbox, alice } = createAlice();
+    const { send, receive, thread, core, alice } = createAlice();
     const { threadId } = await receive({ messageId: "<1@remote.example>", from: "Dave <dave@remote.example>" });
-    mailbox.update(alice, threadId, { folder: "archive", read: true });
+    updateThread(core, alice, threadId, { folder: "archive", read: true });
     await send({ headers: ["In-Reply-To: <1@remote.example>"], date: "Mon, 05 Jan 2026 08:30:00 +0000" });
     expect(thread(threadId)).toMatchObject({
       folder: "archive",
@@ -352,21 +358,21 @@ describe("sent mail", () => {
 describe("new mail", () => {
   for (const folder of ["archive", "trash"] as const) {
     test(`returns a whole conversation from ${folder} to the inbox, unread`, async () => {
-      const { receive, thread, mailbox, alice } = createAlice();
+      const { receive, thread, core, alice } = createAlice();
       const { threadId } = await receive({ messageId: "<1@remote.example>" });
-      mailbox.update(alice, threadId, { folder, read: true });
+      updateThread(core, alice, threadId, { folder, read: true });
       await receive({ headers: ["References: <1@remote.example>"] });
       expect(thread(threadId)).toMatchObject({ folder: "inbox", unread: true, messageCount: 2 });
-      expect(mailbox.listMessages(alice, { folder: "inbox", limit: 10 })).toHaveLength(2);
-      expect(mailbox.listMessages(alice, { folder, limit: 10 })).toEqual([]);
+      expect(listMessages(core, alice, { folder: "inbox", limit: 10 })).toHaveLength(2);
+      expect(listMessages(core, alice, { folder, limit: 10 })).toEqual([]);
     });
   }
 
   test("wakes a snoozed conversation at once, unread", async () => {
-    const { receive, thread, mailbox, alice, store, listed } = createAlice();
+    const { receive, thread, core, alice, store, listed } = createAlice();
     const { threadId } = await receive({ messageId: "<1@remote.example>" });
-    mailbox.update(alice, threadId, { read: true });
-    store.transact((tx) => mailbox.snooze(tx, threadId, START + 1_000_000));
+    updateThread(core, alice, threadId, { read: true });
+    store.transact((tx) => snooze(tx, threadId, START + 1_000_000));
     await receive({ headers: ["References: <1@remote.example>"] });
     expect(thread(threadId)).toMatchObject({ folder: "inbox", unread: true });
     expect(thread(threadId)).not.toHaveProperty("snoozedUntil");
@@ -375,24 +381,24 @@ describe("new mail", () => {
 });
 
 test("usage is the sum of the sizes as received", async () => {
-  const { receive, mailbox, box } = createAlice();
-  expect(mailbox.usage(box)).toEqual({ bytes: 0, quotaBytes: 5_368_709_120 });
+  const { receive, core, box } = createAlice();
+  expect(usageOf(core, box)).toEqual({ bytes: 0, quotaBytes: 5_368_709_120 });
   const mails = [letter(), WITH_FILES];
   for (const mail of mails) await receive(mail);
   const size = mails.reduce((sum, mail) => sum + Buffer.byteLength(mail.replaceAll(/\r?\n/g, "\r\n")), 0);
-  expect(mailbox.usage(box).bytes).toBe(size);
+  expect(usageOf(core, box).bytes).toBe(size);
 });
 
 test("the quota is the mailbox's own, else the setting", () => {
-  const { store, mailbox, box } = createAlice();
+  const { store, core, box } = createAlice();
   store.db.update(mailboxes).set({ quotaBytes: 1234 }).where(eq(mailboxes.id, box)).run();
-  expect(mailbox.usage(box).quotaBytes).toBe(1234);
+  expect(usageOf(core, box).quotaBytes).toBe(1234);
 });
 
 test("a mailbox that is deleted takes all its mail along", async () => {
-  const { receive, mailbox, alice, store, box } = createAlice();
+  const { receive, core, alice, store, box } = createAlice();
   const { threadId } = await receive(WITH_FILES);
-  mailbox.update(alice, threadId, { labels: ["x"] });
+  updateThread(core, alice, threadId, { labels: ["x"] });
   store.db.delete(mailboxes).where(eq(mailboxes.id, box)).run();
   const left = (table: string) => store.db.$client.query(`SELECT count(*) AS n FROM ${table}`).get();
   for (const table of ["threads", "messages", "message_bodies", "attachments", "thread_labels", "thread_references"]) {

@@ -1,12 +1,14 @@
 /** Highlights of a search: in which messages, limited to what the caller may see, at a bounded cost. */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
+import { listThreads } from "../../src/mailbox/listing.ts";
+import { getThread, updateThread } from "../../src/mailbox/threads.ts";
 import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { createAlice, createWorld, type World } from "../harness/servers/mailbox-world.ts";
 
 /** For each conversation found, `field: snippet` by message id. */
-async function found(world: Pick<World, "mailbox">, caller: Caller, filters: Partial<ThreadFilters>) {
-  const { threads } = await world.mailbox.listThreads(caller, { limit: 100, ...filters });
+async function found(world: Pick<World, "core">, caller: Caller, filters: Partial<ThreadFilters>) {
+  const { threads } = await listThreads(world.core, caller, { limit: 100, ...filters });
   return threads.map(({ highlights }) => highlights?.map(({ emailId, field, snippet }) => [emailId, field, snippet]));
 }
 
@@ -89,17 +91,17 @@ describe("the highlighted messages of a conversation", () => {
 });
 
 test("highlights are present with q, empty if only operators match, absent without q", async () => {
-  const { alice, mailbox, receive } = createAlice();
+  const { alice, core, receive } = createAlice();
   const { threadId } = await receive({ subject: "Oak" });
-  mailbox.update(alice, threadId, { starred: true, addLabels: ["Trees"] });
+  updateThread(core, alice, threadId, { starred: true, addLabels: ["Trees"] });
   const listed = async (filters: Partial<ThreadFilters>) =>
-    (await mailbox.listThreads(alice, { limit: 10, ...filters })).threads;
+    (await listThreads(core, alice, { limit: 10, ...filters })).threads;
   for (const q of ["", "  ", "is:starred", "label:trees", "after:2020-01-01", "-elm", "***"]) {
     expect([q, (await listed({ q })).map(({ highlights }) => highlights)]).toEqual([q, [[]]]);
   }
   const [plain] = await listed({});
   expect(Object.keys(plain ?? {})).not.toContain("highlights");
-  expect(Object.keys(mailbox.getThread(alice, threadId, { html: true }).thread)).not.toContain("highlights");
+  expect(Object.keys(getThread(core, alice, threadId, { html: true }).thread)).not.toContain("highlights");
   const [searched] = await listed({ q: "oak", folder: "inbox" });
   expect({ ...searched, highlights: undefined }).toEqual({ ...plain, highlights: undefined } as never);
 });

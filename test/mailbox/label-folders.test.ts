@@ -1,7 +1,10 @@
 /** The mailboxes of labels, below IMAP. */
 import { expect, test } from "bun:test";
+import { findLabelled } from "../../src/mailbox/folder-search.ts";
 import { forgetLabelled } from "../../src/mailbox/label-folders.ts";
 import { replaceLabel, writeLabels } from "../../src/mailbox/labels.ts";
+import { changeMessages } from "../../src/mailbox/message-changes.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { createUids } from "../../src/mailbox/uids.ts";
 import { threadOf } from "../../src/search/document-number.ts";
 import type { Db } from "../../src/store/store.ts";
@@ -13,7 +16,7 @@ async function labelled(...labels: string[][]) {
   const seqs: number[] = [];
   for (const [i, given] of labels.entries()) {
     const { seq, threadId } = await world.receive({ from: `f${i}@remote.example` });
-    world.mailbox.update(world.alice, threadId, { labels: given });
+    updateThread(world.core, world.alice, threadId, { labels: given });
     seqs.push(seq);
   }
   return { ...world, seqs };
@@ -70,27 +73,27 @@ async function turnsDuring(work: Promise<unknown>): Promise<number> {
 }
 
 test("a label is looked for in its mailbox alone, in portions of what others have of it", async () => {
-  const { world, workspaceId, alice, store, box, mailbox, seqs } = await labelled(["Work"], []);
+  const { world, workspaceId, alice, store, box, core, seqs } = await labelled(["Work"], []);
   const other = world.box(workspaceId, "other@example.test", alice);
   const { seq, threadId } = await world.file(other, { from: "f@remote.example" });
-  mailbox.update(alice, threadId, { labels: ["Work"] });
+  updateThread(core, alice, threadId, { labels: ["Work"] });
   copyRow(store.db, "threads", threadOf(seq), 5_000, (n) => ({ seq: threadOf(seq) + n, id: `copy-${n}` }));
   store.db.$client.run("INSERT INTO thread_labels SELECT seq, 'work', 'Work', 0 FROM threads WHERE id LIKE 'copy-%'");
-  const found = mailbox.folderSearch.labelled(box, "Work");
+  const found = findLabelled(core, box, "Work");
   expect(await turnsDuring(found)).toBeGreaterThan(4);
   expect([...seqs, seq].map(await found)).toEqual([true, false, false]);
   // The mailbox does not have it.
   store.db.$client.run("DELETE FROM thread_labels WHERE thread_seq = ?", [threadOf(seqs[0] as number)]);
-  expect(await turnsDuring(mailbox.folderSearch.labelled(box, "Work"))).toBeLessThan(4);
+  expect(await turnsDuring(findLabelled(core, box, "Work"))).toBeLessThan(4);
 });
 
 test("of conversations with many messages, all are in the label's mailbox, in portions", async () => {
-  const { core, alice, store, box, mailbox, seqs, receive } = await labelled(["Work"]);
+  const { core, alice, store, box, seqs, receive } = await labelled(["Work"]);
   const [first] = seqs as [number];
   const copy = (n: number): object => ({ seq: first + n, id: `copy-${n}`, message_id: `<${n}@copy>`, filed_at: n });
   copyRow(store.db, "messages", first, 2_500, copy);
   const { seq, threadId } = await receive({ from: "last@remote.example" });
-  mailbox.update(alice, threadId, { labels: ["Work"] });
+  updateThread(core, alice, threadId, { labels: ["Work"] });
   const uids = createUids(core);
   const { id } = await uids.opened(box, undefined, "Work");
   const copies = Array.from({ length: 2_500 }, (_, i) => first + i + 1);
@@ -113,13 +116,13 @@ test("a change of messages with many labels is looked at in portions", async () 
 });
 
 test("what is not seen is counted, whether the label has less mail than the mailbox has unread, or more", async () => {
-  const { core, store, box, mailbox, alice, receive, seqs } = await labelled(["Work"], ["Work"], ["Work"]);
+  const { core, store, box, alice, receive, seqs } = await labelled(["Work"], ["Work"], ["Work"]);
   const uids = createUids(core);
   const counts = async () => {
     const folder = await uids.opened(box, undefined, "Work");
     return [uids.counts(folder), uids.firstUnseen(folder)];
   };
-  const read = (...of: number[]) => store.transact((tx) => mailbox.changeMessages(tx, alice, of, { read: true }));
+  const read = (...of: number[]) => store.transact((tx) => changeMessages(tx, alice, of, { read: true }, core.now()));
   expect(await counts()).toEqual([{ messages: 3, unseen: 3 }, 1]);
   read(...seqs.slice(0, 1));
   expect(await counts()).toEqual([{ messages: 3, unseen: 2 }, 2]);

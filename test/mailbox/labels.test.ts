@@ -1,20 +1,20 @@
 /** How labels of conversations are written. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { labelsOf, writeLabels } from "../../src/mailbox/labels.ts";
+import { labelsOf, listLabels, writeLabels } from "../../src/mailbox/labels.ts";
 import { createUids, imapFolder } from "../../src/mailbox/uids.ts";
 import { threadOf } from "../../src/search/document-number.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 async function conversation() {
-  const { core, receive, store, box, mailbox, alice } = createAlice();
+  const { core, receive, store, box, alice } = createAlice();
   const { seq } = await receive({});
   await createUids(core).opened(box, "inbox");
   const thread = threadOf(seq);
   return {
     write: (labels: readonly string[]) => store.transact((tx) => writeLabels(tx, thread, labels)),
     labels: () => labelsOf(store.db, [thread]).get(thread) ?? [],
-    inUse: () => mailbox.listLabels(alice, box, 100).map(({ label, threads }) => [label, threads]),
+    inUse: () => listLabels(core, alice, box, 100).map(({ label, threads }) => [label, threads]),
     modseq: () => imapFolder(store.db, box, "inbox")?.modseq ?? 0,
   };
 }

@@ -1,7 +1,10 @@
 /** Lists and search (rules: List of conversations, Search operation, Parameters, Folders, Query language). */
-
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { snooze } from "../../src/mailbox/change.ts";
+import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
+import { listMessages } from "../../src/mailbox/messages.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { LIST_FOLDERS } from "../../src/search/operators.ts";
 import { messages, threads } from "../../src/store/schema.ts";
@@ -25,7 +28,7 @@ const refusal = async (promise: Promise<unknown>) => {
 /** One conversation in every folder, and what is shown of each, by name. */
 async function oneEach() {
   const alice = createAlice();
-  const { receive, send, mailbox, store } = alice;
+  const { receive, send, core, store } = alice;
   const names = new Map<string, string>();
   let minutes = 0;
   const make = async (name: string) => {
@@ -37,12 +40,12 @@ async function oneEach() {
   };
   await make("inbox");
   for (const folder of ["archive", "spam", "trash"] as const) {
-    mailbox.update(alice.alice, await make(folder), { folder });
+    updateThread(core, alice.alice, await make(folder), { folder });
   }
   const snoozed = await make("snoozed");
-  store.transact((tx) => mailbox.snooze(tx, snoozed, START + MINUTE_MS));
-  mailbox.update(alice.alice, await make("starred"), { starred: true });
-  mailbox.update(alice.alice, await make("starred spam"), { starred: true, folder: "spam" });
+  store.transact((tx) => snooze(tx, snoozed, START + MINUTE_MS));
+  updateThread(core, alice.alice, await make("starred"), { starred: true });
+  updateThread(core, alice.alice, await make("starred spam"), { starred: true, folder: "spam" });
   names.set((await send({ subject: "sent", date: at(++minutes) })).threadId, "sent");
   return {
     ...alice,
@@ -70,12 +73,12 @@ describe("folders", () => {
   }
 
   test("without folder: the inbox; with q: everything except trash and spam", async () => {
-    const { named, mailbox, alice } = await oneEach();
+    const { named, core, alice } = await oneEach();
     expect(await named({})).toEqual(expected.inbox);
     expect(await named({ q: "  " })).toEqual(expected.inbox);
     expect(await named({ q: "how are you" })).toEqual(expected.all);
     expect(await named({ q: "how are you", folder: "spam" })).toEqual(expected.spam);
-    const searched = await mailbox.search(alice, { q: "starred", limit: 10 });
+    const searched = await searchThreads(core, alice, { q: "starred", limit: 10 });
     expect(searched.threads.map(({ subject }) => subject)).toEqual(["starred"]);
   });
 });
@@ -99,9 +102,9 @@ describe("in:", () => {
     ["in:spam -in:starred", ["spam", "starred spam"]],
   ];
   test.each(cases)("%s: %j", async (q, found) => {
-    const { named, mailbox, alice } = await oneEach();
+    const { named, core, alice } = await oneEach();
     expect(await named({ q })).toEqual(found);
-    const searched = await mailbox.search(alice, { q, limit: 10 });
+    const searched = await searchThreads(core, alice, { q, limit: 10 });
     expect(await named({ q, limit: 100 })).toHaveLength(searched.threads.length);
     expect(searched.unread).toBe(searched.threads.filter(({ unread }) => unread).length);
   });
@@ -117,10 +120,10 @@ describe("in:", () => {
 
 describe("filters", () => {
   test("unread=true leaves out read conversations; unread=false leaves out none", async () => {
-    const { receive, listed, mailbox, alice } = createAlice();
+    const { receive, listed, core, alice } = createAlice();
     const read = await receive({ date: at(1) });
     const unread = await receive({ date: at(2), subject: "Else" });
-    mailbox.update(alice, read.threadId, { read: true });
+    updateThread(core, alice, read.threadId, { read: true });
     for (const folder of ["inbox", "all"] as const) {
       expect(await listed({ folder, unread: true })).toEqual([unread.threadId]);
       expect(await listed({ folder, unread: false })).toEqual([read.threadId, unread.threadId]);
@@ -142,17 +145,17 @@ describe("filters", () => {
   });
 
   test("label is compared without case", async () => {
-    const { receive, listed, mailbox, alice } = createAlice();
+    const { receive, listed, core, alice } = createAlice();
     const { threadId } = await receive({});
     await receive({ subject: "Else" });
-    mailbox.update(alice, threadId, { labels: ["Straße"] });
+    updateThread(core, alice, threadId, { labels: ["Straße"] });
     for (const label of ["Straße", "straße", "STRASSE", " Straße "])
       expect(await listed({ label })).toEqual([threadId]);
     expect(await listed({ label: "Stra" })).toEqual([]);
   });
 
   test("mailbox is an id, an address or an alias address in any case; anything else is not found", async () => {
-    const { receive, file, listed, world, workspaceId, box, mailbox, alice } = createAlice();
+    const { receive, file, listed, world, workspaceId, box, core, alice } = createAlice();
     const bob = world.box(workspaceId, "bob@example.test");
     world.alias(box, "sales@example.test");
     world.alias(box, "*@example.test");
@@ -164,7 +167,7 @@ describe("filters", () => {
     }
     for (const name of ["", "mbx_none", "nobody@example.test", "*@example.test", "alice+x@example.test"]) {
       expect((await refusal(listed({ mailbox: name })))?.code).toBe("not_found");
-      expect(() => mailbox.listMessages(alice, { mailbox: name, limit: 5 })).toThrow("no such mailbox");
+      expect(() => listMessages(core, alice, { mailbox: name, limit: 5 })).toThrow("no such mailbox");
     }
   });
 });
@@ -172,8 +175,9 @@ describe("filters", () => {
 describe("search", () => {
   async function mails() {
     const alice = createAlice();
-    const { receive, mailbox } = alice;
-    const update = (id: string, patch: Parameters<typeof mailbox.update>[2]) => mailbox.update(alice.alice, id, patch);
+    const { receive, core } = alice;
+    const update = (id: string, patch: Parameters<typeof updateThread>[3]) =>
+      updateThread(core, alice.alice, id, patch);
     const a = (await receive({ subject: "apple pie", messageId: "<a@x>", date: at(1) })).threadId;
     await receive({ subject: "Re: apple pie", headers: ["In-Reply-To: <a@x>"], text: "with cream", date: at(2) });
     const b = (await receive({ subject: "apple tart", date: at(3) })).threadId;
@@ -208,7 +212,7 @@ describe("search", () => {
   for (const [q, expected] of cases) {
     test(`${q}: ${expected.join(", ") || "nothing"}`, async () => {
       const world = await mails();
-      const { threads: found, unread } = await world.mailbox.search(world.alice, { q, limit: 10 });
+      const { threads: found, unread } = await searchThreads(world.core, world.alice, { q, limit: 10 });
       expect(found.map(({ id }) => id)).toEqual(expected.map((name) => world[name]));
       expect(unread).toBe(found.filter((thread) => thread.unread).length);
     });
@@ -222,12 +226,12 @@ describe("search", () => {
   });
 
   test("notes say which terms were searched as text; a list without q has none", async () => {
-    const { mailbox, alice } = await mails();
-    const { threads: found, notes } = await mailbox.search(alice, { q: "fro:apple apple", limit: 10 });
+    const { core, alice } = await mails();
+    const { threads: found, notes } = await searchThreads(core, alice, { q: "fro:apple apple", limit: 10 });
     expect(found).toEqual([]);
     expect(notes).toEqual(['"fro:apple" was searched as text: fro: is no operator']);
-    expect(await mailbox.listThreads(alice, { q: "apple", limit: 10 })).not.toHaveProperty("notes");
-    expect(await mailbox.listThreads(alice, { limit: 10 })).not.toHaveProperty("notes");
+    expect(await listThreads(core, alice, { q: "apple", limit: 10 })).not.toHaveProperty("notes");
+    expect(await listThreads(core, alice, { limit: 10 })).not.toHaveProperty("notes");
   });
 
   test("sizes are those of the messages as they arrived", async () => {
@@ -262,7 +266,7 @@ describe("pages", () => {
   /** 40 conversations in two mailboxes, pairs of them at the same time, in all kinds of states. */
   async function many() {
     const alice = createAlice();
-    const { world, workspaceId, store, mailbox, box } = alice;
+    const { world, workspaceId, store, core, box } = alice;
     const boxes = [box, world.box(workspaceId, "bob@example.test")];
     for (let i = 0; i < 40; i++) {
       const { threadId } = await world.file(boxes[i % 2] ?? box, {
@@ -271,21 +275,21 @@ describe("pages", () => {
         date: at(Math.floor(i / 2)),
       });
       const folder = ["inbox", "archive", "inbox", "trash", "spam"][i % 5] as "inbox" | "archive" | "trash" | "spam";
-      mailbox.update(alice.alice, threadId, {
+      updateThread(core, alice.alice, threadId, {
         folder,
         read: i % 3 === 0,
         starred: i % 7 < 3,
         labels: i % 6 < 2 ? ["X"] : [],
       });
-      if (folder === "inbox" && i % 4 === 0) store.transact((tx) => mailbox.snooze(tx, threadId, START + MINUTE_MS));
+      if (folder === "inbox" && i % 4 === 0) store.transact((tx) => snooze(tx, threadId, START + MINUTE_MS));
     }
     return alice;
   }
 
   test("together are the whole list, once each, newest first, with the same unread count", async () => {
-    const { mailbox, alice } = await many();
+    const { core, alice } = await many();
     for (const filters of FILTERS) {
-      const whole = await mailbox.listThreads(alice, { ...filters, limit: 100 });
+      const whole = await listThreads(core, alice, { ...filters, limit: 100 });
       expect(whole.nextCursor).toBeNull();
       expect(whole.threads.length).toBeGreaterThan(3);
       const times = whole.threads.map(({ lastMessageAt }) => lastMessageAt);
@@ -295,7 +299,7 @@ describe("pages", () => {
         const paged = [];
         let cursor: string | undefined;
         do {
-          const page = await mailbox.listThreads(alice, { ...filters, limit, cursor });
+          const page = await listThreads(core, alice, { ...filters, limit, cursor });
           expect(page.unread).toBe(whole.unread);
           expect(page.threads.length).toBeGreaterThan(0);
           paged.push(...page.threads);
@@ -307,9 +311,9 @@ describe("pages", () => {
   });
 
   test("of a search by age are those of the day of the first", async () => {
-    const { mailbox, alice, receive, runtime } = createAlice();
+    const { core, alice, receive, runtime } = createAlice();
     for (const hours of [30, 20, 10]) await receive({ subject: `${hours}`, date: at(hours * 60) });
-    const search = (cursor?: string) => mailbox.search(alice, { q: "newer_than:1d", limit: 1, cursor });
+    const search = (cursor?: string) => searchThreads(core, alice, { q: "newer_than:1d", limit: 1, cursor });
     const first = await search();
     const second = await search(first.nextCursor ?? "");
     runtime.advanceTo(START + 86_400_000);
@@ -319,21 +323,21 @@ describe("pages", () => {
   });
 
   test("a cursor stays where it is when mail arrives", async () => {
-    const { mailbox, alice, receive } = await many();
-    const first = await mailbox.listThreads(alice, { folder: "all", limit: 5 });
+    const { core, alice, receive } = await many();
+    const first = await listThreads(core, alice, { folder: "all", limit: 5 });
     const rest = (cursor: string | null) =>
-      mailbox.listThreads(alice, { folder: "all", limit: 100, cursor: cursor ?? undefined });
+      listThreads(core, alice, { folder: "all", limit: 100, cursor: cursor ?? undefined });
     const before = await rest(first.nextCursor);
     await receive({ subject: "New", date: at(0) });
     expect((await rest(first.nextCursor)).threads).toEqual(before.threads);
   });
 
   test("a cursor is bound to its filters, in any spelling", async () => {
-    const { mailbox, alice, box } = await many();
-    const { nextCursor } = await mailbox.listThreads(alice, { mailbox: box, folder: "all", label: "x", limit: 1 });
+    const { core, alice, box } = await many();
+    const { nextCursor } = await listThreads(core, alice, { mailbox: box, folder: "all", label: "x", limit: 1 });
     const cursor = nextCursor ?? "";
     const ask = (filters: Partial<ThreadFilters>) =>
-      refusal(mailbox.listThreads(alice, { limit: 1, cursor, ...filters }));
+      refusal(listThreads(core, alice, { limit: 1, cursor, ...filters }));
     const same = { mailbox: box, folder: "all", label: "x" } as const;
     expect(await ask(same)).toBeUndefined();
     expect(await ask({ ...same, mailbox: "ALICE@example.test", label: "X", limit: 7 })).toBeUndefined();
@@ -354,11 +358,11 @@ describe("pages", () => {
   });
 
   test("a bad cursor or date is refused before the mailbox is looked up", async () => {
-    const { mailbox, alice, world, workspaceId } = await many();
+    const { core, alice, world, workspaceId } = await many();
     const max = world.user(workspaceId, "max@example.test", "member");
-    const { nextCursor } = await mailbox.listThreads(alice, { mailbox: "bob@example.test", limit: 1 });
+    const { nextCursor } = await listThreads(core, alice, { mailbox: "bob@example.test", limit: 1 });
     const ask = async (filters: Partial<ThreadFilters>) =>
-      (await refusal(mailbox.listThreads(max, { limit: 1, ...filters })))?.code;
+      (await refusal(listThreads(core, max, { limit: 1, ...filters })))?.code;
     for (const name of ["bob@example.test", "nobody@example.test"]) {
       expect(await ask({ mailbox: name })).toBe("not_found");
       expect(await ask({ mailbox: name, cursor: "x" })).toBe("bad_request");
@@ -369,7 +373,7 @@ describe("pages", () => {
 
   test("any list equals a plain reading of the rows", async () => {
     const world = await many();
-    const { store, mailbox, alice, box } = world;
+    const { store, core, alice, box } = world;
     const rows = store.db.select().from(threads).all();
     const labelled = new Set(
       store.db.$client
@@ -427,7 +431,7 @@ describe("pages", () => {
               );
             })
             .sort((a, b) => b.lastMessageAt - a.lastMessageAt || b.seq - a.seq);
-          const list = await mailbox.listThreads(alice, { ...filters, limit: 100 });
+          const list = await listThreads(core, alice, { ...filters, limit: 100 });
           expect(list.threads.map(({ id }) => id)).toEqual(chosen.map(({ id }) => id));
           expect(list.unread).toBe(chosen.filter(({ unread }) => unread).length);
           expect(list.notes).toBeUndefined();
@@ -440,7 +444,7 @@ describe("pages", () => {
 
 test("searches with many and few hits, walked or looked up, give the same list", async () => {
   const world = createAlice();
-  const { store, mailbox, alice, box } = world;
+  const { store, core, alice, box } = world;
   const insert = store.db.$client.prepare(
     `INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count,
        next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
@@ -463,7 +467,7 @@ test("searches with many and few hits, walked or looked up, give the same list",
   const found: string[] = [];
   let cursor: string | undefined;
   do {
-    const page = await mailbox.search(alice, { q: "label:many", limit: 100, cursor });
+    const page = await searchThreads(core, alice, { q: "label:many", limit: 100, cursor });
     expect(page.unread).toBe(expected.filter(({ unread }) => unread).length);
     found.push(...page.threads.map(({ id }) => id));
     cursor = page.nextCursor ?? undefined;
@@ -472,7 +476,7 @@ test("searches with many and few hits, walked or looked up, give the same list",
 });
 
 test("a list over many mailboxes is newest first", async () => {
-  const { world, workspaceId, mailbox, alice } = createAlice();
+  const { world, workspaceId, core, alice } = createAlice();
   const minutes = [7, 3, 11, 0, 5, 9, 1, 10, 2, 8, 4, 6];
   for (const [i, n] of minutes.entries()) {
     const box = world.box(workspaceId, `box${i}@example.test`);
@@ -481,7 +485,7 @@ test("a list over many mailboxes is newest first", async () => {
   const found: string[] = [];
   let cursor: string | undefined;
   do {
-    const page = await mailbox.listThreads(alice, { limit: 5, cursor });
+    const page = await listThreads(core, alice, { limit: 5, cursor });
     found.push(...page.threads.map(({ subject }) => subject));
     cursor = page.nextCursor ?? undefined;
   } while (cursor !== undefined);

@@ -4,8 +4,12 @@ import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import { latestChange } from "../../src/mailbox/change-feed.ts";
+import { usageOf } from "../../src/mailbox/mailboxes.ts";
 import type { MessageChange } from "../../src/mailbox/message-changes.ts";
+import { changeMessages, expungeMessages } from "../../src/mailbox/message-changes.ts";
 import { deleteDiscarded } from "../../src/mailbox/removal.ts";
+import { changeThreads, emptyFolder, snoozeThread, undoChange, updateThread } from "../../src/mailbox/threads.ts";
+import { undoKey } from "../../src/mailbox/undo.ts";
 import { type Folder, holds, messages, threads } from "../../src/store/schema.ts";
 import { runs } from "../harness/runs.ts";
 import { START } from "../harness/runtime.ts";
@@ -15,7 +19,7 @@ const DAY_MS = 86_400_000;
 
 function office() {
   const alice = createAlice();
-  const { store, mailbox, receive, send } = alice;
+  const { store, core, receive, send } = alice;
   const rows = (threadId: string) =>
     store.db
       .select({ message: messages, thread: threads })
@@ -29,9 +33,9 @@ function office() {
     rows,
     folders: (threadId: string) => rows(threadId).map(({ message }) => message.folder),
     change: (seqs: number[], change: MessageChange, caller: Caller = alice.alice) =>
-      store.transact((tx) => mailbox.changeMessages(tx, caller, seqs, change)),
+      store.transact((tx) => changeMessages(tx, caller, seqs, change, core.now())),
     expunge: (seqs: number[], caller: Caller = alice.alice) =>
-      store.transact((tx) => mailbox.expungeMessages(tx, caller, seqs)),
+      store.transact((tx) => expungeMessages(tx, caller, seqs, core.now())),
     /** Two received messages, and a sent one between them. */
     async conversation() {
       const one = await receive({
@@ -94,7 +98,7 @@ describe("moving", () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
-        const { conversation, change, mailbox, alice, receive, thread, folders, rows } = office();
+        const { conversation, change, core, alice, receive, thread, folders, rows } = office();
         const { id } = await conversation();
         const model = {
           folder: "inbox" as Folder,
@@ -124,7 +128,7 @@ describe("moving", () => {
               model.folder = derive();
             }
           } else if (one.kind === "all") {
-            mailbox.update(alice, id, { folder: one.folder });
+            updateThread(core, alice, id, { folder: one.folder });
             model.folder = one.folder;
             for (const message of model.messages) message[1] = implied(message[0]);
           } else {
@@ -147,33 +151,34 @@ describe("moving", () => {
   }, 30_000);
 
   test("a person takes a PATCH back, and each message is where it was", async () => {
-    const { conversation, change, mailbox, alice, thread, folders } = office();
+    const { conversation, change, core, alice, thread, folders } = office();
     const { id, seqs } = await conversation();
     change([seqs[0]], { folder: "trash" });
-    const { undo = "" } = mailbox.changeThreads(alice, [id], { folder: "archive" });
+    const { undo = "" } = changeThreads(core, alice, [id], { folder: "archive" });
     expect(folders(id)).toEqual(["archive", "sent", "archive"]);
-    mailbox.undoChange(alice, undo);
+    undoChange(core, alice, undo);
     expect([thread(id).folder, folders(id)]).toEqual(["inbox", ["trash", "sent", "inbox"]]);
   });
 
   test("it is not taken back over a message that was moved since", async () => {
-    const { conversation, change, mailbox, alice } = office();
+    const { conversation, change, core, alice } = office();
     const { id, seqs } = await conversation();
-    const { undo = "" } = mailbox.changeThreads(alice, [id], { folder: "archive" });
+    const { undo = "" } = changeThreads(core, alice, [id], { folder: "archive" });
     change([seqs[0]], { folder: "trash" });
-    expect(mailbox.undoChange(alice, undo).refused.map(({ code }) => code)).toEqual(["conflict"]);
+    expect(undoChange(core, alice, undo).refused.map(({ code }) => code)).toEqual(["conflict"]);
   });
 
   test("undo of a key puts single messages back, and what they taught", async () => {
-    const { conversation, change, mailbox, alice, workspaceId, thread, folders, store } = office();
+    const { conversation, change, core, alice, workspaceId, thread, folders, store } = office();
     const { id, seqs } = await conversation();
     change([seqs[0]], { folder: "archive" });
     const key = { ...alice, keyId: "key_one" };
     change([seqs[2]], { folder: "spam" }, key);
-    mailbox.update(key, id, { folder: "trash" });
+    updateThread(core, key, id, { folder: "trash" });
     const verdicts = () => store.db.$client.query("SELECT sender FROM sender_verdicts WHERE verdict = 'spam'").all();
     expect(verdicts()).toEqual([{ sender: "ben@remote.example" }]);
-    const undone = await mailbox.undoKey(
+    const undone = await undoKey(
+      core,
       { workspaceId, keyId: "key_one", since: 0 },
       { person: () => alice, face: "app", dryRun: false },
     );
@@ -194,10 +199,10 @@ describe("moving", () => {
   });
 
   test("a message put into the inbox ends a snooze, another move in it does not", async () => {
-    const { conversation, change, mailbox, alice, thread, folders } = office();
+    const { conversation, change, core, alice, thread, folders } = office();
     const { id, seqs } = await conversation();
     change([seqs[0]], { folder: "trash" });
-    mailbox.snoozeFor(alice, id, START + DAY_MS);
+    snoozeThread(core, alice, id, START + DAY_MS);
     expect(folders(id)).toEqual(["trash", "sent", "inbox"]);
     change([seqs[1]], { folder: "archive" });
     expect(thread(id).snoozedUntil).toBeDefined();
@@ -254,18 +259,18 @@ describe("access", () => {
 
 describe("flags and read state", () => {
   test("a conversation is starred while any message is flagged", async () => {
-    const { conversation, change, mailbox, alice, thread, rows } = office();
+    const { conversation, change, core, alice, thread, rows } = office();
     const { id, seqs } = await conversation();
     const flagged = () => rows(id).map(({ message }) => message.flagged);
     change([seqs[0], seqs[1]], { flagged: true });
     expect(thread(id).starred).toBe(true);
     change([seqs[0]], { flagged: false });
     expect(thread(id).starred).toBe(true);
-    mailbox.update(alice, id, { starred: true });
+    updateThread(core, alice, id, { starred: true });
     expect(flagged()).toEqual([false, true, false]);
-    mailbox.update(alice, id, { starred: false });
+    updateThread(core, alice, id, { starred: false });
     expect(flagged()).toEqual([false, false, false]);
-    mailbox.update(alice, id, { starred: true });
+    updateThread(core, alice, id, { starred: true });
     expect(flagged()).toEqual([false, false, true]);
     change([seqs[2]], { flagged: false });
     expect(thread(id).starred).toBe(false);
@@ -291,8 +296,8 @@ describe("deleting", () => {
   });
 
   test("the rest of the conversation is as if the message had never come", async () => {
-    const { conversation, change, expunge, thread, mailbox, box, receive, world } = office();
-    const bytes = () => mailbox.usage(box).bytes;
+    const { conversation, change, expunge, thread, core, box, receive, world } = office();
+    const bytes = () => usageOf(core, box).bytes;
     const { id, seqs } = await conversation();
     const before = thread(id);
     const last = await receive({
@@ -320,10 +325,10 @@ describe("deleting", () => {
   });
 
   test("emptying the trash deletes single messages, too", async () => {
-    const { conversation, change, mailbox, alice, box, folders } = office();
+    const { conversation, change, core, alice, box, folders } = office();
     const { id, seqs } = await conversation();
     change([seqs[0]], { folder: "trash" });
-    expect(await mailbox.emptyFolder(alice, box, "trash")).toBe(0);
+    expect(await emptyFolder(core, alice, box, "trash")).toBe(0);
     expect(folders(id)).toEqual(["sent", "inbox"]);
   });
 

@@ -4,6 +4,11 @@
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { getVisibleHtml } from "../../src/mailbox/codes.ts";
+import { listThreads } from "../../src/mailbox/listing.ts";
+import { getAttachment, getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
+import { renewHtml } from "../../src/mailbox/reading.ts";
+import { getThread, updateThread } from "../../src/mailbox/threads.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { addresses, attachments, messageBodies, messages } from "../../src/store/schema.ts";
@@ -46,28 +51,28 @@ const RICH = [
 
 describe("a message", () => {
   test("has its visible HTML, also for a view without HTML", async () => {
-    const { receive, mailbox, alice } = createAlice();
+    const { receive, core, alice } = createAlice();
     const rich = await receive(RICH);
-    const { html } = mailbox.getMessage(alice, rich.messageId, { html: true });
-    expect(await mailbox.getVisibleHtml(alice, { id: rich.messageId })).toEqual({ html: html ?? "", hidden: 0 });
+    const { html } = getMessage(core, alice, rich.messageId, { html: true });
+    expect(await getVisibleHtml(core, alice, { id: rich.messageId })).toEqual({ html: html ?? "", hidden: 0 });
     const plain = await receive("From: carol@remote.example\nTo: alice@example.test\nSubject: Plain\n\nx\n");
-    expect(await mailbox.getVisibleHtml(alice, { id: plain.messageId })).toBeUndefined();
+    expect(await getVisibleHtml(core, alice, { id: plain.messageId })).toBeUndefined();
     for (const { messageId: id, threadId } of [rich, plain]) {
       const views = [
-        mailbox.getMessage(alice, id, { html: false }),
-        ...mailbox.getThread(alice, threadId, { html: false }).messages,
+        getMessage(core, alice, id, { html: false }),
+        ...getThread(core, alice, threadId, { html: false }).messages,
       ];
       for (const view of views) {
-        expect(await mailbox.getVisibleHtml(alice, view)).toEqual(await mailbox.getVisibleHtml(alice, { id }));
+        expect(await getVisibleHtml(core, alice, view)).toEqual(await getVisibleHtml(core, alice, { id }));
       }
     }
   });
 
   test("has every field that applies", async () => {
-    const { receive, mailbox, alice, box } = createAlice();
+    const { receive, core, alice, box } = createAlice();
     const auth = { spf: "pass", dkim: "pass", dmarc: "pass" };
     const { messageId, threadId } = await receive(RICH, { auth });
-    const message = mailbox.getMessage(alice, messageId, { html: true });
+    const message = getMessage(core, alice, messageId, { html: true });
     const attachment = {
       id: expect.stringMatching(/^att_/),
       url: expect.stringMatching(/^\/api\/v1\/attachments\/att_/),
@@ -93,13 +98,13 @@ describe("a message", () => {
       auth,
     });
     for (const { id, url } of message.attachments) expect(url).toBe(`/api/v1/attachments/${id}`);
-    expect(mailbox.getThread(alice, threadId, { html: true }).messages).toEqual([message]);
+    expect(getThread(core, alice, threadId, { html: true }).messages).toEqual([message]);
   });
 
   test("leaves out inapplicable fields", async () => {
-    const { receive, mailbox, alice } = createAlice();
+    const { receive, core, alice } = createAlice();
     const { messageId } = await receive("From: a@remote.example\nSubject: x\n\nhi\n");
-    const { messageId: _, ...message } = mailbox.getMessage(alice, messageId, { html: true });
+    const { messageId: _, ...message } = getMessage(core, alice, messageId, { html: true });
     expect(Object.keys(message).sort()).toEqual(
       [
         "attachments",
@@ -120,45 +125,45 @@ describe("a message", () => {
   });
 
   test("html=false leaves out the HTML, and only that", async () => {
-    const { receive, mailbox, alice } = createAlice();
+    const { receive, core, alice } = createAlice();
     const { messageId, threadId } = await receive(RICH);
-    const { html, ...rest } = mailbox.getMessage(alice, messageId, { html: true });
+    const { html, ...rest } = getMessage(core, alice, messageId, { html: true });
     expect(html).toContain("<p>");
-    expect(mailbox.getMessage(alice, messageId, { html: false })).toEqual(rest);
-    expect(mailbox.getThread(alice, threadId, { html: false }).messages).toEqual([rest]);
+    expect(getMessage(core, alice, messageId, { html: false })).toEqual(rest);
+    expect(getThread(core, alice, threadId, { html: false }).messages).toEqual([rest]);
   });
 
   test("says when it was delivered", async () => {
-    const { send, mailbox, alice, store } = createAlice();
+    const { send, core, alice, store } = createAlice();
     const { messageId } = await send({});
     store.db.update(messages).set({ deliveredAt: 1_700_000_000_000 }).run();
-    expect(mailbox.getMessage(alice, messageId, { html: true }).deliveredAt).toBe("2023-11-14T22:13:20.000Z");
+    expect(getMessage(core, alice, messageId, { html: true }).deliveredAt).toBe("2023-11-14T22:13:20.000Z");
   });
 });
 
 describe("HTML", () => {
   test("is served without script and handlers", async () => {
-    const { receive, mailbox, alice } = createAlice();
+    const { receive, core, alice } = createAlice();
     const { messageId } = await receive(RICH);
-    expect(mailbox.getMessage(alice, messageId, { html: true }).html).not.toMatch(/script|onclick|steal/);
+    expect(getMessage(core, alice, messageId, { html: true }).html).not.toMatch(/script|onclick|steal/);
   });
 
   test("from an older policy is renewed from the source, and stored", async () => {
-    const { receive, mailbox, alice, store } = createAlice();
+    const { receive, core, alice, store } = createAlice();
     const { messageId, threadId } = await receive(RICH);
-    const { html } = mailbox.getMessage(alice, messageId, { html: true });
+    const { html } = getMessage(core, alice, messageId, { html: true });
     const body = () =>
       store.db.select({ html: messageBodies.html, sanitizer: messageBodies.sanitizer }).from(messageBodies).get();
     for (const read of [
-      () => mailbox.getMessage(alice, messageId, { html: true }).html,
-      () => mailbox.getThread(alice, threadId, { html: true }).messages[0]?.html,
+      () => getMessage(core, alice, messageId, { html: true }).html,
+      () => getThread(core, alice, threadId, { html: true }).messages[0]?.html,
     ]) {
       store.db
         .update(messageBodies)
         .set({ html: "<script>old()</script>", sanitizer: SANITIZER_VERSION - 1 })
         .run();
       expect(read()).not.toContain("script");
-      await mailbox.renewHtml(messageId);
+      await renewHtml(core, messageId);
       expect(read()).toBe(html ?? "");
       expect(body()).toEqual({ html: html ?? "", sanitizer: SANITIZER_VERSION });
     }
@@ -171,7 +176,7 @@ describe("Bcc", () => {
   /** What each person sees of a message's Bcc, on every path. */
   async function seenBy(sentByAlice: boolean) {
     const office = createAlice();
-    const { world, workspaceId, box, mailbox, alice } = office;
+    const { world, workspaceId, box, core, alice } = office;
     world.alias(box, "sales@example.test");
     const admin = world.user(workspaceId, "admin@example.test", "admin");
     const eve = world.user(workspaceId, "eve@remote.example", "member");
@@ -183,10 +188,10 @@ describe("Bcc", () => {
       admin,
       seen: async (name: "alice" | "admin" | "eve" | "mate") => {
         const caller = { alice, admin, eve, mate }[name];
-        const ofMessage = mailbox.getMessage(caller, messageId, { html: true }).bcc;
-        const ofThread = mailbox.getThread(caller, threadId, { html: true }).messages[0]?.bcc;
+        const ofMessage = getMessage(core, caller, messageId, { html: true }).bcc;
+        const ofThread = getThread(core, caller, threadId, { html: true }).messages[0]?.bcc;
         expect(ofThread).toEqual(ofMessage as NonNullable<typeof ofMessage>);
-        const raw = await parseMessage(await mailbox.getRawMessage(caller, messageId));
+        const raw = await parseMessage(await getRawMessage(core, caller, messageId));
         expect(raw.bcc).toEqual(ofMessage ?? []);
         return ofMessage?.map(({ email }) => email.toLowerCase());
       },
@@ -226,12 +231,12 @@ describe("Bcc", () => {
   });
 
   test("matches with a tag, and in any spelling of the address", async () => {
-    const { world, workspaceId, box, mailbox, alice, receive } = createAlice();
+    const { world, workspaceId, box, core, alice, receive } = createAlice();
     const eve = world.user(workspaceId, "eve@example.test", "admin");
     const { messageId } = await receive({
       headers: ["Bcc: Alice+Lists@EXAMPLE.test, eve+x@example.test, al@example.test"],
     });
-    const seen = (caller: typeof alice) => mailbox.getMessage(caller, messageId, { html: true }).bcc;
+    const seen = (caller: typeof alice) => getMessage(core, caller, messageId, { html: true }).bcc;
     expect(seen(alice)).toEqual([{ email: "Alice+Lists@EXAMPLE.test" }]);
     expect(seen(eve)).toEqual([{ email: "eve+x@example.test" }]);
     world.alias(box, "al@example.test");
@@ -240,10 +245,10 @@ describe("Bcc", () => {
 
   test("is in no list, search or event", async () => {
     const { office } = await seenBy(true);
-    const { mailbox, alice, events, listed } = office;
+    const { core, alice, events, listed } = office;
     const shown = [
-      await mailbox.listThreads(alice, { folder: "all", limit: 9 }),
-      mailbox.listMessages(alice, { limit: 9 }),
+      await listThreads(core, alice, { folder: "all", limit: 9 }),
+      listMessages(core, alice, { limit: 9 }),
       events(),
     ];
     expect(JSON.stringify(shown)).not.toContain("eve@remote");
@@ -253,9 +258,9 @@ describe("Bcc", () => {
 
 describe("the raw file", () => {
   test("has the stored headers, the body as received and the attachments", async () => {
-    const { receive, mailbox, alice } = createAlice();
+    const { receive, core, alice } = createAlice();
     const { messageId } = await receive(`Received: from relay.example by mx; Mon, 5 Jan 2026 09:00:01 +0000\n${RICH}`);
-    const bytes = await mailbox.getRawMessage(alice, messageId);
+    const bytes = await getRawMessage(core, alice, messageId);
     const raw = new TextDecoder().decode(bytes);
     expect(raw).toContain("X-Kept: as it is\r\n");
     expect(raw).not.toContain("Received:");
@@ -270,10 +275,10 @@ describe("the raw file", () => {
 });
 
 test("an attachment returns its bytes", async () => {
-  const { receive, mailbox, alice } = createAlice();
+  const { receive, core, alice } = createAlice();
   const { messageId } = await receive(RICH);
-  for (const attachment of mailbox.getMessage(alice, messageId, { html: false }).attachments) {
-    const { content, ...rest } = await mailbox.getAttachment(alice, attachment.id);
+  for (const attachment of getMessage(core, alice, messageId, { html: false }).attachments) {
+    const { content, ...rest } = await getAttachment(core, alice, attachment.id);
     const { filename, contentType, size } = attachment;
     expect(rest).toEqual({ emailId: messageId, filename, contentType, size });
     const bytes = await content.bytes();
@@ -285,27 +290,27 @@ test("an attachment returns its bytes", async () => {
 describe("recent messages", () => {
   async function several() {
     const office = createAlice();
-    const { receive, send, file, world, workspaceId, mailbox, alice } = office;
+    const { receive, send, file, world, workspaceId, core, alice } = office;
     const bob = world.box(workspaceId, "bob@example.test");
     const minute = (n: number) => `Mon, 05 Jan 2026 08:0${n}:00 +0000`;
     await receive({ subject: "in 1", date: minute(1), cc: "dave@remote.example" });
     await file(bob, { subject: "bob 2", date: minute(2) });
     await send({ subject: "out 3", date: minute(3) });
     const { threadId } = await receive({ subject: "junk 4", from: "junk@remote.example", date: minute(4) });
-    mailbox.update(alice, threadId, { folder: "spam" });
+    updateThread(core, alice, threadId, { folder: "spam" });
     await receive({ subject: "in 0", date: minute(0) });
     return {
       ...office,
-      subjects: (filters: Partial<Parameters<typeof mailbox.listMessages>[1]>) =>
-        mailbox.listMessages(alice, { limit: 25, ...filters }).map(({ subject }) => subject),
+      subjects: (filters: Partial<Parameters<typeof listMessages>[2]>) =>
+        listMessages(core, alice, { limit: 25, ...filters }).map(({ subject }) => subject),
     };
   }
 
   test("outgoing mail counts as that in every folder that it can be in", async () => {
-    const { subjects, send, mailbox, alice } = await several();
+    const { subjects, send, core, alice } = await several();
     for (const folder of ["archive", "trash", "spam"] as const) {
       const { threadId } = await send({ subject: folder, date: "Mon, 05 Jan 2026 08:05:00 +0000" });
-      mailbox.update(alice, threadId, { folder });
+      updateThread(core, alice, threadId, { folder });
     }
     expect(subjects({ direction: "outbound" })).toEqual(["spam", "trash", "archive", "out 3"]);
   });
@@ -330,8 +335,8 @@ describe("recent messages", () => {
   }
 
   test("have every field of the summary", async () => {
-    const { mailbox, alice } = await several();
-    const [summary] = mailbox.listMessages(alice, { mailbox: "alice@example.test", folder: "inbox", limit: 1 });
+    const { core, alice } = await several();
+    const [summary] = listMessages(core, alice, { mailbox: "alice@example.test", folder: "inbox", limit: 1 });
     expect(summary).toEqual({
       id: expect.stringMatching(/^msg_/),
       threadId: expect.stringMatching(/^thr_/),
@@ -348,32 +353,32 @@ describe("recent messages", () => {
       read: false,
       headerMessageId: expect.stringMatching(/^<.*>$/),
     });
-    const [, without] = mailbox.listMessages(alice, { mailbox: "alice@example.test", folder: "inbox", limit: 2 });
+    const [, without] = listMessages(core, alice, { mailbox: "alice@example.test", folder: "inbox", limit: 2 });
     expect(without).not.toHaveProperty("cc");
   });
 
   test("show only part of a very long text; the message itself has all of it", async () => {
-    const { receive, mailbox, alice } = createAlice();
+    const { receive, core, alice } = createAlice();
     const line = `${"word ".repeat(15)}\n`;
     const { messageId } = await receive({ text: line.repeat(2_000) });
-    const [summary] = mailbox.listMessages(alice, { limit: 1 });
-    const { text } = mailbox.getMessage(alice, messageId, { html: false });
+    const [summary] = listMessages(core, alice, { limit: 1 });
+    const { text } = getMessage(core, alice, messageId, { html: false });
     expect(text.length).toBeGreaterThan(140_000);
     expect(summary?.bodyText).toBe(text.slice(0, 100_000));
   });
 });
 
 test("messages at the same time are in the order of their filing, both ways", async () => {
-  const { receive, mailbox, alice, messages: messagesOf, store } = createAlice();
+  const { receive, core, alice, messages: messagesOf, store } = createAlice();
   const { threadId } = await receive({ messageId: "<1@x>", text: "1" });
   for (const text of ["2", "3"]) await receive({ headers: ["References: <1@x>"], text });
   expect(messagesOf(threadId).map(({ text }) => text)).toEqual(["1", "2", "3"]);
-  expect(mailbox.listMessages(alice, { limit: 9 }).map(({ bodyText }) => bodyText)).toEqual(["3", "2", "1"]);
+  expect(listMessages(core, alice, { limit: 9 }).map(({ bodyText }) => bodyText)).toEqual(["3", "2", "1"]);
   expect(store.db.select().from(messages).where(eq(messages.kind, "received")).all()).toHaveLength(3);
 });
 
 test("a conversation too large to return whole marks its oldest messages as cut, and each is whole on its own", async () => {
-  const { receive, mailbox, alice } = createAlice();
+  const { receive, core, alice } = createAlice();
   const html = (n: number): string => `<p>${`Part ${n} `.repeat(500_000)}</p>`;
   const ids: string[] = [];
   for (let n = 0; n < 5; n++) {
@@ -401,8 +406,8 @@ test("a conversation too large to return whole marks its oldest messages as cut,
     );
     ids.push(messageId);
   }
-  const { threadId } = mailbox.getMessage(alice, ids[0] ?? "", { html: false });
-  const { messages: all } = mailbox.getThread(alice, threadId, { html: true });
+  const { threadId } = getMessage(core, alice, ids[0] ?? "", { html: false });
+  const { messages: all } = getThread(core, alice, threadId, { html: true });
   expect(all.map(({ id, truncated }) => [id, truncated])).toEqual([
     [ids[0], true],
     [ids[1], undefined],
@@ -415,9 +420,9 @@ test("a conversation too large to return whole marks its oldest messages as cut,
   expect(all.map((message) => message.html?.length)).toEqual([undefined, ...Array(4).fill(html(1).length)]);
 
   // HTML that is not requested does not count.
-  const { messages: texts } = mailbox.getThread(alice, threadId, { html: false });
+  const { messages: texts } = getThread(core, alice, threadId, { html: false });
   expect(texts.some(({ truncated }) => truncated)).toBe(false);
-  const whole = mailbox.getMessage(alice, ids[0] ?? "", { html: true });
+  const whole = getMessage(core, alice, ids[0] ?? "", { html: true });
   expect([whole.truncated, whole.html?.length]).toEqual([undefined, html(0).length]);
 });
 
@@ -441,10 +446,10 @@ describe("addresses and attachments count towards what one answer gives whole", 
       seqs.push(office.store.db.select().from(messages).where(eq(messages.id, messageId)).get()?.seq ?? 0);
       office.runtime.advanceTo(office.runtime.now() + 1_000);
     }
-    const { threadId } = office.mailbox.getMessage(office.alice, ids[0] ?? "", { html: false });
-    const thread = () => office.mailbox.getThread(office.alice, threadId, { html: true }).messages;
-    const list = () => office.mailbox.listMessages(office.alice, { limit: 100 }).toReversed();
-    const whole = (n: number) => office.mailbox.getMessage(office.alice, ids[n] ?? "", { html: true });
+    const { threadId } = getMessage(office.core, office.alice, ids[0] ?? "", { html: false });
+    const thread = () => getThread(office.core, office.alice, threadId, { html: true }).messages;
+    const list = () => listMessages(office.core, office.alice, { limit: 100 }).toReversed();
+    const whole = (n: number) => getMessage(office.core, office.alice, ids[n] ?? "", { html: true });
     return { ...office, seqs, thread, list, whole };
   }
 

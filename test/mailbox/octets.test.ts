@@ -3,7 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
+import { getRawMessage } from "../../src/mailbox/messages.ts";
 import { createOctets } from "../../src/mailbox/octets.ts";
+import { createUids } from "../../src/mailbox/uids.ts";
 import { imapMessages, imapOctets, messageBodies, messages } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
@@ -29,9 +31,9 @@ function office() {
 const digestOf = (text = ""): string => new Bun.CryptoHasher("sha256").update(text).digest("hex");
 
 test("what arrived is the raw file under our Received and Authentication-Results", async () => {
-  const { receive, text, mailbox, alice } = office();
+  const { receive, text, core, alice } = office();
   const { seq, messageId } = await receive({ text: "Hello" }, { auth: { spf: "pass", dkim: "none", dmarc: "pass" } });
-  const raw = Buffer.from(await mailbox.getRawMessage(alice, messageId)).toString();
+  const raw = Buffer.from(await getRawMessage(core, alice, messageId)).toString();
   expect(await text(seq)).toBe(
     `Received: by example.test with ESMTP id ${messageId}\r\n\tfor <alice@example.test>; Mon, 05 Jan 2026 09:00:00 +0000\r\nAuthentication-Results: example.test; spf=pass; dkim=none; dmarc=pass\r\n${raw}`,
   );
@@ -79,7 +81,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     const one = office();
     const filed = [];
     for (let i = 0; i < count; i++) filed.push(await one.receive(mail, { now: i }));
-    const folder = await one.mailbox.uids.opened(one.box, "inbox");
+    const folder = await createUids(one.core).opened(one.box, "inbox");
     const states = () =>
       one.store.db
         .select()
@@ -110,8 +112,8 @@ describe("mail of a mailbox that was opened over IMAP", () => {
   });
 
   test("is ready for a mail app once it is frozen, the folder that is waited for first", async () => {
-    const { octets, folder, receive, mailbox, box, filed, states, runtime } = await opened(3);
-    const sent = await mailbox.uids.opened(box, "sent");
+    const { octets, folder, receive, core, box, filed, states, runtime } = await opened(3);
+    const sent = await createUids(core).opened(box, "sent");
     expect(await octets.ready(sent.id, sent.uidNext, 0)).toBe(true);
     expect(await octets.ready(folder.id, folder.uidNext, 0)).toBe(false);
     expect(await octets.ready(folder.id, folder.uidNext, 1_000)).toBe(true);
@@ -129,7 +131,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     ["ahead by a day", 86_400_000],
   ])("waits as long and rests no longer when the clock is set %s", async (_, by) => {
     const alice = createAlice();
-    const { core, runtime, mailbox, box } = alice;
+    const { core, runtime, box } = alice;
     let took = 0;
     const octets = createOctets({
       ...core,
@@ -149,7 +151,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
       for (let i = 0; i < 64; i++) await alice.receive({ text: "Next" });
     };
     await mailOf();
-    const folder = await mailbox.uids.opened(box, "inbox");
+    const folder = await createUids(core).opened(box, "inbox");
     took = 30_000;
     expect(await octets.ready(folder.id, folder.uidNext, 20_000)).toBe(false);
     expect(await octets.ready(folder.id, folder.uidNext, 20_000)).toBe(true);
@@ -172,7 +174,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     });
     await alice.receive({ text: "Odd" });
     await alice.receive({ text: "Even" });
-    const folder = await alice.mailbox.uids.opened(alice.box, "inbox");
+    const folder = await createUids(alice.core).opened(alice.box, "inbox");
     const states = () =>
       alice.store.db
         .select()
@@ -188,8 +190,8 @@ describe("mail of a mailbox that was opened over IMAP", () => {
   });
 
   test("a draft that is written anew waits anew, and octets that change are noted", async () => {
-    const { octets, receive, states, store, text, runtime, mailbox, box } = await opened(0);
-    await mailbox.uids.opened(box, "drafts");
+    const { octets, receive, states, store, text, runtime, core, box } = await opened(0);
+    await createUids(core).opened(box, "drafts");
     const { seq } = await receive({ text: "Hello" }, { kind: "draft" });
     await octets.job.runDue(runtime.now());
     expect(states()).toEqual([1]);

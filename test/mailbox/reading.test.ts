@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";
 import type { MailCore } from "../../src/mailbox/core.ts";
+import { getMessage } from "../../src/mailbox/messages.ts";
 import { editorOf, frameOf, readSeen, renewHtml } from "../../src/mailbox/reading.ts";
 import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
@@ -42,7 +43,7 @@ async function old(read: ReadHtml = readHere) {
   };
   const core: MailCore = { ...world.core, parser: { ...world.core.parser, read: counted } };
   const body = () => store.db.select().from(messageBodies).get();
-  const view = () => world.mailbox.getMessage(world.alice, messageId, { html: true });
+  const view = () => getMessage(world.core, world.alice, messageId, { html: true });
   return { ...world, core, asked, body, view, messageId, threadId };
 }
 
@@ -69,8 +70,8 @@ test("colours and sheets that an older policy threw away are served", async () =
   const world = createAlice();
   const html = '<style>.a{color:#336699}</style><p class="a" style="background:#333333">Hello</p>';
   const { messageId } = await world.receive(MAIL.replace("<p>Hello</p><p hidden>secret</p>", html));
-  const { core, store, mailbox, alice } = world;
-  const served = () => mailbox.getMessage(alice, messageId, { html: true }).html;
+  const { core, store, alice } = world;
+  const served = () => getMessage(core, alice, messageId, { html: true }).html;
   const now = served();
   store.db.update(messageBodies).set({ sanitizer: 2, seenVersion: 3, html: "<p>Hello</p>" }).run();
   await renewHtml(core, messageId);

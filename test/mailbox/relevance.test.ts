@@ -1,7 +1,8 @@
 /** Searches by relevance: the same conversations as newest first, with the best matches before the others. */
 import { describe, expect, test } from "bun:test";
 import type { MailCore } from "../../src/mailbox/core.ts";
-import { searchThreads } from "../../src/mailbox/listing.ts";
+import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
 import type { Ranked } from "../../src/search/engine.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
@@ -38,7 +39,7 @@ async function maples(count = 6) {
     ids.push((await world.receive({ subject, text, date: at(i), from: `${subject}@remote.example` })).threadId);
   }
   const search = ({ q = "maple", ...filters }: Partial<ThreadFilters> = {}) =>
-    world.mailbox.search(world.alice, { q, sort: "relevance", limit: 100, ...filters });
+    searchThreads(world.core, world.alice, { q, sort: "relevance", limit: 100, ...filters });
   return {
     ...world,
     ids,
@@ -75,13 +76,13 @@ describe("the order", () => {
   });
 
   test("holds for lists with q, in their folders", async () => {
-    const { mailbox, alice, ids, subjects } = await maples();
+    const { core, alice, ids, subjects } = await maples();
     const [a = "", b = "", c = ""] = ids;
-    mailbox.update(alice, a, { folder: "archive", addLabels: ["Tree"] });
-    mailbox.update(alice, b, { folder: "spam" });
-    mailbox.update(alice, c, { read: true, starred: true, addLabels: ["tree"] });
+    updateThread(core, alice, a, { folder: "archive", addLabels: ["Tree"] });
+    updateThread(core, alice, b, { folder: "spam" });
+    updateThread(core, alice, c, { read: true, starred: true, addLabels: ["tree"] });
     const listed = async (filters: Partial<ThreadFilters>) =>
-      subjectsOf(await mailbox.listThreads(alice, { q: "maple", sort: "relevance", limit: 100, ...filters }));
+      subjectsOf(await listThreads(core, alice, { q: "maple", sort: "relevance", limit: 100, ...filters }));
     expect(await listed({})).toEqual(["f", "e", "d", "c", "a"]);
     expect(await listed({ folder: "inbox" })).toEqual(["f", "e", "d", "c"]);
     expect(await listed({ folder: "spam" })).toEqual(["b"]);
@@ -91,7 +92,7 @@ describe("the order", () => {
     expect(await subjects({ q: "maple -is:unread" })).toEqual(["c"]);
     expect(await subjects({ q: "maple -label:tree" })).toEqual(["f", "e", "d"]);
     // Without q there is nothing to rank.
-    const plain = await mailbox.listThreads(alice, { sort: "relevance", limit: 100 });
+    const plain = await listThreads(core, alice, { sort: "relevance", limit: 100 });
     expect(subjectsOf(plain)).toEqual(["c", "d", "e", "f"]);
     expect(plain.sort).toBe("newest");
   });
@@ -99,8 +100,8 @@ describe("the order", () => {
 
 describe("pages", () => {
   test("have every conversation once, with the same unread count", async () => {
-    const { mailbox, alice, ids, search } = await maples(9);
-    mailbox.update(alice, ids[3] ?? "", { read: true });
+    const { core, alice, ids, search } = await maples(9);
+    updateThread(core, alice, ids[3] ?? "", { read: true });
     const whole = await search();
     for (const limit of [1, 2, 4, 9]) {
       const pages = await pagesOf((filters) => search({ ...filters, limit }));
@@ -110,7 +111,7 @@ describe("pages", () => {
   });
 
   test("continue after the last shown one, whatever arrived or was removed meanwhile", async () => {
-    const { mailbox, alice, ids, receive, search, subjects } = await maples();
+    const { core, alice, ids, receive, search, subjects } = await maples();
     const { nextCursor } = await search({ limit: 2 });
     const rest = () => subjects({ cursor: nextCursor ?? "" });
     expect(await rest()).toEqual(["d", "c", "b", "a"]);
@@ -118,17 +119,17 @@ describe("pages", () => {
     await receive({ subject: "maple", text: "maple", from: "new@remote.example", date: at(0) });
     expect((await subjects())[0]).toBe("maple");
     expect(await rest()).toEqual(["d", "c", "b", "a"]);
-    mailbox.update(alice, ids[2] ?? "", { folder: "trash" });
+    updateThread(core, alice, ids[2] ?? "", { folder: "trash" });
     expect(await rest()).toEqual(["d", "b", "a"]);
   });
 
   test("continue at its place if the last shown one is gone", async () => {
-    const { mailbox, alice, ids, search, subjects } = await maples();
+    const { core, alice, ids, search, subjects } = await maples();
     const { nextCursor } = await search({ limit: 2 });
     const rest = () => subjects({ cursor: nextCursor ?? "" });
-    mailbox.update(alice, ids[4] ?? "", { folder: "trash" });
+    updateThread(core, alice, ids[4] ?? "", { folder: "trash" });
     expect(await rest()).toEqual(["d", "c", "b", "a"]);
-    for (const id of ids) mailbox.update(alice, id, { folder: "trash" });
+    for (const id of ids) updateThread(core, alice, id, { folder: "trash" });
     expect(await rest()).toEqual([]);
   });
 

@@ -1,6 +1,7 @@
 /** Reports between mail systems are filed as read; no other mail is. */
 import { expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
+import { listMailboxes } from "../../src/mailbox/mailboxes.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 function report(headers: string[] = []): string {
@@ -21,11 +22,11 @@ function report(headers: string[] = []): string {
 }
 
 test("a report arrives read, in the inbox, with a label, and is announced", async () => {
-  const { receive, thread, messages, mailbox, alice, events } = createAlice();
+  const { receive, thread, messages, core, alice, events } = createAlice();
   const { threadId, messageId } = await receive(report());
   expect(thread(threadId)).toMatchObject({ folder: "inbox", unread: false, labels: ["Reports"] });
   expect(messages(threadId)[0]?.read).toBe(true);
-  expect(mailbox.listMailboxes(alice)[0]?.unread).toBe(0);
+  expect(listMailboxes(core, alice)[0]?.unread).toBe(0);
   expect(events()).toMatchObject([{ event: "message.inbound", data: { emailId: messageId, isSpam: false } }]);
 });
 

@@ -2,6 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import { type GivenRule, MOST_RULES, notesOn, putRules, readRules } from "../../src/mailbox/rules.ts";
+import { deleteThreads, updateThread } from "../../src/mailbox/threads.ts";
+import { undoKey } from "../../src/mailbox/undo.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { automaticMail, domains, mailboxRules } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -82,9 +84,9 @@ describe("a rule", () => {
   });
 
   test("is not asked about an answer in a conversation in spam", async () => {
-    const { receive, thread, mailbox, alice, set } = world();
+    const { receive, thread, core, alice, set } = world();
     const first = await receive({ ...FROM_ANN, messageId: "<1@x>", subject: "Oak" });
-    mailbox.update(alice, first.threadId, { folder: "spam" });
+    updateThread(core, alice, first.threadId, { folder: "spam" });
     set([rule("subject:oak", "archive")]);
     const reply = await receive({
       from: "carol@remote.example",
@@ -102,7 +104,7 @@ describe("a rule", () => {
   });
 
   test("finds words of the conversation, its labels and its state, as search does", async () => {
-    const { receive, thread, mailbox, alice } = world(
+    const { receive, thread, core, alice } = world(
       rule("label:work", "star"),
       rule("is:starred", ["label", "Starred"]),
       rule("is:unread in:inbox -label:work", ["label", "New"]),
@@ -112,7 +114,7 @@ describe("a rule", () => {
     const first = await receive({ ...FROM_ANN, messageId: "<1@x>", subject: "Oak" });
     // No rule sees what another did.
     expect(thread(first.threadId)).toMatchObject({ starred: false, labels: ["New", "Today"] });
-    mailbox.update(alice, first.threadId, { labels: ["WORK"], folder: "archive" });
+    updateThread(core, alice, first.threadId, { labels: ["WORK"], folder: "archive" });
     await receive({ ...FROM_ANN, messageId: "<2@x>", headers: ["In-Reply-To: <1@x>"], subject: "Re: Oak" });
     expect(thread(first.threadId)).toMatchObject({ folder: "inbox", starred: true, labels: ["WORK", "Today"] });
   });
@@ -120,12 +122,12 @@ describe("a rule", () => {
 
 describe("the archive", () => {
   test("leaves a conversation in the inbox there, and keeps an archived one", async () => {
-    const { receive, thread, mailbox, alice, set } = world();
+    const { receive, thread, core, alice, set } = world();
     const { threadId } = await receive({ ...FROM_ANN, messageId: "<1@x>", subject: "Oak" });
     set([rule("from:ann", "archive")]);
     await receive({ ...FROM_ANN, messageId: "<2@x>", headers: ["In-Reply-To: <1@x>"] });
     expect(thread(threadId)).toMatchObject({ folder: "inbox", messageCount: 2 });
-    mailbox.update(alice, threadId, { folder: "archive" });
+    updateThread(core, alice, threadId, { folder: "archive" });
     await receive({ ...FROM_ANN, messageId: "<3@x>", headers: ["In-Reply-To: <1@x>"] });
     expect(thread(threadId)).toMatchObject({ folder: "archive", messageCount: 3 });
     await receive({ from: "bob@remote.example", messageId: "<4@x>", headers: ["In-Reply-To: <1@x>"] });
@@ -176,21 +178,22 @@ test("webhooks hear of ruled mail as of any other", async () => {
 });
 
 test("the same message again changes nothing", async () => {
-  const { receive, thread, mailbox, alice } = world(rule("from:ann", "star"));
+  const { receive, thread, core, alice } = world(rule("from:ann", "star"));
   const { threadId } = await receive({ ...FROM_ANN, messageId: "<1@x>" });
-  mailbox.update(alice, threadId, { starred: false });
+  updateThread(core, alice, threadId, { starred: false });
   expect((await receive({ ...FROM_ANN, messageId: "<1@x>" })).duplicate).toBe(true);
   expect(thread(threadId).starred).toBe(false);
 });
 
 test("a change of a key that a rule set again is not taken back", async () => {
-  const { receive, thread, mailbox, alice, workspaceId, set, runtime } = world();
+  const { receive, thread, core, alice, workspaceId, set, runtime } = world();
   const { threadId } = await receive({ ...FROM_ANN, messageId: "<1@x>" });
   const key = { ...alice, keyId: "key_one" };
-  mailbox.update(key, threadId, { addLabels: ["A", "B"], starred: true });
+  updateThread(core, key, threadId, { addLabels: ["A", "B"], starred: true });
   set([rule("from:ann", ["label", "A"], "star")]);
   await receive({ ...FROM_ANN, messageId: "<2@x>", headers: ["In-Reply-To: <1@x>"] });
-  await mailbox.undoKey(
+  await undoKey(
+    core,
     { workspaceId, keyId: "key_one", since: runtime.now() - 1 },
     { person: () => alice, face: "app", dryRun: false },
   );
@@ -271,11 +274,11 @@ describe("forwarding", () => {
   });
 
   test("ends with the message and the mailbox", async () => {
-    const { receive, asked, verify, mailbox, alice, store, box } = world(toBob);
+    const { receive, asked, verify, core, alice, store, box } = world(toBob);
     verify();
     const { threadId } = await receive({ ...FROM_ANN, messageId: "<1@x>" }, arrives);
-    mailbox.update(alice, threadId, { folder: "trash" });
-    await mailbox.deleteThreads(alice, [threadId]);
+    updateThread(core, alice, threadId, { folder: "trash" });
+    await deleteThreads(core, alice, [threadId]);
     expect(asked()).toEqual([]);
     store.db.$client.query("DELETE FROM mailboxes WHERE id = ?").run(box);
     expect(store.db.select().from(mailboxRules).all()).toEqual([]);

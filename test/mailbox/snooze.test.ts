@@ -1,5 +1,10 @@
 /** Snoozing (rules: Snooze): out of the inbox until a time, then back, unread. */
 import { describe, expect, test } from "bun:test";
+import { snooze, wakeSnoozed } from "../../src/mailbox/change.ts";
+import { listThreads } from "../../src/mailbox/listing.ts";
+import { listMailboxes } from "../../src/mailbox/mailboxes.ts";
+import { listMessages } from "../../src/mailbox/messages.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
@@ -8,25 +13,24 @@ const HOUR_MS = 3_600_000;
 
 async function snoozed(until = START + HOUR_MS) {
   const alice = createAlice();
-  const { receive, mailbox, store } = alice;
+  const { receive, core, store } = alice;
   const { threadId: id } = await receive({ messageId: "<1@x>" });
-  mailbox.update(alice.alice, id, { read: true });
-  store.transact((tx) => mailbox.snooze(tx, id, until));
-  const job = mailbox.jobs.find(({ name }) => name === "wake-snoozed");
-  if (!job) throw new Error("no job wakes what is snoozed");
+  updateThread(core, alice.alice, id, { read: true });
+  store.transact((tx) => snooze(tx, id, until));
+  const job = wakeSnoozed(core);
   return { ...alice, id, job };
 }
 
 test("a snoozed conversation is listed under snoozed and all, not inbox, with its time", async () => {
-  const { id, listed, thread, mailbox, alice } = await snoozed();
+  const { id, listed, thread, core, alice } = await snoozed();
   expect(await listed({ folder: "snoozed" })).toEqual([id]);
   expect(await listed({ folder: "all" })).toEqual([id]);
   expect(await listed({ folder: "inbox" })).toEqual([]);
   expect(thread(id).snoozedUntil).toBe(new Date(START + HOUR_MS).toISOString());
-  mailbox.update(alice, id, { unread: true });
-  expect((await mailbox.listThreads(alice, { folder: "inbox", limit: 5 })).unread).toBe(0);
-  expect((await mailbox.listThreads(alice, { folder: "all", limit: 5 })).unread).toBe(1);
-  expect(mailbox.listMailboxes(alice)[0]?.unread).toBe(0);
+  updateThread(core, alice, id, { unread: true });
+  expect((await listThreads(core, alice, { folder: "inbox", limit: 5 })).unread).toBe(0);
+  expect((await listThreads(core, alice, { folder: "all", limit: 5 })).unread).toBe(1);
+  expect(listMailboxes(core, alice)[0]?.unread).toBe(0);
 });
 
 test("it returns on time, not before: to the inbox, unread", async () => {
@@ -41,10 +45,10 @@ test("it returns on time, not before: to the inbox, unread", async () => {
 });
 
 test("many due conversations return in portions, and the job returns the next due time", async () => {
-  const { receive, mailbox, store, listed, job } = await snoozed(START + 2 * HOUR_MS);
+  const { receive, store, listed, job } = await snoozed(START + 2 * HOUR_MS);
   for (let i = 0; i < 120; i++) {
     const { threadId } = await receive({ subject: `${i}` });
-    store.transact((tx) => mailbox.snooze(tx, threadId, START + i));
+    store.transact((tx) => snooze(tx, threadId, START + i));
   }
   const at = START + HOUR_MS;
   const next = await job.runDue(at);
@@ -58,12 +62,12 @@ describe("what can be snoozed", () => {
   for (const folder of FOLDERS) {
     const can = folder === "inbox" || folder === "archive" || folder === "sent";
     test(`a conversation in ${folder}: ${can ? "yes, it returns to the inbox" : "conflict"}`, async () => {
-      const { receive, store, mailbox, thread, listed, alice } = createAlice();
+      const { receive, store, core, thread, listed, alice } = createAlice();
       const { threadId } = await receive({});
-      mailbox.update(alice, threadId, { folder: "archive" });
+      updateThread(core, alice, threadId, { folder: "archive" });
       store.db.update(threads).set({ folder }).run();
       store.db.update(messages).set({ folder }).run();
-      const act = () => store.transact((tx) => mailbox.snooze(tx, threadId, START + 1));
+      const act = () => store.transact((tx) => snooze(tx, threadId, START + 1));
       if (!can) {
         expect(act).toThrow(expect.objectContaining({ code: "conflict" }));
         expect(thread(threadId)).not.toHaveProperty("snoozedUntil");
@@ -72,13 +76,13 @@ describe("what can be snoozed", () => {
       act();
       expect(await listed({ folder: "snoozed" })).toEqual([threadId]);
       expect(thread(threadId).folder).toBe("inbox");
-      if (folder !== "inbox") expect(mailbox.listMessages(alice, { folder: "inbox", limit: 5 })).toHaveLength(1);
+      if (folder !== "inbox") expect(listMessages(core, alice, { folder: "inbox", limit: 5 })).toHaveLength(1);
     });
   }
 
   test("an unknown conversation: not found", () => {
-    const { store, mailbox } = createAlice();
-    expect(() => store.transact((tx) => mailbox.snooze(tx, "thr_none", START))).toThrow(
+    const { store } = createAlice();
+    expect(() => store.transact((tx) => snooze(tx, "thr_none", START))).toThrow(
       expect.objectContaining({ code: "not_found" }),
     );
   });

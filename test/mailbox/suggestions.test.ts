@@ -1,14 +1,16 @@
 /** "Did you mean": suggestions for searches without results, which never reveal mail out of reach. */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
+import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
+import { updateThread } from "../../src/mailbox/threads.ts";
 import { createAlice, createWorld, type World } from "../harness/servers/mailbox-world.ts";
 
-const suggestionOf = async (world: Pick<World, "mailbox">, caller: Caller, q: string, more = {}) =>
-  (await world.mailbox.search(caller, { q, limit: 10, ...more })).suggestion;
+const suggestionOf = async (world: Pick<World, "core">, caller: Caller, q: string, more = {}) =>
+  (await searchThreads(world.core, caller, { q, limit: 10, ...more })).suggestion;
 
 async function seeded() {
   const seeded = createAlice();
-  const { receive, mailbox, alice } = seeded;
+  const { receive, core, alice } = seeded;
   await receive({
     from: "Annika Larsson <annika@remote.example>",
     subject: "Invoice for March",
@@ -16,7 +18,7 @@ async function seeded() {
   });
   const { threadId } = await receive({ from: "Größe <post@größe.example>", subject: "Größentabelle" });
   await receive({ from: "bo@remote.example", subject: "Lunch", text: "Invoice again? Shall we meet?" });
-  mailbox.update(alice, threadId, { starred: true, addLabels: ["To do", "Billing"] });
+  updateThread(core, alice, threadId, { starred: true, addLabels: ["To do", "Billing"] });
   return seeded;
 }
 
@@ -82,7 +84,7 @@ describe("corrects", () => {
     const { world, alice } = await seeded();
     expect(await suggestionOf(world, alice, q)).toBe(suggestion as string);
     if (suggestion !== undefined) {
-      expect((await world.mailbox.search(alice, { q: suggestion, limit: 1 })).threads).toHaveLength(1);
+      expect((await searchThreads(world.core, alice, { q: suggestion, limit: 1 })).threads).toHaveLength(1);
     }
   });
 });
@@ -95,8 +97,8 @@ test("suggests the most frequent among equally similar words", async () => {
 });
 
 test("suggests only for a search without results, on its first page", async () => {
-  const { world, alice, mailbox } = await seeded();
-  const keys = async (filters: object) => Object.keys(await mailbox.listThreads(alice, { limit: 1, ...filters }));
+  const { world, alice, core } = await seeded();
+  const keys = async (filters: object) => Object.keys(await listThreads(core, alice, { limit: 1, ...filters }));
   const plain = ["threads", "nextCursor", "unread"];
   expect(await keys({ q: "invoice" })).toEqual(plain);
   expect(await keys({ q: "invioce" })).toEqual([...plain, "suggestion"]);
@@ -121,10 +123,10 @@ test("suggests no word of another workspace, of a mailbox out of reach, of trash
   await world.file(shared, { subject: "Palimpsest", from: "Xenia <xenia@remote.example>", text: "The sarcophagus." });
   await world.file(world.box(other, "eve@other.example", eve), { subject: "Kaleidoscope", text: "An ocelot." });
   const { threadId } = await world.file(box, { subject: "Rhododendron", text: "A pangolin." });
-  world.mailbox.update(ann, threadId, { folder: "trash" });
+  updateThread(world.core, ann, threadId, { folder: "trash" });
   for (const caller of [owner, eve]) {
-    const [thread] = (await world.mailbox.listThreads(caller, { limit: 1 })).threads;
-    world.mailbox.update(caller, thread?.id ?? "", { addLabels: ["Secretive"] });
+    const [thread] = (await listThreads(world.core, caller, { limit: 1 })).threads;
+    updateThread(world.core, caller, thread?.id ?? "", { addLabels: ["Secretive"] });
   }
 
   const misspelt = [
@@ -158,7 +160,7 @@ test("suggests no Bcc recipient, not even to the sender", async () => {
 
 /** The turns that other work gets during a search for a misspelt word, with that many conversations of 150 words. */
 async function turnsOfOthers(conversations: number): Promise<number> {
-  const { receive, mailbox, alice } = createAlice();
+  const { receive, core, alice } = createAlice();
   const word = (n: number) => String.fromCodePoint(0xac00 + n).repeat(3);
   for (let i = 0; i < conversations; i++) {
     await receive({ subject: Array.from({ length: 150 }, (_, n) => word(150 * i + n)).join(" ") });
@@ -170,7 +172,7 @@ async function turnsOfOthers(conversations: number): Promise<number> {
     if (isSearching) setImmediate(count);
   };
   setImmediate(count);
-  await mailbox.search(alice, { q: "zzqqz", limit: 10 });
+  await searchThreads(core, alice, { q: "zzqqz", limit: 10 });
   isSearching = false;
   return turns;
 }

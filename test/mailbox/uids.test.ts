@@ -2,6 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
+import { changeMessages, expungeMessages } from "../../src/mailbox/message-changes.ts";
+import { getThread, updateThread } from "../../src/mailbox/threads.ts";
 import { createUids, imapFolder, openFolders, renewUidValidity, setImapFlags } from "../../src/mailbox/uids.ts";
 import {
   FOLDERS,
@@ -18,7 +20,7 @@ import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 function office() {
   const alice = createAlice();
-  const { store, mailbox, box } = alice;
+  const { store, core, box } = alice;
   const uids = createUids(alice.core);
   const state = (folder: Folder) => {
     const found = imapFolder(store.db, box, folder);
@@ -31,17 +33,17 @@ function office() {
     state,
     open: (folder: Folder = "inbox") => uids.opened(box, folder),
     numbers: (folder: Folder) => uids.numbered(state(folder).id).map(({ uid, seq }) => [uid, seq]),
-    change: (seqs: number[], change: Parameters<typeof mailbox.changeMessages>[3]) =>
-      store.transact((tx) => mailbox.changeMessages(tx, alice.alice, seqs, change)),
-    expunge: (seqs: number[]) => store.transact((tx) => mailbox.expungeMessages(tx, alice.alice, seqs)),
+    change: (seqs: number[], change: Parameters<typeof changeMessages>[3]) =>
+      store.transact((tx) => changeMessages(tx, alice.alice, seqs, change, core.now())),
+    expunge: (seqs: number[]) => store.transact((tx) => expungeMessages(tx, alice.alice, seqs, core.now())),
   };
 }
 
 describe("mail that was there before", () => {
   test("nothing is numbered until the mailbox is opened", async () => {
-    const { receive, mailbox, alice, store } = office();
+    const { receive, core, alice, store } = office();
     const { threadId } = await receive({});
-    mailbox.update(alice, threadId, { folder: "archive", labels: ["A"], unread: false });
+    updateThread(core, alice, threadId, { folder: "archive", labels: ["A"], unread: false });
     expect(store.db.select().from(imapMessages).all()).toEqual([]);
   });
 
@@ -148,7 +150,7 @@ test("random changes agree with a model", async () => {
   );
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
-      const { receive, send, mailbox, alice, store, uids, state, open, change, expunge } = office();
+      const { receive, send, core, alice, store, uids, state, open, change, expunge } = office();
       await receive({ messageId: "<root@x>" });
       await send({ headers: ["In-Reply-To: <root@x>"] });
       await open();
@@ -165,7 +167,7 @@ test("random changes agree with a model", async () => {
           .where(eq(messages.seq, seq))
           .get();
         if (!row) throw new Error("a number of no message");
-        const labels = mailbox.getThread(alice, row.threads.id, { html: false }).thread.labels;
+        const labels = getThread(core, alice, row.threads.id, { html: false }).thread.labels;
         return JSON.stringify([row.messages.id, row.messages.folder, row.messages.read, row.messages.flagged, labels]);
       };
       for (const [n, one] of [undefined, ...steps].entries()) {
@@ -181,9 +183,9 @@ test("random changes agree with a model", async () => {
         else if (one && picked && threadId) {
           if (one.kind === "move") change([picked.seq], { folder: one.folder });
           if (one.kind === "flag") change([picked.seq], { flagged: one.flagged });
-          if (one.kind === "patch") mailbox.update(alice, threadId, { folder: one.folder });
-          if (one.kind === "read") mailbox.update(alice, threadId, { unread: one.unread });
-          if (one.kind === "label") mailbox.update(alice, threadId, { labels: [one.label] });
+          if (one.kind === "patch") updateThread(core, alice, threadId, { folder: one.folder });
+          if (one.kind === "read") updateThread(core, alice, threadId, { unread: one.unread });
+          if (one.kind === "label") updateThread(core, alice, threadId, { labels: [one.label] });
           if (one.kind === "delete" && (picked.folder === "trash" || picked.folder === "spam")) expunge([picked.seq]);
         }
         for (const folder of FOLDERS) {

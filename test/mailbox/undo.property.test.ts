@@ -4,6 +4,8 @@ import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ThreadChange } from "../../src/mailbox/change.ts";
+import { changeThreads, getThread } from "../../src/mailbox/threads.ts";
+import { undoKey } from "../../src/mailbox/undo.ts";
 import { messages, threads } from "../../src/store/schema.ts";
 import { runs } from "../harness/runs.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
@@ -76,7 +78,7 @@ function takeBack<T>(one: Field<T>, by: Actor, since: number, restore: (before: 
 }
 
 async function play(steps: readonly Step[]): Promise<void> {
-  const { alice, receive, mailbox, store, runtime, workspaceId } = createAlice();
+  const { alice, receive, core, store, runtime, workspaceId } = createAlice();
   const ids: string[] = [];
   for (let i = 0; i < THREADS; i++) {
     const filed = await receive({ messageId: `<${i}@x>`, subject: `Subject ${i}`, from: `first-${i}@remote.example` });
@@ -110,7 +112,7 @@ async function play(steps: readonly Step[]): Promise<void> {
       starred: row.starred,
       unread: row.unread,
       read: read.map((message) => message.read),
-      labels: mailbox.getThread(alice, row.id, { html: false }).thread.labels.toSorted(),
+      labels: getThread(core, alice, row.id, { html: false }).thread.labels.toSorted(),
     };
   }
   const expected = ({ folder, starred, unread, labels }: Conversation) => ({
@@ -124,7 +126,7 @@ async function play(steps: readonly Step[]): Promise<void> {
   function apply(i: number, by: Actor, asked: ThreadChange): void {
     const one = model[i] as Conversation;
     const at = runtime.now();
-    const isDone = mailbox.changeThreads(callerOf(by), [ids[i] as string], asked).refused.length === 0;
+    const isDone = changeThreads(core, callerOf(by), [ids[i] as string], asked).refused.length === 0;
     if (!isDone) return;
     if (asked.folder !== undefined || asked.snoozedUntil !== undefined) {
       const place = (() => {
@@ -162,8 +164,8 @@ async function play(steps: readonly Step[]): Promise<void> {
 
   async function undo(key: (typeof KEYS)[number], since: number): Promise<void> {
     const wanted = { workspaceId, keyId: key, since };
-    const wouldBe = await mailbox.undoKey(wanted, { person: () => alice, face: "app", dryRun: true });
-    const done = await mailbox.undoKey(wanted, { person: () => alice, face: "app", dryRun: false });
+    const wouldBe = await undoKey(core, wanted, { person: () => alice, face: "app", dryRun: true });
+    const done = await undoKey(core, wanted, { person: () => alice, face: "app", dryRun: false });
     expect(done).toEqual(wouldBe);
     let changes = 0;
     for (const one of model) {
@@ -174,7 +176,7 @@ async function play(steps: readonly Step[]): Promise<void> {
       ).length;
     }
     expect(done.fields.filter((taken) => taken.field !== "training")).toHaveLength(changes);
-    const again = await mailbox.undoKey(wanted, { person: () => alice, face: "app", dryRun: false });
+    const again = await undoKey(core, wanted, { person: () => alice, face: "app", dryRun: false });
     expect([again.threads, again.changes, again.fields]).toEqual([0, 0, []]);
   }
 

@@ -2,8 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import { eq, isNull } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
+import { readChanges } from "../../src/mailbox/change-feed.ts";
+import { replaceLabel } from "../../src/mailbox/labels.ts";
 import { deleteConversations } from "../../src/mailbox/removal.ts";
+import { changeThreads, snoozeThread, undoChange, updateThread, updateThreads } from "../../src/mailbox/threads.ts";
 import type { Undone } from "../../src/mailbox/undo.ts";
+import { undoKey } from "../../src/mailbox/undo.ts";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";
 import {
   apiKeys,
@@ -24,7 +28,7 @@ const HOUR_MS = 3_600_000;
 
 function createAgent() {
   const it = createAlice();
-  const { alice, mailbox, store, runtime, workspaceId } = it;
+  const { alice, core, store, runtime, workspaceId } = it;
   const agent: Caller = { ...alice, keyId: AGENT };
   const key = { id: AGENT, userId: alice.userId, name: "Agent", hash: "", hint: "", scopes: [], createdAt: 0 };
   store.db.insert(apiKeys).values(key).run();
@@ -32,11 +36,11 @@ function createAgent() {
     ...it,
     agent,
     /** The agent changes a conversation. */
-    change: (id: string, patch: ThreadPatch) => mailbox.update(agent, id, patch),
+    change: (id: string, patch: ThreadPatch) => updateThread(core, agent, id, patch),
     /** Alice does, a minute later. */
     meddle(id: string, patch: ThreadPatch) {
       runtime.setBy(60_000);
-      mailbox.update(alice, id, patch);
+      updateThread(core, alice, id, patch);
       runtime.setBy(60_000);
     },
     /** Takes back everything that a key did. `person`: alice unless given; null is the operator. */
@@ -44,7 +48,8 @@ function createAgent() {
       given: { person?: Caller | null; dryRun?: boolean; since?: number; keyId?: string } = {},
     ): Promise<Undone> => {
       const { person = alice, dryRun = false, since = 0, keyId = AGENT } = given;
-      return mailbox.undoKey(
+      return undoKey(
+        core,
         { workspaceId, keyId, since },
         { ...(person && { person: () => person }), face: "app", dryRun },
       );
@@ -126,22 +131,22 @@ describe("takes back", () => {
   });
 
   test("labels to their places and spellings", async () => {
-    const { receive, change, undo, stateOf, mailbox, alice } = createAgent();
+    const { receive, change, undo, stateOf, core, alice } = createAgent();
     const { threadId } = await receive({});
-    mailbox.update(alice, threadId, { labels: ["One", "Two", "Three", "Four"] });
+    updateThread(core, alice, threadId, { labels: ["One", "Two", "Three", "Four"] });
     change(threadId, { labels: ["four", "Five", "Two"] });
     await undo();
     expect(stateOf(threadId).labels).toEqual(["One", "Two", "Three", "Four"]);
   });
 
   test("a snooze that a move ended, or that it made", async () => {
-    const { receive, change, undo, agent, alice, mailbox, runtime, thread } = createAgent();
+    const { receive, change, undo, agent, alice, core, runtime, thread } = createAgent();
     const [a, b] = [(await receive({})).threadId, (await receive({ subject: "Other" })).threadId];
     const until = runtime.now() + HOUR_MS;
-    mailbox.snoozeFor(alice, a, until);
+    snoozeThread(core, alice, a, until);
     change(a, { folder: "archive" });
-    mailbox.update(alice, b, { folder: "archive" });
-    mailbox.snoozeFor(agent, b, until);
+    updateThread(core, alice, b, { folder: "archive" });
+    snoozeThread(core, agent, b, until);
     await undo();
     expect(thread(a)).toMatchObject({ folder: "inbox", snoozedUntil: new Date(until).toISOString() });
     expect(thread(b).folder).toBe("archive");
@@ -149,9 +154,9 @@ describe("takes back", () => {
   });
 
   test("read marks message by message, and leaves those of newer mail", async () => {
-    const { receive, change, undo, messages, mailbox, alice } = createAgent();
+    const { receive, change, undo, messages, core, alice } = createAgent();
     const { threadId } = await receive({ messageId: "<1@x>" });
-    mailbox.update(alice, threadId, { read: true });
+    updateThread(core, alice, threadId, { read: true });
     await receive({ headers: ["In-Reply-To: <1@x>"], text: "two" });
     change(threadId, { read: true });
     await receive({ headers: ["In-Reply-To: <1@x>"], text: "three" });
@@ -177,10 +182,10 @@ describe("takes back", () => {
   });
 
   test("and another key's changes come back with its own undo", async () => {
-    const { receive, change, undo, stateOf, mailbox, alice } = createAgent();
+    const { receive, change, undo, stateOf, core, alice } = createAgent();
     const { threadId } = await receive({});
     change(threadId, { folder: "archive" });
-    mailbox.update({ ...alice, keyId: "key_other" }, threadId, { folder: "trash" });
+    updateThread(core, { ...alice, keyId: "key_other" }, threadId, { folder: "trash" });
     expect(summary(await undo())).toEqual({ threads: 1, changes: 1, left: ["folder: key"] });
     expect(stateOf(threadId).folder).toBe("trash");
     await undo({ keyId: "key_other" });
@@ -190,11 +195,11 @@ describe("takes back", () => {
   });
 
   test("in short portions, of few messages each", async () => {
-    const { receive, agent, undo, mailbox, store } = createAgent();
+    const { receive, agent, undo, core, store } = createAgent();
     const ids: string[] = [];
     for (let i = 0; i < 60; i++) ids.push((await receive({ subject: `Number ${i}` })).threadId);
     for (const folder of ["trash", "spam"] as const) {
-      mailbox.updateAll(agent, ids, { folder });
+      updateThreads(core, agent, ids, { folder });
       const portions: number[] = [];
       const stopListening = store.onCommit(() => {
         const left = store.db.select().from(keyChanges).where(isNull(keyChanges.settledBy)).all().length;
@@ -209,12 +214,12 @@ describe("takes back", () => {
   });
 
   test("so that those who follow changes learn of it", async () => {
-    const { receive, change, undo, mailbox, alice } = createAgent();
+    const { receive, change, undo, core, alice } = createAgent();
     const { threadId } = await receive({});
     change(threadId, { folder: "trash" });
-    const { next } = mailbox.changes(alice, {});
+    const { next } = readChanges(core, alice, {});
     await undo();
-    expect(mailbox.changes(alice, { after: next }).changes).toMatchObject([{ threadId, kind: "upserted" }]);
+    expect(readChanges(core, alice, { after: next }).changes).toMatchObject([{ threadId, kind: "upserted" }]);
   });
 
   test("with an entry in the key's journal, by the person who undid", async () => {
@@ -273,11 +278,11 @@ describe("leaves", () => {
   });
 
   test("what a person took back in the app", async () => {
-    const { receive, change, undo, stateOf, mailbox, alice } = createAgent();
+    const { receive, change, undo, stateOf, core, alice } = createAgent();
     const { threadId } = await receive({});
     change(threadId, { folder: "archive", addLabels: ["News"] });
-    const { undo: mine } = mailbox.changeThreads(alice, [threadId], { folder: "trash", removeLabels: ["News"] });
-    mailbox.undoChange(alice, mine ?? "");
+    const { undo: mine } = changeThreads(core, alice, [threadId], { folder: "trash", removeLabels: ["News"] });
+    undoChange(core, alice, mine ?? "");
     expect(summary(await undo()).left).toEqual(["label news: person", "folder: person"]);
     expect(stateOf(threadId)).toMatchObject({ folder: "archive", labels: ["News"] });
   });
@@ -302,11 +307,11 @@ describe("leaves", () => {
   });
 
   test("what the undoing person may not change", async () => {
-    const { world, receive, undo, stateOf, mailbox, alice, box, workspaceId, store } = createAgent();
+    const { world, receive, undo, stateOf, core, alice, box, workspaceId, store } = createAgent();
     const max = world.user(workspaceId, "max@example.test", "member");
     world.grant(box, max, "full");
     const { threadId } = await receive({});
-    mailbox.update({ ...max, keyId: AGENT }, threadId, { folder: "archive", unread: false });
+    updateThread(core, { ...max, keyId: AGENT }, threadId, { folder: "archive", unread: false });
     store.db.update(grants).set({ access: "view" }).where(eq(grants.userId, max.userId)).run();
     expect(summary(await undo({ person: max }))).toEqual({
       threads: 1,
@@ -333,11 +338,11 @@ describe("leaves", () => {
 
   test("a label that somebody removed or renamed everywhere since", async () => {
     for (const replacement of [undefined, "Press"]) {
-      const { receive, change, undo, stateOf, mailbox, alice } = createAgent();
+      const { receive, change, undo, stateOf, core, alice } = createAgent();
       const [a, b] = [(await receive({})).threadId, (await receive({ subject: "Other" })).threadId];
-      for (const id of [a, b]) mailbox.update(alice, id, { labels: ["News"] });
+      for (const id of [a, b]) updateThread(core, alice, id, { labels: ["News"] });
       change(a, { removeLabels: ["News"] });
-      await mailbox.replaceLabel(alice, "news", replacement);
+      await replaceLabel(core, alice, { label: "news", replacement });
       expect(summary(await undo()).left).toEqual(["label news: person"]);
       expect(stateOf(a).labels).toEqual([]);
     }
@@ -359,22 +364,24 @@ describe("leaves", () => {
 });
 
 test("a key that is paused meanwhile renames no label further", async () => {
-  const { receive, mailbox, alice, agent, store, stateOf } = createAgent();
+  const { receive, core, alice, agent, store, stateOf } = createAgent();
   const { threadId } = await receive({});
-  mailbox.update(alice, threadId, { labels: ["News"] });
+  updateThread(core, alice, threadId, { labels: ["News"] });
   store.db.update(apiKeys).set({ pausedAt: 0 }).run();
-  expect(await mailbox.replaceLabel(agent, "news", "Press").catch(({ code }) => code)).toBe("forbidden");
+  expect(await replaceLabel(core, agent, { label: "news", replacement: "Press" }).catch(({ code }) => code)).toBe(
+    "forbidden",
+  );
   expect(stateOf(threadId).labels).toEqual(["News"]);
 });
 
 test("takes back a label that the key renamed or removed everywhere", async () => {
-  const { receive, undo, stateOf, mailbox, alice, agent } = createAgent();
+  const { receive, undo, stateOf, core, alice, agent } = createAgent();
   const ids = [(await receive({})).threadId, (await receive({ subject: "Other" })).threadId];
-  mailbox.update(alice, ids[0] ?? "", { labels: ["News", "Later"] });
-  mailbox.update(alice, ids[1] ?? "", { labels: ["Press", "News"] });
+  updateThread(core, alice, ids[0] ?? "", { labels: ["News", "Later"] });
+  updateThread(core, alice, ids[1] ?? "", { labels: ["Press", "News"] });
   const before = ids.map(stateOf);
-  await mailbox.replaceLabel(agent, "news", "Press");
-  await mailbox.replaceLabel(agent, "press");
+  await replaceLabel(core, agent, { label: "news", replacement: "Press" });
+  await replaceLabel(core, agent, { label: "press" });
   await undo();
   expect(ids.map(stateOf)).toEqual(before);
 });

@@ -1,6 +1,9 @@
 /** PATCH of a conversation (rules: Changing a conversation, Labels, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { snooze } from "../../src/mailbox/change.ts";
+import { getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
+import { getThread, updateThread } from "../../src/mailbox/threads.ts";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";
 import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -9,12 +12,12 @@ import { codeOf, createAlice } from "../harness/servers/mailbox-world.ts";
 /** A read conversation with two received messages and a sent one. */
 async function conversation() {
   const alice = createAlice();
-  const { receive, send, mailbox } = alice;
+  const { receive, send, core } = alice;
   const { threadId: id } = await receive({ messageId: "<1@x>", text: "one" });
   await receive({ headers: ["In-Reply-To: <1@x>"], text: "two", date: "Mon, 05 Jan 2026 08:10:00 +0000" });
   await send({ headers: ["In-Reply-To: <1@x>"], text: "three", date: "Mon, 05 Jan 2026 08:20:00 +0000" });
-  mailbox.update(alice.alice, id, { read: true });
-  return { ...alice, id, update: (patch: ThreadPatch) => mailbox.update(alice.alice, id, patch) };
+  updateThread(core, alice.alice, id, { read: true });
+  return { ...alice, id, update: (patch: ThreadPatch) => updateThread(core, alice.alice, id, patch) };
 }
 
 describe("read and unread", () => {
@@ -43,33 +46,33 @@ describe("read and unread", () => {
   });
 
   test("unread for an unread conversation changes no message", async () => {
-    const { receive, mailbox, alice, messages: messagesOf } = createAlice();
+    const { receive, core, alice, messages: messagesOf } = createAlice();
     const { threadId } = await receive({});
-    mailbox.update(alice, threadId, { unread: true });
+    updateThread(core, alice, threadId, { unread: true });
     expect(messagesOf(threadId).map(({ read }) => read)).toEqual([false]);
   });
 
   test("unread for a conversation of sent mail marks the sent message", async () => {
-    const { send, mailbox, alice, messages: messagesOf } = createAlice();
+    const { send, core, alice, messages: messagesOf } = createAlice();
     const { threadId } = await send({});
-    expect(mailbox.update(alice, threadId, { unread: true }).unread).toBe(true);
+    expect(updateThread(core, alice, threadId, { unread: true }).unread).toBe(true);
     expect(messagesOf(threadId).map(({ read }) => read)).toEqual([false]);
   });
 
   test("contradicting values are refused before any other check", async () => {
-    const { mailbox, alice } = createAlice();
+    const { core, alice } = createAlice();
     for (const read of [true, false]) {
-      expect(codeOf(() => mailbox.update(alice, "thr_none", { read, unread: read }))).toBe("bad_request");
+      expect(codeOf(() => updateThread(core, alice, "thr_none", { read, unread: read }))).toBe("bad_request");
     }
   });
 
   test("reading never marks anything read", async () => {
-    const { receive, mailbox, alice, thread, listed } = createAlice();
+    const { receive, core, alice, thread, listed } = createAlice();
     const { threadId, messageId } = await receive({});
-    mailbox.getThread(alice, threadId, { html: true });
-    mailbox.getMessage(alice, messageId, { html: true });
-    await mailbox.getRawMessage(alice, messageId);
-    mailbox.listMessages(alice, { limit: 10 });
+    getThread(core, alice, threadId, { html: true });
+    getMessage(core, alice, messageId, { html: true });
+    await getRawMessage(core, alice, messageId);
+    listMessages(core, alice, { limit: 10 });
     await listed({ q: "hello" });
     expect(thread(threadId).unread).toBe(true);
   });
@@ -79,14 +82,14 @@ describe("folder", () => {
   for (const from of FOLDERS.filter((folder) => folder !== "drafts")) {
     for (const to of ["inbox", "archive", "trash", "spam"] as const) {
       test(`${from} to ${to}`, async () => {
-        const { update, thread, id, store, listed, mailbox, alice } = await conversation();
+        const { update, thread, id, store, listed, core, alice } = await conversation();
         store.db.update(threads).set({ folder: from }).where(eq(threads.id, id)).run();
         expect(update({ folder: to }).folder).toBe(to);
         expect(thread(id).folder).toBe(to);
         expect(await listed({ folder: to })).toEqual([id]);
         // A message's own folder: sent for outgoing mail, unless all of it is in trash or spam.
         if (from !== to) {
-          const folders = mailbox.listMessages(alice, { limit: 10 }).map(({ folder }) => folder);
+          const folders = listMessages(core, alice, { limit: 10 }).map(({ folder }) => folder);
           expect(folders).toEqual(to === "inbox" || to === "archive" ? ["sent", to, to] : [to, to, to]);
         }
       });
@@ -113,8 +116,8 @@ describe("folder", () => {
 
   test("clears the snooze for every folder", async () => {
     for (const folder of ["inbox", "archive"] as const) {
-      const { update, store, mailbox, id, listed } = await conversation();
-      store.transact((tx) => mailbox.snooze(tx, id, START + 1000));
+      const { update, store, id, listed } = await conversation();
+      store.transact((tx) => snooze(tx, id, START + 1000));
       expect(await listed({ folder: "snoozed" })).toEqual([id]);
       expect(update({ folder })).not.toHaveProperty("snoozedUntil");
       expect(await listed({ folder: "snoozed" })).toEqual([]);
@@ -123,8 +126,8 @@ describe("folder", () => {
   });
 
   test("another change leaves the snooze", async () => {
-    const { update, store, mailbox, id } = await conversation();
-    store.transact((tx) => mailbox.snooze(tx, id, START + 1000));
+    const { update, store, id } = await conversation();
+    store.transact((tx) => snooze(tx, id, START + 1000));
     expect(update({ starred: true }).snoozedUntil).toBe(new Date(START + 1000).toISOString());
   });
 });
@@ -165,9 +168,9 @@ describe("labels", () => {
   }
 
   test("of only spaces are refused before the conversation is looked up", async () => {
-    const { mailbox, alice } = createAlice();
+    const { core, alice } = createAlice();
     for (const patch of [{ labels: ["a", " "] }, { addLabels: [""] }]) {
-      expect(codeOf(() => mailbox.update(alice, "thr_none", patch))).toBe("bad_request");
+      expect(codeOf(() => updateThread(core, alice, "thr_none", patch))).toBe("bad_request");
     }
   });
 

@@ -1,6 +1,9 @@
 /** Mail from this server to itself: the mailboxes that get it, the results of the others, and Bcc. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { localDomain } from "../../src/mailbox/addresses.ts";
+import { listThreads } from "../../src/mailbox/listing.ts";
+import { getMessage, listMessages } from "../../src/mailbox/messages.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { deliverHere } from "../../src/outbound/attempt.ts";
 import { type Claim, claim } from "../../src/outbound/claims.ts";
@@ -14,7 +17,7 @@ import { createQueue } from "./queue-rig.ts";
 /** alice@ and bob@example.test, each with an alias, and the verified other.test of another workspace, with carol@. */
 function createOffice() {
   const world = createWorld();
-  const { store, runtime, mailbox } = world;
+  const { store, runtime } = world;
   const workspaceId = world.workspace("Demo", "example.test");
   const alice = world.user(workspaceId, "alice@example.test", "owner");
   const bob = world.user(workspaceId, "bob@example.test", "member");
@@ -59,9 +62,8 @@ function createOffice() {
   }
 
   const shown = (who: typeof alice) =>
-    mailbox
-      .listMessages(who, { mailbox: who.email, limit: 10 })
-      .map(({ id }) => mailbox.getMessage(who, id, { html: false }))
+    listMessages(core, who, { mailbox: who.email, limit: 10 })
+      .map(({ id }) => getMessage(core, who, id, { html: false }))
       .map(({ subject, bcc }) => ({ subject, bcc: bcc?.map(({ email }) => email) }));
   const inbound = () => world.events().filter(({ event }) => event === "message.inbound");
   return { ...world, workspaceId, otherId, alice, bob, carol, boxes, core, claimFor, deliver, shown, inbound };
@@ -114,10 +116,10 @@ describe("results of recipients", () => {
   };
   for (const [name, { to, results, filed }] of Object.entries(cases)) {
     test(name, async () => {
-      const { claimFor, deliver, events, mailbox, alice, bob, carol } = createOffice();
+      const { claimFor, deliver, events, core, alice, bob, carol } = createOffice();
       expect(await deliver(claimFor(...to))).toEqual(results);
       const threads = await Promise.all(
-        [alice, bob, carol].map(async (who) => (await mailbox.listThreads(who, { limit: 10 })).threads),
+        [alice, bob, carol].map(async (who) => (await listThreads(core, who, { limit: 10 })).threads),
       );
       const found = threads.flat().map((thread) => [thread.mailbox, thread.receivedOn]);
       expect(Object.fromEntries(found)).toEqual(filed);
@@ -209,13 +211,13 @@ describe("Bcc", () => {
 });
 
 test("mail stays here for the sender's own domains, and for verified ones of other workspaces", () => {
-  const { mailbox, workspaceId, otherId } = createOffice();
+  const { core, workspaceId, otherId } = createOffice();
   const areLocal = [
     [workspaceId, "example.test"],
     [workspaceId, "other.test"],
     [otherId, "example.test"],
     [otherId, "other.test"],
     [workspaceId, "remote.example"],
-  ].map(([id = "", domain = ""]) => mailbox.isLocal(id, domain));
+  ].map(([id = "", domain = ""]) => localDomain(core.db, id, domain) !== undefined);
   expect(areLocal).toEqual([true, true, false, true, false]);
 });

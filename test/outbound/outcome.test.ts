@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { getAttachment, getRawMessage } from "../../src/mailbox/messages.ts";
+import { getThread, updateThread } from "../../src/mailbox/threads.ts";
 import type { MessageView } from "../../src/mailbox/views.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { contentOf } from "../../src/outbound/queue.ts";
@@ -23,9 +25,9 @@ const briefly = ({ event, data }: ReturnType<Sender["told"]>[number]): string =>
     : `${event.replace("message.", "")} ${data.recipient}${data.hard ? " hard" : ""}`;
 
 /** The attachments of a message, as texts. */
-async function attachmentsOf({ mailbox, alice }: Sender, message: MessageView | undefined): Promise<string[]> {
+async function attachmentsOf({ core, alice }: Sender, message: MessageView | undefined): Promise<string[]> {
   return Promise.all(
-    (message?.attachments ?? []).map(async ({ id }) => (await mailbox.getAttachment(alice, id)).content.text()),
+    (message?.attachments ?? []).map(async ({ id }) => (await getAttachment(core, alice, id)).content.text()),
   );
 }
 
@@ -177,7 +179,7 @@ describe("refused", () => {
 
   test("one notice for all refused recipients is filed in the conversation, and is not sent", async () => {
     const sender = createSender();
-    const { alice, store, mailbox } = sender;
+    const { alice, store, core } = sender;
     const message = await sender.sent({
       to: "carol@remote.example, dave@remote.example",
       cc: "frank@remote.example, grace@remote.example",
@@ -201,7 +203,7 @@ describe("refused", () => {
     expect(sender.events().filter(({ event }) => event === "message.inbound")).toEqual([]);
     expect(sender.suppressed().map(([address]) => address)).toEqual(["carol@remote.example"]);
 
-    const { thread, messages } = mailbox.getThread(alice, message.threadId, { html: true });
+    const { thread, messages } = getThread(core, alice, message.threadId, { html: true });
     expect(thread).toEqual({
       ...before,
       folder: "inbox",
@@ -229,7 +231,7 @@ describe("refused", () => {
       expect(notice?.text).not.toContain(recipient);
     }
 
-    const raw = Buffer.from(await mailbox.getRawMessage(alice, notice?.id ?? "")).toString();
+    const raw = Buffer.from(await getRawMessage(core, alice, notice?.id ?? "")).toString();
     expect(raw).toContain(`In-Reply-To: ${message.messageId}\r\n`);
     expect(raw).toContain(`References: ${message.messageId}\r\n`);
     expect(raw).toContain("Auto-Submitted: auto-replied\r\n");
@@ -256,7 +258,7 @@ describe("refused", () => {
     for (const folder of ["spam", "trash"] as const) {
       const sender = createSender();
       const message = await sender.sent({ to: "carol@remote.example" });
-      sender.mailbox.update(sender.alice, message.threadId, { folder });
+      updateThread(sender.core, sender.alice, message.threadId, { folder });
       await sender.attempt(() => REFUSED);
       expect(sender.thread(message.threadId).folder).toBe(folder === "spam" ? "spam" : "inbox");
       expect(sender.notices(message)).toHaveLength(1);
@@ -267,10 +269,10 @@ describe("refused", () => {
 describe("Bcc", () => {
   /** All texts about the outcome that webhooks and readers other than Alice get. */
   async function everythingTold(sender: Sender, threadId: string): Promise<string> {
-    const { mailbox, workspaceId, user } = sender;
+    const { core, workspaceId, user } = sender;
     const admin = user(workspaceId, "admin@example.test", "admin");
-    const detail = mailbox.getThread(admin, threadId, { html: true });
-    const raws = await Promise.all(detail.messages.map(({ id }) => mailbox.getRawMessage(admin, id)));
+    const detail = getThread(core, admin, threadId, { html: true });
+    const raws = await Promise.all(detail.messages.map(({ id }) => getRawMessage(core, admin, id)));
     const attached = await Promise.all(detail.messages.map((message) => attachmentsOf(sender, message)));
     const texts = [...raws.map((raw) => Buffer.from(raw).toString()), ...attached.flat()];
     return [JSON.stringify(detail), JSON.stringify(sender.events()), ...texts].join("\n").toLowerCase();

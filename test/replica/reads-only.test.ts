@@ -1,5 +1,4 @@
 /** A standby serves what reads, refuses whatever would write, and writes nothing, whichever way it is asked. */
-
 import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";

@@ -1,11 +1,14 @@
 /** Exporting a mailbox as an mbox; importing that gives the same mailbox on another appliance. */
-
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import * as developers from "../../src/admin/developers.ts";
 import * as outbound from "../../src/admin/outbound.ts";
 import * as people from "../../src/admin/people.ts";
+import { snooze } from "../../src/mailbox/change.ts";
+import { usageOf } from "../../src/mailbox/mailboxes.ts";
+import { changeMessages } from "../../src/mailbox/message-changes.ts";
+import { exportMailbox } from "../../src/mailbox/transfer.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -17,7 +20,7 @@ const GOING_ON = { isInterrupted: () => false, onProgress() {} };
 
 async function exported({ opened, owner }: Booted, mailboxId = owner.mailboxId): Promise<string> {
   const path = join(temporaryFolder(), "mail.mbox");
-  await exportMail(opened.mailbox.exportMail(mailboxId), await OWN_FILES.create(path), GOING_ON);
+  await exportMail(exportMailbox(opened.core, mailboxId), await OWN_FILES.create(path), GOING_ON);
   return path;
 }
 
@@ -58,7 +61,7 @@ async function contentOf({ api, core, opened, owner }: Booted) {
   return {
     conversations: [...seen.values()].map((thread) => JSON.stringify(thread)).sort(),
     rows,
-    usage: opened.mailbox.usage(owner.mailboxId),
+    usage: usageOf(opened.core, owner.mailboxId),
   };
 }
 
@@ -124,7 +127,7 @@ async function lived(): Promise<Booted> {
   }[];
   for (const [i, change] of [{ folder: "archive" }, { folder: "trash" }, { flagged: true }].entries()) {
     core.store.transact((tx) =>
-      opened.mailbox.changeMessages(tx, alice as never, [talk[i]?.seq as number], change as never),
+      changeMessages(tx, alice as never, [talk[i]?.seq as number], change as never, opened.core.now()),
     );
   }
   const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads")).body;
@@ -144,7 +147,7 @@ async function lived(): Promise<Booted> {
   // Until all sent mail was delivered or has bounced.
   do await booted.advance(1_000);
   while ([...outbound.listQueue(opened.core)].length > 0);
-  core.store.transact((tx) => opened.mailbox.snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
+  core.store.transact((tx) => snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
   await importInto(
     booted,
     files({ "Trash/cur/1:2,S": letter({ subject: "Old", date: "Mon, 03 Feb 2003 04:05:06 +0000" }) }),
@@ -249,8 +252,8 @@ describe("the file", () => {
     const other = join(temporaryFolder(), "mail.mbox");
     const file = await OWN_FILES.create(other);
     writeFileSync(other, "mine");
-    const { mailbox } = booted.opened;
-    await expect(exportMail(mailbox.exportMail(booted.owner.mailboxId), file, GOING_ON)).rejects.toThrow(
+    const { core } = booted.opened;
+    await expect(exportMail(exportMailbox(core, booted.owner.mailboxId), file, GOING_ON)).rejects.toThrow(
       /exists: name another file/,
     );
     expect(readFileSync(other, "utf8")).toBe("mine");
@@ -278,7 +281,7 @@ describe("the file", () => {
     await importInto(booted, files({ "3.eml": letter({ subject: "whole" }) }));
     const path = join(temporaryFolder(), "mail.mbox");
     const exported = await exportMail(
-      booted.opened.mailbox.exportMail(booted.owner.mailboxId),
+      exportMailbox(booted.opened.core, booted.owner.mailboxId),
       await OWN_FILES.create(path),
       GOING_ON,
     );
@@ -294,7 +297,7 @@ describe("the file", () => {
     await importInto(booted, files({ "m.eml": letter() }));
     const folder = temporaryFolder();
     const path = join(folder, "mail.mbox");
-    const mail = () => booted.opened.mailbox.exportMail(booted.owner.mailboxId);
+    const mail = () => exportMailbox(booted.opened.core, booted.owner.mailboxId);
     expect(
       await exportMail(mail(), await OWN_FILES.create(path), { ...GOING_ON, isInterrupted: () => true }),
     ).toBeUndefined();

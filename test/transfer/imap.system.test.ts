@@ -1,6 +1,7 @@
 /** Importing mail from an account on a real IMAP server. */
 import { beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { ImapFlow } from "imapflow";
+import { hasMessageOfSize } from "../../src/mailbox/filing-rows.ts";
 import { IMAP_FLAGS } from "../../src/mailbox/uids.ts";
 import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -56,8 +57,9 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     });
 
   const importFrom = (booted: Booted, change: Partial<ImapRequest> = {}, onMessage = async () => {}) => {
-    const { mailbox } = booted.opened;
-    const isKnown = (messageId: string, size: number) => mailbox.isKnown(booted.owner.mailboxId, messageId, size);
+    const { core } = booted.opened;
+    const isKnown = (messageId: string, size: number) =>
+      hasMessageOfSize(core.db, booted.owner.mailboxId, messageId, size);
     const found = find({ isKnown, ...change });
     async function* watched() {
       for await (const message of found) {

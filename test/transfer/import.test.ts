@@ -1,10 +1,11 @@
 /** Importing mail that was kept elsewhere, as the API then shows it. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, symlinkSync, utimesSync } from "node:fs";
 import { join, relative } from "node:path";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { unavailable } from "../../src/base/errors.ts";
+import { attachFiles, readDraft, removeDraft } from "../../src/mailbox/drafts.ts";
+import { exportMailbox } from "../../src/mailbox/transfer.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../src/mailbox/uids.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export.ts";
@@ -254,8 +255,8 @@ describe("what mail apps say of a message", () => {
     expect((await threadOf(booted, labelled)).labels.toSorted()).toEqual(["Clients", "Work"]);
 
     const path = join(temporaryFolder(), "mail.mbox");
-    const { mailbox } = booted.opened;
-    await exportMail(mailbox.exportMail(booted.owner.mailboxId), await OWN_FILES.create(path), {
+    const { core } = booted.opened;
+    await exportMail(exportMailbox(core, booted.owner.mailboxId), await OWN_FILES.create(path), {
       isInterrupted: () => false,
       onProgress() {},
     });
@@ -377,16 +378,15 @@ test("marks have a bound, whatever a sender wrote into fields of their names", (
 
 test("an imported draft is opened, changed and discarded like any other", async () => {
   const { message } = await placed("Drafts/cur/1:2,DS", plain);
-  const { core, opened, owner } = app;
-  const { drafts } = opened.mailbox;
+  const { core, owner } = app;
   const caller = { ...owner, role: "owner", email: "alice@example.test", scopes: new Set<never>() } as const;
-  const draft = drafts.read(caller, message.threadId);
+  const draft = readDraft(core.db, caller, message.threadId);
   expect(draft).toMatchObject({ subject: message.subject, revision: 1, unfinished: { to: "", cc: "", bcc: "" } });
   const file = { filename: "a.txt", contentType: "text/plain", size: 0, inline: false, contentId: null, blob: "" };
-  core.store.transact((tx) => drafts.attach(tx, draft, [file]));
-  expect(drafts.read(caller, message.threadId).attachments).toMatchObject([{ filename: "a.txt" }]);
-  core.store.transact((tx) => drafts.remove(tx, draft));
-  expect(() => drafts.read(caller, message.threadId)).toThrow("no such thread");
+  core.store.transact((tx) => attachFiles(core, tx, draft, [file]));
+  expect(readDraft(core.db, caller, message.threadId).attachments).toMatchObject([{ filename: "a.txt" }]);
+  core.store.transact((tx) => removeDraft(tx, draft));
+  expect(() => readDraft(core.db, caller, message.threadId)).toThrow("no such thread");
 });
 
 describe("mail that the mailbox already has", () => {

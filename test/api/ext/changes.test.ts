@@ -1,11 +1,12 @@
 /** What changed, over /api/ext/v1 (rules: Changes). */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { count, eq } from "drizzle-orm";
 import * as developers from "../../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as people from "../../../src/admin/people.ts";
 import * as removals from "../../../src/admin/removals.ts";
+import { listMailboxes } from "../../../src/mailbox/mailboxes.ts";
+import { deleteThreads } from "../../../src/mailbox/threads.ts";
 import { mailboxes, SCOPES, threadChanges } from "../../../src/store/schema.ts";
 import type { Client } from "../../harness/clients/api.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";
@@ -78,7 +79,7 @@ describe("a cursor", () => {
         }),
       "upserted",
     ],
-    ["deletion", async (id) => world.opened.mailbox.deleteThreads(await aliceWith(id), [id]), "gone"],
+    ["deletion", async (id) => deleteThreads(world.opened.core, await aliceWith(id), [id]), "gone"],
   ])("of %s is %s", async (_, change, kind) => {
     const { threadId } = await world.receive(ALICE, "Changed");
     const changes = await follow(world.api);
@@ -92,7 +93,7 @@ describe("a cursor", () => {
     await world.api.patch(`/threads/${threadId}`, { folder: "trash" });
     const { threadId: deleted } = await world.receive(ALICE, "Deleted");
     await world.api.patch(`/threads/${deleted}`, { folder: "trash" });
-    await world.opened.mailbox.deleteThreads(await aliceWith(deleted), [deleted]);
+    await deleteThreads(world.opened.core, await aliceWith(deleted), [deleted]);
     await world.advance(30 * DAY - 1);
     const told = (await changes()).filter((change) => [threadId, deleted].includes(change.threadId));
     expect(kinds(told)).toEqual([
@@ -229,11 +230,8 @@ describe("reach", () => {
   });
 
   test("many conversations come in pages, and deleted ones are gone even then", async () => {
-    const {
-      core: { store },
-      mailbox,
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const { workspaceId } = world.owner;
     const box = store.transact((tx) =>
       mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
@@ -246,9 +244,7 @@ describe("reach", () => {
     while (store.db.select().from(mailboxes).where(eq(mailboxes.id, box)).get()) await world.advance(3_600_000);
     const told = await changes();
     expect(kinds(told).sort()).toEqual(ids.map((id): [string, string] => [id, "gone"]).sort());
-    expect(mailbox.listMailboxes(await aliceWith(ids[0] ?? ""))).not.toContainEqual(
-      expect.objectContaining({ id: box }),
-    );
+    expect(listMailboxes(core, await aliceWith(ids[0] ?? ""))).not.toContainEqual(expect.objectContaining({ id: box }));
     expect(kinds(await (await follow(world.api))())).toEqual([]);
   });
 

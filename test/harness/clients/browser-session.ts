@@ -1,5 +1,4 @@
 /** Requests as a page in a browser sends them: with a session's cookie and the headers of its origin. */
-
 import * as people from "../../../src/admin/people.ts";
 import { quickHash } from "../quick-hash.ts";
 import type { Booted } from "../servers/boot.ts";

@@ -3,6 +3,7 @@ import * as domains from "../../../src/admin/domains.ts";
 import * as people from "../../../src/admin/people.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
+import { fileMessage } from "../../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { Role } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
@@ -10,7 +11,7 @@ import { type Letter, letter } from "../mail/mail.ts";
 import { openInMemory } from "./core.ts";
 
 export function openOffice(overrides: Partial<Runtime> = {}) {
-  const { core, mailbox } = openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" }, overrides);
+  const { core } = openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" }, overrides);
   const { store, runtime } = core;
   const write = <T>(work: (tx: Tx) => T) => store.transact((tx) => ({ done: work(tx) })).done;
   const addUser = (workspaceId: string, email: string, role: Role) =>
@@ -34,7 +35,7 @@ export function openOffice(overrides: Partial<Runtime> = {}) {
     async file(mailboxId: string, mail: Letter) {
       const bytes = new TextEncoder().encode(letter(mail).replaceAll("\n", "\r\n"));
       const message = await prepareMessage(bytes, store.blobs);
-      write((tx) => mailbox.file(tx, { mailboxId, receivedOn: "", message, now: runtime.now() }));
+      write((tx) => fileMessage(core, tx, { mailboxId, receivedOn: "", message, now: runtime.now() }));
     },
   };
 }

@@ -1,9 +1,10 @@
 /** A team over IMAP: Alice and others who share her mailbox, mail that arrives, and apps that are signed in. */
-
 import { createAppPassword } from "../../../src/access/app-passwords.ts";
 import * as developers from "../../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as people from "../../../src/admin/people.ts";
+import { routeOf } from "../../../src/mailbox/addresses.ts";
+import { fileMessage } from "../../../src/mailbox/filing.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
@@ -53,24 +54,21 @@ export function copied({ untagged, text }: Reply): [from: number, to: number][] 
 export async function imapWorld(env: Record<string, string> = {}): Promise<ImapWorld> {
   // What is sent waits, and nothing comes back.
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0", ...env }, zone({ "remote.example": "SERVFAIL" }));
-  const {
-    core: { store },
-    mailbox,
-    core,
-  } = app.opened;
+  const { core } = app.opened;
+  const { store } = core;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const { workspaceId, mailboxId } = app.owner;
   let senders = 0;
   return {
     app,
     async arrive(mail, at = "alice@example.test") {
-      const route = mailbox.route(at);
+      const route = routeOf(core.db, at, core.now());
       if (route.kind !== "mailbox") throw new Error(`nobody is at ${at}`);
       // A move to Junk teaches of its sender alone.
       const text = letter({ from: `sender-${++senders}@remote.example`, ...mail });
       const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
       return store.enqueue((tx) =>
-        mailbox.file(tx, { mailboxId: route.mailboxId, receivedOn: at, message, now: app.runtime.now() }),
+        fileMessage(core, tx, { mailboxId: route.mailboxId, receivedOn: at, message, now: app.runtime.now() }),
       );
     },
     member: (name, access) =>
@@ -83,7 +81,7 @@ export async function imapWorld(env: Record<string, string> = {}): Promise<ImapW
           name: `${name}'s`,
           scopes: ["read", "write", "send"],
         });
-        const route = mailbox.route(email);
+        const route = routeOf(core.db, email, core.now());
         if (route.kind !== "mailbox") throw new Error(`${name} has no mailbox`);
         return { email, key, userId, mailboxId: route.mailboxId };
       }),

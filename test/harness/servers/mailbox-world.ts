@@ -3,8 +3,10 @@ import { asc } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
 import type { Filed, Filing } from "../../../src/mailbox/filing.ts";
-import { createMailbox, type Mailbox } from "../../../src/mailbox/mailbox.ts";
+import { fileMessage } from "../../../src/mailbox/filing.ts";
+import { listThreads } from "../../../src/mailbox/listing.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
+import { getThread } from "../../../src/mailbox/threads.ts";
 import type { ThreadFilters } from "../../../src/mailbox/views.ts";
 import { splitAddress } from "../../../src/message/address.ts";
 import {
@@ -29,7 +31,6 @@ export interface World {
   core: TestCore;
   store: Store;
   runtime: FakeRuntime;
-  mailbox: Mailbox;
   options: Options;
   /** Adds a workspace with an unverified domain that receives mail, as old domains may. */
   workspace(name: string, domain: string): string;
@@ -52,7 +53,6 @@ export interface World {
 export function createWorld(): World {
   const core = testCore();
   const { db, store, runtime, options } = core;
-  const mailbox = createMailbox(core);
   const domainOf = new Map<string, string>();
   const workspaceOf = new Map<string, string>();
   const addAddress = (mailboxId: string, address: string, kind: "primary" | "alias" | "catch-all") => {
@@ -64,7 +64,6 @@ export function createWorld(): World {
     core,
     store,
     runtime,
-    mailbox,
     options,
     workspace(name, domain) {
       const id = newId(runtime, "wsp");
@@ -105,7 +104,7 @@ export function createWorld(): World {
       const text = typeof mail === "string" ? mail : letter(mail);
       const message = await prepareMessage(new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
       return store.enqueue((tx) =>
-        mailbox.file(tx, {
+        fileMessage(core, tx, {
           mailboxId,
           receivedOn: workspaceOf.get(mailboxId) ?? "",
           message,
@@ -149,10 +148,10 @@ export function createAlice() {
         { from: "Alice <alice@example.test>", to: "Carol <carol@remote.example>", ...mail },
         { kind: "sent", sentBy: alice.userId, ...filing },
       ),
-    thread: (id: string) => world.mailbox.getThread(alice, id, { html: true }).thread,
-    messages: (id: string) => world.mailbox.getThread(alice, id, { html: true }).messages,
+    thread: (id: string) => getThread(world.core, alice, id, { html: true }).thread,
+    messages: (id: string) => getThread(world.core, alice, id, { html: true }).messages,
     /** Ids of the conversations of a list, newest first. */
     listed: async (filters: Partial<ThreadFilters> = {}) =>
-      (await world.mailbox.listThreads(alice, { limit: 100, ...filters })).threads.map(({ id }) => id),
+      (await listThreads(world.core, alice, { limit: 100, ...filters })).threads.map(({ id }) => id),
   };
 }

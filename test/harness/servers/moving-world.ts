@@ -2,7 +2,6 @@
  * A workspace with something of everything, on a server that has another workspace, too; and servers to which it moves. Each
  * server is a data folder: an appliance runs on it in the process, or commands do.
  */
-
 import { Database } from "bun:sqlite";
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -17,6 +16,7 @@ import * as people from "../../../src/admin/people.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
+import { deleteThreads } from "../../../src/mailbox/threads.ts";
 import { MOVED } from "../../../src/moving/tables.ts";
 import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -288,7 +288,7 @@ export async function deleteForGood(
 ): Promise<void> {
   const owner = findCaller(core.store.db, key);
   if (!owner) throw new Error("the owner's key is gone");
-  const { deleted } = await opened.mailbox.deleteThreads(owner, [threadId]);
+  const { deleted } = await deleteThreads(opened.core, owner, [threadId]);
   if (deleted.length === 0) throw new Error(`${threadId} cannot be deleted`);
 }
 

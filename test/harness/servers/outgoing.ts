@@ -1,10 +1,10 @@
 /** Sending over a store in memory: the parts of the appliance from API fields to the queue, with parsing in this process. */
-
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
 import { type SigningKey, signHeader, writeSignatures } from "../../../src/authentication/dkim.ts";
 import { AppError } from "../../../src/base/errors.ts";
+import { getMessage } from "../../../src/mailbox/messages.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { type Composition, composeBytes, isComposition } from "../../../src/message/composition.ts";
 import { recode, UNKNOWN_SERVER } from "../../../src/message/recode.ts";
@@ -33,7 +33,6 @@ const madeKeys = makeDkimKeys();
  */
 export async function createOffice() {
   const world = createWorld();
-  const { mailbox } = world;
   const sending = sendCore(world.core);
   const { db, store, options, runtime, log, lines } = sending;
 
@@ -150,7 +149,7 @@ export async function createOffice() {
       };
     },
     as: (caller: Caller) => ({
-      message: (id: string) => mailbox.getMessage(caller, id, { html: true }),
+      message: (id: string) => getMessage(core, caller, id, { html: true }),
     }),
   };
 }

@@ -1,5 +1,4 @@
 /** An appliance that delivers events to receivers on this host, with helpers for tests. */
-
 import * as developers from "../../../src/admin/developers.ts";
 import { type DnsClient, newId } from "../../../src/base/runtime.ts";
 import { type EventData, sampleOf } from "../../../src/events/catalogue.ts";

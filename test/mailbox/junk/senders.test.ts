@@ -1,6 +1,7 @@
 /** Training with mail that fails DMARC: a spoofed From neither gains nor costs the real sender trust. */
 import { describe, expect, test } from "bun:test";
 import { isTrusted, senderOf } from "../../../src/mailbox/junk/senders.ts";
+import { updateThread } from "../../../src/mailbox/threads.ts";
 import type { AuthVerdicts } from "../../../src/store/schema.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
@@ -21,7 +22,7 @@ function createReader() {
     ...alice,
     arrive,
     folderOf: async (auth: AuthVerdicts | undefined, spam = false) => (await arrive(auth, spam)).folder,
-    move: (threadId: string, folder: "inbox" | "spam") => alice.mailbox.update(alice.alice, threadId, { folder }),
+    move: (threadId: string, folder: "inbox" | "spam") => updateThread(alice.core, alice.alice, threadId, { folder }),
   };
 }
 

@@ -8,6 +8,7 @@ import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { deleteMail } from "../../../src/mailbox/removal.ts";
+import { updateThread } from "../../../src/mailbox/threads.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail/mail.ts";
@@ -35,7 +36,7 @@ function createReader() {
     ...more,
   });
   const move = (threadId: string, folder: "inbox" | "archive" | "trash" | "spam") =>
-    alice.mailbox.update(alice.alice, threadId, { folder });
+    updateThread(alice.core, alice.alice, threadId, { folder });
   return {
     ...alice,
     db,

@@ -1,10 +1,10 @@
 /** Writing mail in the app, over HTTP: drafts of people and agents, attachments, forwarding, sending with undo, sending later. */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as outbound from "../../../src/admin/outbound.ts";
 import * as people from "../../../src/admin/people.ts";
 import type { DueDraft } from "../../../src/compose/draft-sending.ts";
+import { usageOf } from "../../../src/mailbox/mailboxes.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";
@@ -203,7 +203,7 @@ describe("a draft", () => {
   });
 
   test("counts against the quota until it is deleted", async () => {
-    const usage = () => booted.opened.mailbox.usage(booted.owner.mailboxId).bytes;
+    const usage = () => usageOf(booted.opened.core, booted.owner.mailboxId).bytes;
     const before = usage();
     const draft = await begin();
     await upload(draft.draftId, "a.bin", new Uint8Array(5_700));

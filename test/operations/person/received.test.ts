@@ -1,8 +1,8 @@
 /** Remote images that a person always sees: for senders that DMARC proves, for that person, and until taken back. */
-
 import { beforeAll, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as people from "../../../src/admin/people.ts";
+import { changeMessages } from "../../../src/mailbox/message-changes.ts";
 import { trustImages } from "../../../src/mailbox/received.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
@@ -83,12 +83,12 @@ test("of a message that a mail app moved to spam alone are not shown, and the pa
   expect(body.messages[0]?.threadId).toBe(body.messages[1]?.threadId as string);
   const {
     core: { store },
-    mailbox,
+    core,
   } = booted.opened;
   const { userId, workspaceId } = booted.owner;
   const { seq } = store.db.$client.query("SELECT seq FROM messages WHERE id = ?").get(later) as { seq: number };
   const caller = { userId, workspaceId, role: "owner", email: ALICE, scopes: new Set(["read", "write"]) } as const;
-  store.transact((tx) => mailbox.changeMessages(tx, caller as never, [seq], { folder: "spam" }));
+  store.transact((tx) => changeMessages(tx, caller as never, [seq], { folder: "spam" }, core.now()));
   const received = async (id: string) => (await alice.get(`/messages/${id}/received`)).body;
   expect([await received(first), await received(later)]).toEqual([
     { images: "always" },
