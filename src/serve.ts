@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { openIdentity } from "./access/identity.ts";
 import { tellAccessChanges } from "./access/notices.ts";
 import { mailPasswordLinks } from "./access/password-links.ts";
-import { isHosted, policyAt, tellLosses, verifyOnArrival, webHosts } from "./admin/domains.ts";
+import { policyAt, tellLosses, verifyOnArrival, webHosts } from "./admin/domains.ts";
 import { tellExpiries } from "./admin/expiry-notices.ts";
 import { finishRemovals, removeExpired } from "./admin/removals.ts";
 import * as workspaceAdmin from "./admin/workspaces.ts";
@@ -333,7 +333,7 @@ async function start(
     ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
     ...(replication && { replica: replication.state }),
     metrics: createMetricsPage({ metrics, options }),
-    discovery: createDiscovery({ ...base, mailApps, isHosted: (domain) => isHosted(core, domain), baseUrl, sourceOf }),
+    discovery: createDiscovery(core, mailApps, sourceOf),
     certificates,
     connections,
     pools,

@@ -5,15 +5,15 @@
  * Invariant: a response depends on the domain of an address alone, so it does not tell which addresses exist.
  */
 import { createRateLimit } from "../access/rate.ts";
+import { isHosted } from "../admin/domains.ts";
 import { methodResponse, READING } from "../api/methods.ts";
 import { hostOf, queryOf, readBytes } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
 import { normalizeAddress, splitAddress } from "../message/address.ts";
 import { createXmlParser, OverBudget } from "../message/markup.ts";
 import type { MailApps } from "../operations/operation.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 
 /** Where apps ask, at `autoconfig.DOMAIN` and at the domain itself. */
 const AUTOCONFIG: ReadonlySet<string> = new Set([
@@ -31,17 +31,6 @@ const RESPONSE = "http://schemas.microsoft.com/exchange/autodiscover/responsesch
 const LARGEST_BODY = 8 * 1024;
 /** A request has three elements inside each other. */
 const DEEPEST = 8;
-
-export interface DiscoveryParts {
-  mailApps: MailApps;
-  /** Tells whether a domain (A-labels, lower case) is verified and served here. */
-  isHosted(domain: string): boolean;
-  /** Public origin. */
-  baseUrl: string;
-  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
-}
 
 /** Responds to requests for settings, and to all for the hosts that serve only them; undefined for others. */
 export type Discovery = (request: Request, path: string, peer: string | undefined) => Promise<Response | undefined>;
@@ -68,14 +57,12 @@ const plain = (body: string, status: number, headers: Record<string, string> = {
 
 const element = (name: string, value: string | number): string => `<${name}>${Bun.escapeHTML(value)}</${name}>`;
 
-export function createDiscovery({
-  mailApps,
-  isHosted,
-  baseUrl,
-  sourceOf,
-  options,
-  runtime,
-}: DiscoveryParts): Discovery {
+export function createDiscovery(
+  core: Core,
+  mailApps: MailApps,
+  sourceOf: (peer: string | undefined, forwardedFor: string | null) => string,
+): Discovery {
+  const { options, now, site } = core;
   const { host, imap, imaps, submission, submissions } = mailApps;
   const listed = [
     { type: "imap", port: imaps, implicit: true },
@@ -95,7 +82,7 @@ export function createDiscovery({
   function domainOf(request: Request, address: string | null | undefined): string | undefined {
     const normal = normalizeAddress(address ?? "");
     const domain = normal ? splitAddress(normal).domain : hostOf(request).replace(/^(autoconfig|autodiscover)\./, "");
-    return isRead && isHosted(domain) ? domain : undefined;
+    return isRead && isHosted(core, domain) ? domain : undefined;
   }
 
   function autoconfig(request: Request): Response {
@@ -118,7 +105,7 @@ ${element("domain", domain)}
 ${element("displayName", domain)}
 ${element("displayShortName", domain)}
 ${described.join("\n")}
-<documentation url="${Bun.escapeHTML(`${baseUrl}/settings/app-passwords`)}">
+<documentation url="${Bun.escapeHTML(`${site.baseUrl}/settings/app-passwords`)}">
 <descr lang="en">App passwords, and these settings</descr>
 </documentation>
 </emailProvider>
@@ -172,7 +159,7 @@ ${described.join("\n")}
 
   /** Codes of MS-OXDSCLI §2.2.4.1.1.3. */
   function refusal(code: number, message: string): Response {
-    const time = isoOf(runtime.now()).slice(11, 19);
+    const time = isoOf(now()).slice(11, 19);
     return xml(
       `<Autodiscover xmlns="${RESPONSE}">
 <Response>
@@ -192,9 +179,9 @@ ${element("Message", message)}
     const isOutlook = isAutodiscover(path);
     if (!isOutlook && !AUTOCONFIG.has(path)) {
       const [, domain] = /^(?:autoconfig|autodiscover)\.(.+)$/.exec(hostOf(request)) ?? [];
-      return domain !== undefined && isHosted(domain) ? plain("Not found", 404) : undefined;
+      return domain !== undefined && isHosted(core, domain) ? plain("Not found", 404) : undefined;
     }
-    const { retryAfter } = sources.take(sourceOf(peer, request.headers.get("x-forwarded-for")), runtime.now());
+    const { retryAfter } = sources.take(sourceOf(peer, request.headers.get("x-forwarded-for")), now());
     if (retryAfter !== undefined) {
       return plain("Too many requests from this address", 429, { "retry-after": String(retryAfter) });
     }
