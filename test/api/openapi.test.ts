@@ -8,6 +8,7 @@ import { EVENT_NAMES } from "../../src/events/kinds.ts";
 import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { faults, type JsonObject, nodesOf, resolve } from "../harness/clients/schema-validator.ts";
 import { startApi } from "../harness/servers/api-setup.ts";
+import { fakeSending } from "../harness/servers/fake-sending.ts";
 
 const document = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
 const paths = document.paths as Record<string, Record<string, JsonObject>>;
@@ -458,7 +459,7 @@ notes
   const ODD = ["", "From: nobody at all\n\nhello", "From: <>\nTo: undisclosed-recipients:;\nSubject:\n\n"];
 
   test("of every operation, refusals included", async () => {
-    const { ask, file } = await startApi();
+    const { ask, file } = await startApi({ operations: fakeSending().operations });
     const { messageId, threadId } = await file(MAIL);
     for (const odd of ODD) await file(odd);
     const detail = await ask(`/threads/${threadId}`);
