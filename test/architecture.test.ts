@@ -299,3 +299,13 @@ test("a file that a comment or a page names exists", () => {
   expect(filesNamedIn("a.ts", "/** As a/b.ts does. */\nimport c from './c/d.ts';")).toEqual(["a/b.ts"]);
   expect(missing).toEqual([]);
 });
+
+test("whoever wakes a job by its name names one that exists", () => {
+  const texts = files.map((file) => readFileSync(join(src, file), "utf8"));
+  const found = (pattern: RegExp): string[] =>
+    texts.flatMap((text) => [...text.matchAll(pattern)].map(([, name = ""]) => name));
+  const woken = found(/\bwake\("([^"]+)"\)/g);
+  const jobs = new Set(found(/\b(?:name: |name = |JOB = )"([a-z-]+)"/g));
+  expect(woken.length).toBeGreaterThan(5);
+  expect(woken.filter((name) => !jobs.has(name))).toEqual([]);
+});

@@ -1,12 +1,11 @@
 /** The client of the operations: where it puts what a call is given. */
-import { afterEach, expect, spyOn, test } from "bun:test";
+import { expect, spyOn, test } from "bun:test";
 import { allOf, api, urlTo } from "../../src/app/lib/api.ts";
-
-const fetched = spyOn(globalThis, "fetch");
-afterEach(() => void fetched.mockReset());
 
 /** Answers the next requests with these, and gives the request of a call. */
 async function requestOf(call: () => Promise<unknown>, answer: unknown = {}) {
+  // The browser's fetch, which knows the page that a path belongs to.
+  using fetched = spyOn(globalThis, "fetch");
   fetched.mockResolvedValueOnce(Response.json(answer));
   await call();
   const [url, { method, body } = {}] = fetched.mock.lastCall ?? [];
@@ -48,6 +47,7 @@ test("links have the same form", () => {
 });
 
 test("a list is read to its end", async () => {
+  using fetched = spyOn(globalThis, "fetch");
   for (const page of [
     { suppressions: [1, 2], nextCursor: "c" },
     { suppressions: [3], nextCursor: null },
