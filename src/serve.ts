@@ -46,7 +46,7 @@ import { createSubmissionRole } from "./outbound/submission.ts";
 import { createPush } from "./push/push.ts";
 import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
 import { publicState, registerStandbyGauges } from "./replica/standby.ts";
-import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
+import { indexBacklog, maintainIndex } from "./search/fts5/upkeep.ts";
 import { explain } from "./search/meilisearch/process.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
 import { registerSearchGauges } from "./search/search.ts";
@@ -222,7 +222,7 @@ async function start(
 
   const pools = createPools({ mostConnections: shares.http, runtime });
   registerPools(metrics, pools);
-  const reads = createReadJournal(base);
+  const reads = createReadJournal(core);
   if (!following) backends.push({ stop: reads.flush });
   const imap = createImap(mail.core, {
     uids,
@@ -253,7 +253,7 @@ async function start(
   const imapsAddress = await startImap("MAILROOM_IMAPS", config.imaps, true);
 
   const oauth = createOAuth(core);
-  const idempotency = createIdempotency(base);
+  const idempotency = createIdempotency(core);
   const administration = {
     core,
     store,
@@ -371,12 +371,12 @@ async function start(
     octets.job,
     renewAllSeen(mail.core),
     ...(remote ? [watchBlobs(remote, log)] : []),
-    createIndexUpkeep(store, core.engine),
-    createBacklogJob(store, core.engine, runtime),
+    maintainIndex(core, core.engine),
+    indexBacklog(core, core.engine),
     ...(certificates ? [certificates.job] : []),
     idempotency.job,
     reads.job,
-    forgetJournal(store, options),
+    forgetJournal(core),
     identity.sweepSessions,
     identity.sweepSessionKeys,
     signInSources.job,

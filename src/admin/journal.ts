@@ -95,12 +95,11 @@ export async function undo(
   since: number,
   undoing: Undoing,
 ): Promise<UndoReport> {
-  const { runtime, store, wake, options } = core;
-  const now = runtime.now();
+  const { store, wake } = core;
   const wanted = { ...subject, since };
   const sent = sentSince(store.db, wanted);
   const undone = await undoKey(core, wanted, undoing);
   if (undone.changes > 0 && !undoing.dryRun) wake("wake-snoozed");
-  const reachesBack = since >= changesKeptSince(store.db, options, now);
+  const reachesBack = since >= changesKeptSince(core);
   return { ...undone, since, reachesBack, sent, ended: endedBy(store.db, subject, since) };
 }

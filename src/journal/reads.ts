@@ -8,12 +8,11 @@
  */
 import { eq, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { apiKeys, journalEntries } from "../store/schema.ts";
 import { prepared, statement } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 import { MOST_IDS } from "./entries.ts";
 
 export type ReadJournal = ReturnType<typeof createReadJournal>;
@@ -113,15 +112,7 @@ function write(tx: Tx, { values, reads, ids }: Gathered): void {
   statements.add(tx).run((known.reads ?? 0) + reads, JSON.stringify([...all]), known.seq);
 }
 
-export function createReadJournal({
-  store,
-  runtime,
-  log,
-}: {
-  store: Pick<Store, "note">;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-}) {
+export function createReadJournal({ store, runtime, log }: Core) {
   let gathered = new Map<string, Gathered>();
   let untold = 0;
 

@@ -3,9 +3,9 @@
  * very many, since a key may make thousands a minute, and a full disk would stop the mail of all.
  */
 import type { Job } from "../base/scheduler.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 import { statement } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 import { forgetChangesBefore, forgetChangesOf } from "./key-changes.ts";
 
 const DAY_MS = 86_400_000;
@@ -43,7 +43,7 @@ const statements = {
 };
 
 /** `most`: rows of either table. */
-export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Options, "get">, most = MOST): Job {
+export function forgetJournal({ store, options }: Core, most = MOST): Job {
   return {
     name: "forget-journal",
     deletes: true,
@@ -61,9 +61,9 @@ export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Optio
   };
 }
 
-/** Since when all changes of keys are kept, epoch ms. `now`: epoch ms. */
-export function changesKeptSince(db: Db, options: Pick<Options, "get">, now: number, most = MOST): number {
-  const byAge = now - options.get("retention.journalDays") * DAY_MS;
+/** Since when all changes of keys are kept, epoch ms. */
+export function changesKeptSince({ db, now, options }: Core, most = MOST): number {
+  const byAge = now() - options.get("retention.journalDays") * DAY_MS;
   const oldest = statements.oldest(db).get();
   // Others were deleted for their number only if what is left reaches to that limit.
   return oldest && oldest.span >= most * NEARLY ? Math.max(byAge, oldest.at) : byAge;

@@ -11,12 +11,11 @@
 import { createHash } from "node:crypto";
 import { and, asc, eq, lt, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { idempotencyKeys } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 
 /** rules: Idempotency. */
 export const LONGEST_KEY = 255;
@@ -124,15 +123,7 @@ export function fingerprintOf(operation: string, asked: unknown): string {
   return createHash("sha256").update(`${operation}\n${canonical}`).digest("hex");
 }
 
-export function createIdempotency({
-  store,
-  options,
-  runtime,
-}: {
-  store: Pick<Store, "db" | "enqueue">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
-}) {
+export function createIdempotency({ store, options, runtime }: Core) {
   /** API key and idempotency key of each running request. */
   const inProgress = new Set<string>();
   let nextSweep = 0;

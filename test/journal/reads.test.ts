@@ -1,12 +1,12 @@
 /** The entries of reads: one for each key, operation and minute, written soon after, in bounded memory (rules: Journal). */
 import { describe, expect, test } from "bun:test";
 import { asc, isNotNull } from "drizzle-orm";
-import { createLog } from "../../src/base/log.ts";
 import { createReadJournal } from "../../src/journal/reads.ts";
 import { apiKeys, journalEntries, users, workspaces } from "../../src/store/schema.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { storeInMemory } from "../harness/data/database.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/servers/ext-world.ts";
 
 /** More than the journal keeps entries for. */
@@ -16,10 +16,9 @@ const EXT = "/api/ext/v1";
 
 function start() {
   const runtime = fakeRuntime();
-  const store = storeInMemory(runtime);
-  const lines: Record<string, unknown>[] = [];
-  const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const journal = createReadJournal({ store, runtime, log });
+  const core = coreOver(storeInMemory(runtime), runtime);
+  const { store, lines } = core;
+  const journal = createReadJournal(core);
   store.transact((tx) => {
     tx.insert(workspaces).values({ id: "wsp_1", name: "Demo", createdAt: 0 }).run();
     const person = {
@@ -58,7 +57,7 @@ function start() {
   });
   /** Runs the job as the scheduler does; returns when it wants to run again. */
   const tick = () => journal.job.runDue(runtime.now());
-  return { runtime, store, journal, read, rows, row, tick, lines };
+  return { core, runtime, store, journal, read, rows, row, tick, lines };
 }
 
 test("one entry for each key, operation and minute, with a count and each id once", async () => {
@@ -103,10 +102,10 @@ test("an entry has 200 ids at most, and counts on", async () => {
 });
 
 test("what was written before the minute was over is added to", async () => {
-  const { store, runtime, read, rows, row, journal } = start();
+  const { core, read, rows, row, journal } = start();
   read("getMessage", ["msg_1"]);
   await journal.flush();
-  const afterRestart = createReadJournal({ store, runtime, log: createLog("silent", runtime.now, () => {}) });
+  const afterRestart = createReadJournal(core);
   const origin = { face: "rest", operation: "getMessage", source: "192.0.2.1" } as const;
   afterRestart.note({ keyId: "key_1", userId: "usr_1", workspaceId: "wsp_1", origin }, ["msg_1", "msg_2"]);
   await afterRestart.flush();
@@ -114,10 +113,10 @@ test("what was written before the minute was over is added to", async () => {
 });
 
 test("what cannot be written is kept, and written the next time", async () => {
-  const { runtime, store, rows } = start();
+  const { core, store, rows } = start();
   let fails = true;
   const note: typeof store.note = (work) => (fails ? Promise.reject(new Error("full")) : store.note(work));
-  const journal = createReadJournal({ store: { note }, runtime, log: createLog("silent", runtime.now, () => {}) });
+  const journal = createReadJournal({ ...core, store: { ...store, note } });
   const caller = { keyId: "key_1", userId: "usr_1", workspaceId: "wsp_1", origin: { face: "rest" } } as const;
   journal.note(caller, ["msg_1"]);
   await expect(journal.flush()).rejects.toThrow("full");

@@ -9,11 +9,11 @@ import { createAlice } from "../harness/servers/mailbox-world.ts";
 const DAY_MS = 86_400_000;
 
 test("the latest entries and changes are kept, and how far undo reaches back is known", async () => {
-  const { alice, receive, core, store, options, runtime } = createAlice();
+  const { alice, receive, core, store, runtime } = createAlice();
   const { threadId } = await receive({});
   const agent = { ...alice, keyId: "key_agent" };
   const most = 100;
-  const keptSince = () => changesKeptSince(store.db, options, runtime.now(), most);
+  const keptSince = () => changesKeptSince(core, most);
   const toggle = (times: number): void => {
     for (let i = 0; i < times; i++) {
       runtime.setBy(1_000);
@@ -23,7 +23,7 @@ test("the latest entries and changes are kept, and how far undo reaches back is 
   toggle(90);
   expect(keptSince()).toBe(runtime.now() - 90 * DAY_MS);
   toggle(60);
-  const job = forgetJournal(store, options, most);
+  const job = forgetJournal(core, most);
   await job.runDue(runtime.now());
   expect(store.db.select().from(journalEntries).all()).toHaveLength(most);
   expect(store.db.select().from(keyChanges).all()).toHaveLength(most);

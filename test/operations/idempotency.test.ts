@@ -341,12 +341,12 @@ test("operations that are not idempotent ignore a key", async () => {
 });
 
 test("a stored key outlives the process, and a key in progress does not", async () => {
-  const { send, store, options, runtime, rows } = await start();
+  const { send, core, rows } = await start();
   const first = await send("k");
   const [row] = rows();
   if (!row) throw new Error("nothing is stored");
   const { apiKeyId, fingerprint } = row;
-  const restarted = () => createIdempotency({ store, options, runtime });
+  const restarted = () => createIdempotency(core);
   const ask = (key: string) =>
     restarted().once({ apiKeyId, key, fingerprints: [fingerprint], status: 202 }, async () => "new");
   expect(await ask("k")).toEqual({ status: 202, answer: first.body, replayed: true });
@@ -380,8 +380,8 @@ test("a session without an API key ignores idempotency keys", async () => {
 });
 
 test("expired keys are deleted each hour, in portions", async () => {
-  const { store, options, runtime, keyOf, rows } = await start();
-  const { job } = createIdempotency({ store, options, runtime });
+  const { core, store, runtime, keyOf, rows } = await start();
+  const { job } = createIdempotency(core);
   keyOf("olga");
   const [{ id: apiKeyId } = { id: "" }] = store.db.query.apiKeys.findMany().sync();
   const begun = runtime.now();

@@ -7,8 +7,8 @@
  * messages wait in rows of their own, and come first: copies of a long message that filing could not index at once, and
  * what an upgrade indexes differently.
  */
-import type { Runtime } from "../../base/runtime.ts";
 import type { Job } from "../../base/scheduler.ts";
+import type { Core } from "../../store/core.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db, Store, Tx } from "../../store/store.ts";
 import type { SearchEngine } from "../engine.ts";
@@ -119,7 +119,7 @@ const YIELDS_TO = 20;
 const YIELD_MS = 1_000;
 
 /** Measures how often the store commits. */
-function createCommitRate(store: Pick<Store, "onCommit">) {
+function createCommitRate(store: Store) {
   let committed = 0;
   let since = 0;
   store.onCommit((works) => {
@@ -142,27 +142,23 @@ const FEWEST = 4;
 const MOST = 200;
 
 /** The job that indexes the backlog. Its first portion runs as the server starts, and completes a small mailbox. */
-export function createBacklogJob(
-  store: Pick<Store, "db" | "onCommit" | "enqueue">,
-  engine: Pick<SearchEngine, "rewrite">,
-  runtime: Pick<Runtime, "now">,
-): Job {
+export function indexBacklog({ store, db, now: clock }: Core, engine: Pick<SearchEngine, "rewrite">): Job {
   const commits = createCommitRate(store);
   let room = FIRST;
   return {
     name: "search-backlog",
     async runDue(now) {
-      if (countBacklog(store.db) === 0) return null;
+      if (countBacklog(db) === 0) return null;
       const busy = commits.isHigh(now);
       // Does not block the event loop while another process writes.
       await store.enqueue((tx) => takeIn(tx, engine, room));
-      const took = runtime.now() - now;
+      const took = clock() - now;
       room = Math.min(MOST, Math.max(FEWEST, Math.min(2 * room, Math.floor((room * PORTION_MS) / Math.max(1, took)))));
       // Its own commit does not count.
       commits.restart(now);
-      if (countBacklog(store.db) === 0) return null;
+      if (countBacklog(db) === 0) return null;
       // Pauses for as long as the portion took.
-      return runtime.now() + (busy ? YIELD_MS : Math.max(1, took));
+      return clock() + (busy ? YIELD_MS : Math.max(1, took));
     },
   };
 }
@@ -172,7 +168,7 @@ const MERGE_STEP_MS = 50;
 const MERGE_LOOK_MS = 10_000;
 
 /** The job that merges the index in short steps. While it pauses, filing merges what it must (fts5.ts). */
-export function createIndexUpkeep(store: Pick<Store, "onCommit">, engine: SearchEngine): Job {
+export function maintainIndex({ store }: Core, engine: Pick<SearchEngine, "maintain">): Job {
   const commits = createCommitRate(store);
   return {
     name: "index-upkeep",

@@ -64,14 +64,14 @@ export async function startApi(given: Given = {}) {
     runtime,
     log,
   };
-  const idempotency = createIdempotency({ store, options, runtime });
+  const idempotency = createIdempotency(core);
   const pools = createPools({ mostConnections: 1_000, runtime });
   const api = createApi({
     core,
     snoozed() {},
     administration,
     idempotency,
-    reads: createReadJournal({ store, runtime, log }),
+    reads: createReadJournal(core),
     pools,
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(store, log, "a key", noteKeyUse),

@@ -10,7 +10,7 @@ import { eq } from "drizzle-orm";
 import { createLog } from "../../../src/base/log.ts";
 import { foldDocument } from "../../../src/search/fold.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
-import { countBacklog, createBacklogJob, createIndexUpkeep } from "../../../src/search/fts5/upkeep.ts";
+import { countBacklog, indexBacklog, maintainIndex } from "../../../src/search/fts5/upkeep.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { createSearch } from "../../../src/search/search.ts";
 import { seqsIn } from "../../../src/search/sets.ts";
@@ -22,7 +22,7 @@ import { entriesOf, takeBackToSchema14 } from "../../harness/data/schema14.ts";
 import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/data/search-seed.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
-import { testCore } from "../../harness/servers/core.ts";
+import { coreOver, testCore } from "../../harness/servers/core.ts";
 
 const MAIL: SeedMessage[] = Array.from({ length: 400 }, (_, n) => ({
   // Every tenth message is in one long conversation, the first of all.
@@ -46,7 +46,7 @@ function folderBefore(mail: readonly SeedMessage[]): { folder: string; entries: 
 function opened(folder: string, runtime = fakeRuntime()) {
   const store = openStore({ folder, runtime });
   const engine = createFts5Engine(store);
-  const job = createBacklogJob(store, engine, runtime);
+  const job = indexBacklog(coreOver(store, runtime), engine);
   const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q, 0), WHOLE_A));
   async function step(): Promise<number | null> {
     const due = await job.runDue(runtime.now());
@@ -101,7 +101,7 @@ test("an upgrade takes in anew what has recipients in Cc, newest first, while al
   expect(entriesOf(sqlite)).not.toEqual(entries);
   sqlite.exec(MIGRATIONS.find((sql) => /search_waiting\s+SELECT/.test(sql)) ?? "");
   const runtime = fakeRuntime();
-  const job = createBacklogJob(store, engine, runtime);
+  const job = indexBacklog(coreOver(store, runtime), engine);
   const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q, 0), WHOLE_A));
   expect(countBacklog(store.db)).toBe(100);
   expect(await find("to:carol")).toHaveLength(100);
@@ -190,18 +190,11 @@ test("indexing slows down while much is written, and takes small portions if the
   const { store: other, step: slowly } = opened(folderBefore(MAIL).folder, slow);
   const enqueue = other.enqueue;
   // Each run takes a second.
-  const job = createBacklogJob(
-    {
-      db: other.db,
-      onCommit: other.onCommit,
-      enqueue(work) {
-        slow.advanceTo(slow.now() + 1_000);
-        return enqueue(work);
-      },
-    },
-    createFts5Engine(other),
-    slow,
-  );
+  const enqueueSlowly: typeof enqueue = (work) => {
+    slow.advanceTo(slow.now() + 1_000);
+    return enqueue(work);
+  };
+  const job = indexBacklog(coreOver({ ...other, enqueue: enqueueSlowly }, slow), createFts5Engine(other));
   expect(await job.runDue(slow.now())).toBe(slow.now() + 1_000);
   const before = countBacklog(other.db);
   await job.runDue(slow.now());
@@ -297,15 +290,12 @@ describe("merging", () => {
   test("pauses while much is written, however few commits share it, and continues when it is quiet", async () => {
     let told: (works: number) => void = () => {};
     let steps = 0;
-    const job = createIndexUpkeep(
-      {
-        onCommit(listener) {
-          told = listener;
-          return () => {};
-        },
-      },
-      { maintain: () => ++steps < 3 } as Parameters<typeof createIndexUpkeep>[1],
-    );
+    const core = testCore();
+    const onCommit: Store["onCommit"] = (listener) => {
+      told = listener;
+      return () => {};
+    };
+    const job = maintainIndex({ ...core, store: { ...core.store, onCommit } }, { maintain: () => ++steps < 3 });
     told(50);
     expect(await job.runDue(1_000)).toBe(2_000);
     expect(steps).toBe(0);
