@@ -3,9 +3,12 @@
  * what takes in work, then what that needs.
  */
 import { join } from "node:path";
+import { sweepSessionKeys } from "./access/credentials.ts";
 import { openIdentity } from "./access/identity.ts";
 import { tellAccessChanges } from "./access/notices.ts";
 import { mailPasswordLinks } from "./access/password-links.ts";
+import { sweepSessions } from "./access/sessions.ts";
+import { forgetSources, isKnownSource } from "./access/sign-in-sources.ts";
 import { policyAt, tellLosses, verifyOnArrival, webHosts } from "./admin/domains.ts";
 import { tellExpiries } from "./admin/expiry-notices.ts";
 import { finishRemovals, removeExpired } from "./admin/removals.ts";
@@ -209,9 +212,9 @@ async function start(
   const watch = doctor.watch({ notifyAdmins: notify, operators });
   if (!following) frontends.push(backups, watch);
 
-  const identity = openIdentity({ ...base, folder });
-  const { signIn, signInSources, slowdown, touchKey } = identity;
-  const role = createSubmissionRole(mail.core, { signIn, signInSources });
+  const identity = openIdentity(core);
+  const { signIn, slowdown, touchKey } = identity;
+  const role = createSubmissionRole(mail.core, { signIn });
   const listen = (variable: string, at: Listen, most: number, role: SmtpRole, implicitTls = false) =>
     startSmtp(core, running, { variable, listen: at, most, role, implicitTls, certificates });
   const listeners = {
@@ -228,7 +231,6 @@ async function start(
     uids,
     octets,
     signIn,
-    signInSources,
     reads,
     mostConnections: shares.imap,
     appended: pools.appended,
@@ -316,7 +318,7 @@ async function start(
     most: shares.http,
     trustedProxies,
     runtime,
-    isKnown: signInSources.isKnown,
+    isKnown: (source) => isKnownSource(core, source),
     refused: meters.countHttpRefusal,
   });
   metrics.gauge("mailroom_http_connections", "Open HTTP and HTTPS connections, and how many there may be", () => [
@@ -349,7 +351,7 @@ async function start(
   const standbyJobs = (standby: ReadOnlyStore): Job[] => [
     // An authority asks the server that the name leads to, which is another.
     ...(certificates && config.tls.mode !== "acme" ? [certificates.job] : []),
-    identity.sweepSessions,
+    sweepSessions(core),
     sweepConnections,
     {
       name: "follow",
@@ -377,9 +379,9 @@ async function start(
     idempotency.job,
     reads.job,
     forgetJournal(core),
-    identity.sweepSessions,
-    identity.sweepSessionKeys,
-    signInSources.job,
+    sweepSessions(core),
+    sweepSessionKeys(core),
+    forgetSources(core),
     oauth.job,
     tellAccessChanges(core, notify),
     mailPasswordLinks(core, notify),

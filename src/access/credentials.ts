@@ -6,9 +6,10 @@
 import { createHash } from "node:crypto";
 import { and, desc, eq, gt, inArray, isNull, sql } from "drizzle-orm";
 import { AppError, unavailable } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
+import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/moving.ts";
 import {
   apiKeys,
@@ -21,7 +22,7 @@ import {
   workspaces,
 } from "../store/schema.ts";
 import { prepared, statement } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { type Caller, findPerson, isLocked, PERSON } from "./caller.ts";
 import { isAffordable, isImported, verifyHash } from "./imported-hash.ts";
 import { createSlots } from "./slowdown.ts";
@@ -314,13 +315,13 @@ const sweeps = {
 };
 
 /**
- * For the scheduler: revokes keys of sessions once they have expired, and deletes those that were never used and those
+ * Revokes keys of sessions once they have expired, and deletes those that were never used and those
  * that ended long ago, of which a person may make many.
  */
-export const sweepSessionKeys = (store: Pick<Store, "transact">) => ({
+export const sweepSessionKeys = ({ store }: Core): Job => ({
   name: "sweep-session-keys",
   deletes: true,
-  runDue(now: number): number {
+  runDue(now) {
     store.transact((tx) => {
       sweeps.expired(tx).run(now, isoOf(now));
       sweeps.old(tx).run(now - ENDED_KEYS_KEPT_MS);
@@ -407,8 +408,7 @@ export type Touch = (id: string, now: number) => void;
  * failed write is logged and affects nothing else. `what`: for the log.
  */
 export function createLastUse(
-  store: Pick<Store, "note">,
-  log: Log,
+  { store, log }: Core,
   what: string,
   write: (tx: Tx, id: string, now: number) => void,
 ): Touch {

@@ -10,12 +10,13 @@
 import { createHash } from "node:crypto";
 import { and, desc, eq, gt, lte, ne, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/moving.ts";
 import { SCOPES, sessions, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { type Caller, PERSON } from "./caller.ts";
 import { revokeKeysMadeIn } from "./credentials.ts";
 import { hasSecondFactor } from "./second-factor.ts";
@@ -195,32 +196,28 @@ export function endSessions(tx: Tx, userId: string, now: number, keep?: string):
   end(tx, and(eq(sessions.userId, userId), keep === undefined ? undefined : ne(sessions.id, keep)), now);
 }
 
-/** Records that a session is in use, which extends it. A failed write is logged; the request continues. */
-export function createSessionUse(store: Pick<Store, "note">, log: Log) {
-  return (session: Session, now: number): void => {
-    // A clock that was ahead may have stored a future time.
-    if (Math.abs(now - session.lastUsedAt) < USE_GRANULARITY_MS) return;
-    store
-      .note((tx) => {
-        tx.update(sessions)
-          .set({ lastUsedAt: now, expiresAt: expiryOf(session.createdAt, now, session.kept) })
-          .where(eq(sessions.id, session.id))
-          .run();
-      })
-      .catch((error) => log.warn("the last use of a session was not recorded", { sessionId: session.id, error }));
-  };
+/** Records that a session is in use at `now` (epoch ms), which extends it. A failed write is logged; the request continues. */
+export function touchSession({ store, log }: Core, session: Session, now: number): void {
+  // A clock that was ahead may have stored a future time.
+  if (Math.abs(now - session.lastUsedAt) < USE_GRANULARITY_MS) return;
+  store
+    .note((tx) => {
+      tx.update(sessions)
+        .set({ lastUsedAt: now, expiresAt: expiryOf(session.createdAt, now, session.kept) })
+        .where(eq(sessions.id, session.id))
+        .run();
+    })
+    .catch((error) => log.warn("the last use of a session was not recorded", { sessionId: session.id, error }));
 }
 
-/** For the scheduler: removes ended sessions once a day; they are invalid in any case. */
-export function createSessionSweep(store: Pick<Store, "transact">) {
-  return {
-    name: "sweep-sessions",
-    deletes: true,
-    runDue(now: number): number {
-      store.transact((tx) => {
-        end(tx, lte(sessions.expiresAt, now), now);
-      });
-      return now + DAY_MS;
-    },
-  };
-}
+/** Removes ended sessions once a day; they are invalid in any case. */
+export const sweepSessions = ({ store }: Core): Job => ({
+  name: "sweep-sessions",
+  deletes: true,
+  runDue(now) {
+    store.transact((tx) => {
+      end(tx, lte(sessions.expiresAt, now), now);
+    });
+    return now + DAY_MS;
+  },
+});

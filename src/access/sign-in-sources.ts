@@ -5,14 +5,10 @@
  * Invariant: the table is bounded; of too many, the sources are forgotten from which nobody signed in for longest.
  */
 import { asc, count, eq, inArray, lte, sql } from "drizzle-orm";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import type { Core, Reader } from "../store/core.ts";
 import { signInSources } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store } from "../store/store.ts";
-
-export type SignInSources = ReturnType<typeof createSignInSources>;
 
 const DAY_MS = 24 * 60 * 60_000;
 const REMEMBERED_MS = 30 * DAY_MS;
@@ -29,59 +25,52 @@ const statements = prepared((db) => ({
   count: db.select({ rows: count() }).from(signInSources).prepare(),
 }));
 
-/** Tests set `mostRows`. */
-export function createSignInSources(
-  { store, runtime, log }: { store: Pick<Store, "db" | "note" | "enqueue">; runtime: Pick<Runtime, "now">; log: Log },
-  mostRows = MOST_ROWS,
-) {
-  /** For how long nobody has signed in from there, ms. @throws errors of the store */
-  function silence(source: string): number {
-    const row = statements(store.db).find.get({ source });
-    // The absolute difference, since the clock may have been set back.
-    return row ? Math.abs(runtime.now() - row.signedInAt) : Number.POSITIVE_INFINITY;
-  }
-
-  return {
-    /** Tells whether somebody signed in from there in the last 30 days. While the store cannot be read, nobody did. */
-    isKnown(source: string): boolean {
-      try {
-        return silence(source) < REMEMBERED_MS;
-      } catch {
-        return false;
-      }
-    },
-
-    /** Notes that somebody has signed in from there. A failed write is logged. */
-    note(source: string): void {
-      // Renewed once a day, not at every sign-in.
-      if (silence(source) < DAY_MS) return;
-      const signedInAt = runtime.now();
-      store
-        .note((tx) => {
-          tx.insert(signInSources)
-            .values({ source, signedInAt })
-            .onConflictDoUpdate({ target: signInSources.source, set: { signedInAt } })
-            .run();
-        })
-        .catch((error) => log.warn("the source of a sign-in was not recorded", { error }));
-    },
-
-    job: {
-      name: "sign-in-sources",
-      deletes: true,
-      async runDue(now) {
-        await store.enqueue((tx) => {
-          const { source, signedInAt } = signInSources;
-          tx.delete(signInSources)
-            .where(lte(signedInAt, now - REMEMBERED_MS))
-            .run();
-          const surplus = (statements(tx).count.get()?.rows ?? 0) - mostRows;
-          if (surplus <= 0) return;
-          const oldest = tx.select({ source }).from(signInSources).orderBy(asc(signedInAt)).limit(surplus);
-          tx.delete(signInSources).where(inArray(source, oldest)).run();
-        });
-        return now + SWEEP_MS;
-      },
-    } satisfies Job,
-  };
+/** For how long nobody has signed in from there, ms. @throws errors of the store */
+function silence({ db, now }: Reader, source: string): number {
+  const row = statements(db).find.get({ source });
+  // The absolute difference, since the clock may have been set back.
+  return row ? Math.abs(now() - row.signedInAt) : Number.POSITIVE_INFINITY;
 }
+
+/** Tells whether somebody signed in from there in the last 30 days. While the store cannot be read, nobody did. */
+export function isKnownSource(core: Reader, source: string): boolean {
+  try {
+    return silence(core, source) < REMEMBERED_MS;
+  } catch {
+    return false;
+  }
+}
+
+/** Notes that somebody has signed in from there. A failed write is logged. */
+export function noteSource(core: Core, source: string): void {
+  // Renewed once a day, not at every sign-in.
+  if (silence(core, source) < DAY_MS) return;
+  const signedInAt = core.now();
+  core.store
+    .note((tx) => {
+      tx.insert(signInSources)
+        .values({ source, signedInAt })
+        .onConflictDoUpdate({ target: signInSources.source, set: { signedInAt } })
+        .run();
+    })
+    .catch((error) => core.log.warn("the source of a sign-in was not recorded", { error }));
+}
+
+/** Tests set `mostRows`. */
+export const forgetSources = ({ store }: Core, mostRows = MOST_ROWS): Job => ({
+  name: "sign-in-sources",
+  deletes: true,
+  async runDue(now) {
+    await store.enqueue((tx) => {
+      const { source, signedInAt } = signInSources;
+      tx.delete(signInSources)
+        .where(lte(signedInAt, now - REMEMBERED_MS))
+        .run();
+      const surplus = (statements(tx).count.get()?.rows ?? 0) - mostRows;
+      if (surplus <= 0) return;
+      const oldest = tx.select({ source }).from(signInSources).orderBy(asc(signedInAt)).limit(surplus);
+      tx.delete(signInSources).where(inArray(source, oldest)).run();
+    });
+    return now + SWEEP_MS;
+  },
+});

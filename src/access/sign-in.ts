@@ -10,20 +10,19 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { normalizeAddress } from "../message/address.ts";
+import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/moving.ts";
 import { SCOPES, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store } from "../store/store.ts";
+import type { Db } from "../store/store.ts";
 import { findAppPassword } from "./app-passwords.ts";
 import { type Caller, PERSON } from "./caller.ts";
 import { findBearer, findCaller, hashPassword, replaceImported, type Touch, verifyPassword } from "./credentials.ts";
 import { isImported } from "./imported-hash.ts";
 import { allowsFrom, hasExpired } from "./policy.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
-import type { SignInSources } from "./sign-in-sources.ts";
+import { isKnownSource, noteSource } from "./sign-in-sources.ts";
 import { createSlots, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
 
 export interface Attempt {
@@ -63,18 +62,21 @@ export type SignIn = ReturnType<typeof createSignIn>;
  * Each method resolves with the person, or with undefined for any failure. It rejects with AppError rate_limited if too
  * many attempts of that source, or codes of that person, are in progress.
  */
-export function createSignIn(parts: {
-  store: Pick<Store, "db" | "transact">;
-  slowdown: Slowdown;
-  secondFactors: Pick<SecondFactors, "useCode">;
-  touchKey: Touch;
-  touchAppPassword: Touch;
-  signInSources: Pick<SignInSources, "isKnown" | "note">;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Log;
-}) {
-  const { store, slowdown, secondFactors, touchKey, touchAppPassword, signInSources, runtime, log } = parts;
-  const { db } = store;
+export function createSignIn(
+  core: Core,
+  {
+    slowdown,
+    secondFactors,
+    touchKey,
+    touchAppPassword,
+  }: {
+    slowdown: Slowdown;
+    secondFactors: Pick<SecondFactors, "useCode">;
+    touchKey: Touch;
+    touchAppPassword: Touch;
+  },
+) {
+  const { db, now, store, runtime, log } = core;
   const sources = createSlots(BY_SOURCE);
   const accounts = createSlots(BY_ACCOUNT);
   /** Accounts with sources of a successful attempt, the latest last. */
@@ -107,7 +109,7 @@ export function createSignIn(parts: {
 
   /** Notes where a sign-in came from. */
   function ended<T extends SignedIn | undefined>(given: Attempt, proved: T): T {
-    if (proved) signInSources.note(given.source);
+    if (proved) noteSource(core, given.source);
     tell(proved ? "signed in" : "sign-in failed", given, proved);
     return proved;
   }
@@ -126,7 +128,7 @@ export function createSignIn(parts: {
     email: string,
     { secret, source }: Pick<Attempt, "secret" | "source">,
     how: { alone: boolean; scopes?: readonly Scope[] },
-  ) => byPassword(store, email, secret, { ...how, isKnown: signInSources.isKnown(source) });
+  ) => byPassword(core, email, secret, { ...how, isKnown: isKnownSource(core, source) });
 
   /** Adds the proof by code to that by password. */
   async function withCode(proved: SignedIn, code: string, source: string): Promise<SignedIn | undefined> {
@@ -142,7 +144,7 @@ export function createSignIn(parts: {
   const usable =
     (address: string | undefined) =>
     ({ paused, policy = {} }: Caller): boolean =>
-      !paused && !hasExpired(policy, runtime.now()) && allowsFrom(policy, address);
+      !paused && !hasExpired(policy, now()) && allowsFrom(policy, address);
 
   /** The person may add a second factor before this proof is used, which then is not enough. */
   const whileUnguarded = (proved: SignedIn): SignedIn => ({
@@ -179,7 +181,7 @@ export function createSignIn(parts: {
      */
     async withToken(given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> {
       const { secret, scope, address } = given;
-      const find = () => findBearer(db, secret, runtime.now());
+      const find = () => findBearer(db, secret, now());
       const username = given.username || (find()?.email ?? "");
       const proved = await attempt({ ...given, username }, async (email) =>
         byKey({ db, email, find, scope, touch: touchKey, isUsable: usable(address) }),
@@ -309,20 +311,20 @@ const personByEmail = prepared((db) =>
  * factor. Every failure takes as long as a wrong password.
  */
 async function byPassword(
-  store: Pick<Store, "db" | "transact">,
+  core: Core,
   email: string,
   password: string,
   how: { alone: boolean; scopes?: readonly Scope[]; isKnown: boolean },
 ): Promise<SignedIn | undefined> {
-  const { db } = store;
+  const { db } = core;
   const { alone, scopes = SCOPES, isKnown } = how;
   const found = personByEmail(db).get({ email });
   let hash = found?.passwordHash ?? null;
   if (!(await verifyPassword(password, hash, isKnown))) return undefined;
   if (found && hash !== null && isImported(hash)) {
-    const own = await replacementOf(store, found.userId, hash, password);
+    const own = await replacementOf(core, found.userId, hash, password);
     // Another sign-in replaced it meanwhile, or its person has a new password.
-    if (own === "outdated") return byPassword(store, email, password, how);
+    if (own === "outdated") return byPassword(core, email, password, how);
     hash = own;
   }
   return signedIn(db, () => {
@@ -336,7 +338,7 @@ async function byPassword(
 
 /** The hash that the person has in place of the imported one: ours, or the imported one while the store takes no change. */
 async function replacementOf(
-  store: Pick<Store, "transact">,
+  { store }: Core,
   userId: string,
   imported: string,
   password: string,

@@ -1,5 +1,5 @@
 /** Admission of the app's requests (rules: Web): from this origin, and with a valid session. */
-import { findSession, presentSession, requireConfirmed, type Session } from "../access/sessions.ts";
+import { findSession, presentSession, requireConfirmed, type Session, touchSession } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/moving.ts";
@@ -17,12 +17,8 @@ export interface PageGate {
   requireConfirmed(db: Db, session: Session): void;
 }
 
-/** `touchSession` notes that a session is in use, at a time in epoch ms. */
-export function createPageGate(
-  { db, now: clock, site }: Core,
-  cookie: SessionCookie,
-  touchSession: (session: Session, now: number) => void,
-): PageGate {
+export function createPageGate(core: Core, cookie: SessionCookie): PageGate {
+  const { db, now: clock, site } = core;
   const requireSameOrigin = createSameOriginCheck(site.baseUrl);
   return {
     requireSameOrigin,
@@ -35,7 +31,7 @@ export function createPageGate(
       const session = token === undefined ? undefined : findSession(db, token, now);
       if (!session) throw new AppError("unauthorized", "Sign in to continue");
       requireServed(db, session.caller.workspaceId);
-      touchSession(session, now);
+      touchSession(core, session, now);
       return session;
     },
   };

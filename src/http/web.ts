@@ -52,7 +52,7 @@ export function createWeb(parts: WebParts): Web {
   const secure = parts.baseUrl.startsWith("https:");
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
-  const gate = createPageGate(parts.core, cookie, parts.identity.touchSession);
+  const gate = createPageGate(parts.core, cookie);
   const images = openImageProxy({ runtime: parts.runtime });
   const unsubscribing = openUnsubscribing(parts.core, parts.allow);
   const live = createLive(parts.core, cookie);

@@ -8,7 +8,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { PolicyRefusal } from "../access/policy.ts";
-import type { SignInSources } from "../access/sign-in-sources.ts";
+import { isKnownSource } from "../access/sign-in-sources.ts";
 import { AppError } from "../base/errors.ts";
 import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import { randomToken } from "../base/runtime.ts";
@@ -96,12 +96,10 @@ export function createImap(
   core: ParsingCore,
   {
     mostConnections,
-    signInSources,
     appended,
     ...shared
   }: Shared & {
     mostConnections: number;
-    signInSources: SignInSources;
     /** Bytes of messages that are appended. */
     appended: Shares;
   },
@@ -122,7 +120,7 @@ export function createImap(
   function isWelcome(address: string | undefined): boolean {
     const networks = options.get("mx.trustedNetworks");
     const isTrusted = address !== undefined && networks !== "none" && networkList(networks)(address);
-    return isOneOfUs(address, isTrusted) || signInSources.isKnown(sourceOfAddress(address));
+    return isOneOfUs(address, isTrusted) || isKnownSource(core, sourceOfAddress(address));
   }
 
   /** The limit that leaves no room for a client. Where it is of all, one for which we wait makes room, strangers first. */

@@ -10,7 +10,7 @@ import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
-import type { SignInSources } from "../access/sign-in-sources.ts";
+import { isKnownSource } from "../access/sign-in-sources.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import { newTimedToken } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
@@ -47,11 +47,9 @@ export function createSubmissionRole(
   core: SendCore,
   {
     signIn,
-    signInSources,
     submit = submitMessage,
   }: {
     signIn: Pick<SignIn, "inApp">;
-    signInSources: Pick<SignInSources, "isKnown">;
     /** Replaced in tests. */
     submit?: typeof submitMessage;
   },
@@ -140,7 +138,7 @@ export function createSubmissionRole(
     requiresAuth: true,
     maxRecipients: () => options.get("sending.maxRecipients"),
     isTrusted: () => false,
-    isKnown: (ip) => signInSources.isKnown(sourceOfAddress(canonicalAddress(ip))),
+    isKnown: (ip) => isKnownSource(core, sourceOfAddress(canonicalAddress(ip))),
 
     open({ trace, ip }) {
       let who: SignedIn | undefined;

@@ -144,10 +144,9 @@ describe("passwords", () => {
 
 describe("the last use of a key", () => {
   test("is written at most once a minute", async () => {
-    const { store, runtime } = world;
-    const log = createLog("warn", runtime.now, () => {});
+    const { core, store } = world;
     const { id } = make();
-    const touch = createLastUse(store, log, "a key", noteKeyUse);
+    const touch = createLastUse(core, "a key", noteKeyUse);
     const seen: unknown[] = [];
     for (const now of [1_000, 60_999, 61_000]) {
       touch(id, now);
@@ -158,11 +157,11 @@ describe("the last use of a key", () => {
   });
 
   test("is only logged when it cannot be written", async () => {
-    const { store, runtime } = world;
+    const { core, store, runtime } = world;
     const lines: string[] = [];
     const log = createLog("warn", runtime.now, (line) => lines.push(line));
-    const failing = { note: () => Promise.reject(new Error("disk full")) };
-    createLastUse(failing, log, "a key", noteKeyUse)(make().id, 1_000);
+    const failing = { ...store, note: () => Promise.reject(new Error("disk full")) };
+    createLastUse({ ...core, store: failing, log }, "a key", noteKeyUse)(make().id, 1_000);
     await store.enqueue(() => undefined);
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain("disk full");

@@ -2,10 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { createKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";
-import { createSignInSources } from "../../src/access/sign-in-sources.ts";
 import type { Slowdown } from "../../src/access/slowdown.ts";
 import { AppError } from "../../src/base/errors.ts";
-import { createLog } from "../../src/base/log.ts";
 import { secondFactors, users } from "../../src/store/schema.ts";
 import { quickHash } from "../harness/quick-hash.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
@@ -15,7 +13,7 @@ const hash = quickHash("secret");
 
 /** Alice with the password `secret`, and failures that are reported when the test says so. */
 async function setUp() {
-  const { store, runtime, alice } = createAlice();
+  const { core, store, runtime, alice } = createAlice();
   store.db
     .update(users)
     .set({ passwordHash: await hash })
@@ -32,11 +30,7 @@ async function setUp() {
   const touches: string[] = [];
   const touch = (id: string) => void touches.push(id);
   const secondFactors = { useCode: () => false };
-  const log = createLog("silent", runtime.now, () => {});
-  const signInSources = createSignInSources({ store, runtime, log });
-  const signIn = createSignIn({
-    ...{ store, slowdown, secondFactors, touchKey: touch, touchAppPassword: touch, signInSources, runtime, log },
-  });
+  const signIn = createSignIn(core, { slowdown, secondFactors, touchKey: touch, touchAppPassword: touch });
   const { key } = store.transact((tx) =>
     createKey(tx, runtime, { userId: alice.userId, name: "app", scopes: ["send", "read"] }),
   );

@@ -8,13 +8,13 @@ import { openIdentity } from "../../src/access/identity.ts";
 import { proposeSecret } from "../../src/access/second-factor.ts";
 import { startSession } from "../../src/access/sessions.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
-import { createLog } from "../../src/base/log.ts";
 import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Zone, zone, zoneOf } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 import { openSetUp, openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
 interface Named {
@@ -62,8 +62,8 @@ test("a second factor is shown, and reset", async () => {
   expect(await ask(...totp)).toEqual({ id: userId, address: "ada@acme.test", secondFactor: false });
   const runtime = fakeRuntime();
   const store = openStore({ folder: data, runtime });
-  const log = createLog("silent", runtime.now, () => {});
-  const { secondFactors } = openIdentity({ store, runtime, folder: data, log });
+  const core = coreOver(store, runtime);
+  const { secondFactors } = openIdentity({ ...core, site: { ...core.site, folder: data } });
   const secret = proposeSecret(runtime);
   const code = codeOf(secretOf(secret) as Uint8Array, stepAt(runtime.now()));
   store.transact((tx) => secondFactors.enrol(tx, userId, { secret, code }));

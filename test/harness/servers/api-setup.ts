@@ -74,7 +74,7 @@ export async function startApi(given: Given = {}) {
     reads: createReadJournal(core),
     pools,
     slowdown: createSlowdown(runtime),
-    touchKey: createLastUse(store, log, "a key", noteKeyUse),
+    touchKey: createLastUse(core, "a key", noteKeyUse),
     addressOf: createAddressReader(trustedProxies ?? []),
     operations: operations.map((one) => ({ ...one, run: runs[one.name] ?? one.run })),
   });

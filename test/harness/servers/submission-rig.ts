@@ -98,14 +98,14 @@ export async function listenForSubmission(
   const logged = testLog(runtime);
   const { log } = logged;
   const spoolFolder = join(temporaryFolder(), "spool");
-  const { signIn, signInSources } = openIdentity({ store, runtime, folder: temporaryFolder(), log });
   const core = {
     ...sendCore(world.core),
     log,
     spool: openSpool(spoolFolder),
     site: { ...world.core.site, hostname: "mail.example.test" },
   };
-  const role = createSubmissionRole(core, { signIn, signInSources, submit });
+  const { signIn } = openIdentity(core);
+  const role = createSubmissionRole(core, { signIn, submit });
   const rig = await listenAs(role, {
     ...options,
     runtime,
