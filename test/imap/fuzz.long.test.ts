@@ -4,11 +4,9 @@
  * FUZZ_SEED repeats a run, FUZZ_SECONDS makes it shorter.
  */
 import { expect, test } from "bun:test";
-import { fileMessage } from "../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type ImapAccount, imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
-import { letter } from "../harness/mail/mail.ts";
 import { boot } from "../harness/servers/boot.ts";
+import { arrive } from "./arrive.ts";
 import { chance } from "./chance.ts";
 
 const SEED = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -83,19 +81,12 @@ test(
   `whatever a client sends, the server answers and goes on (seed ${SEED})`,
   async () => {
     const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-    const {
-      core: { store },
-      core,
-    } = app.opened;
     const port = Number(app.ready.imaps?.split(":")[1]);
     const pick = chance(SEED);
     const one = <T>(of: readonly T[]): T => of[pick(of.length)] as T;
     async function fill(): Promise<void> {
       for (let i = 0; i < 20; i++) {
-        const text = letter({ subject: `Message ${pick(1e9)}`, from: "bob@remote.example" });
-        const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
-        const at = { mailboxId: app.owner.mailboxId, receivedOn: "alice@example.test", now: app.runtime.now() };
-        await store.enqueue((tx) => fileMessage(core, tx, { ...at, message }));
+        await arrive(app, { subject: `Message ${pick(1e9)}`, from: "bob@remote.example" });
       }
     }
 

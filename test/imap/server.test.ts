@@ -8,12 +8,11 @@ import { ImapFlow } from "imapflow";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import * as people from "../../src/admin/people.ts";
-import { fileMessage } from "../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { attachments } from "../../src/store/schema.ts";
-import { letter } from "../harness/mail/mail.ts";
+import type { Letter } from "../harness/mail/mail.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
+import { arrive as arriveIn } from "./arrive.ts";
 
 let app: Booted;
 let password: string;
@@ -23,22 +22,7 @@ beforeAll(async () => {
   password = appPassword(app);
 });
 
-async function arrive(mail: Parameters<typeof letter>[0] | string) {
-  const {
-    core: { store },
-    core,
-  } = app.opened;
-  const text = typeof mail === "string" ? mail : letter(mail);
-  const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
-  return store.enqueue((tx) =>
-    fileMessage(core, tx, {
-      mailboxId: app.owner.mailboxId,
-      receivedOn: "alice@example.test",
-      message,
-      now: app.runtime.now(),
-    }),
-  );
-}
+const arrive = (mail: Letter | string) => arriveIn(app, mail);
 
 async function client(options: { secure?: boolean } = { secure: true }) {
   const flow = new ImapFlow({

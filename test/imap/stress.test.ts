@@ -3,12 +3,10 @@
  * end all know the same. STRESS_SEED repeats a run, STRESS_ROUNDS makes it longer.
  */
 import { expect, test } from "bun:test";
-import { fileMessage } from "../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
-import { letter } from "../harness/mail/mail.ts";
 import { boot } from "../harness/servers/boot.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
+import { arrive } from "./arrive.ts";
 import { chance } from "./chance.ts";
 
 const SEED = Number(process.env.STRESS_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -25,24 +23,18 @@ interface App extends ImapAccount {
 
 test(`mail apps that change the same mail are told the same (seed ${SEED})`, async () => {
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-  const {
-    core: { store },
-    core,
-  } = app.opened;
+  const { store } = app.core;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const pick = chance(SEED);
   const one = <T>(of: readonly T[]): T => of[pick(of.length)] as T;
   let made = 0;
 
-  async function arrive(): Promise<void> {
+  async function fill(): Promise<void> {
     // Two of three begin a conversation.
     const subject = pick(3) === 0 ? "Re: Together" : `Message ${made}`;
-    const text = letter({ subject, from: "bob@remote.example", messageId: `<${++made}@remote.example>` });
-    const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
-    const at = { mailboxId: app.owner.mailboxId, receivedOn: "alice@example.test", now: app.runtime.now() };
-    await store.enqueue((tx) => fileMessage(core, tx, { ...at, message }));
+    await arrive(app, { subject, from: "bob@remote.example", messageId: `<${++made}@remote.example>` });
   }
-  for (let i = 0; i < 20; i++) await arrive();
+  for (let i = 0; i < 20; i++) await fill();
 
   const apps: App[] = [];
   const password = appPassword(app);
@@ -81,7 +73,7 @@ test(`mail apps that change the same mail are told the same (seed ${SEED})`, asy
       const octets = `From: ann@remote.example\r\nMessage-ID: <${++made}@app>\r\n\r\nAppended\r\n`;
       const appended = `APPEND ${one(FOLDERS)} (${one(FLAGS)}) {${octets.length}+}\r\n${octets}`;
       expect(await client.say(appended)).toMatchObject(isAnswered);
-    } else if (what === 9) await arrive();
+    } else if (what === 9) await fill();
     else if (what === 10) {
       const { body } = await app.api.get<{ threads: { id: string }[] }>("/threads?folder=all&limit=20");
       const { id = "" } = one(body.threads) ?? {};

@@ -3,12 +3,10 @@ import * as domains from "../../../src/admin/domains.ts";
 import * as people from "../../../src/admin/people.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
-import { fileMessage } from "../../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { Role } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
-import { type Letter, letter } from "../mail/mail.ts";
-import { openInMemory } from "./core.ts";
+import type { Letter } from "../mail/mail.ts";
+import { fileLetter, openInMemory } from "./core.ts";
 
 export function openOffice(overrides: Partial<Runtime> = {}) {
   const { core } = openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" }, overrides);
@@ -32,10 +30,6 @@ export function openOffice(overrides: Partial<Runtime> = {}) {
     write,
     addUser,
     ada: ada.userId,
-    async file(mailboxId: string, mail: Letter) {
-      const bytes = new TextEncoder().encode(letter(mail).replaceAll("\n", "\r\n"));
-      const message = await prepareMessage(bytes, store.blobs);
-      write((tx) => fileMessage(core, tx, { mailboxId, receivedOn: "", message, now: runtime.now() }));
-    },
+    file: (mailboxId: string, mail: Letter) => fileLetter(core, mail, { mailboxId, receivedOn: "" }),
   };
 }

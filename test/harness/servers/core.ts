@@ -5,8 +5,10 @@ import { createLog } from "../../../src/base/log.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
 import { readConfig } from "../../../src/config.ts";
 import type { MailCore } from "../../../src/mailbox/core.ts";
+import { type Filed, type Filing, fileMessage } from "../../../src/mailbox/filing.ts";
 import { workspaceOf } from "../../../src/mailbox/mailboxes.ts";
 import { composeHere } from "../../../src/mailbox/octets.ts";
+import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { readHere } from "../../../src/message/reading.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
 import { type Opened, type OpenOptions, open } from "../../../src/open.ts";
@@ -20,6 +22,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { createParserPool } from "../../../src/workers/parser-pool.ts";
 import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
+import { type Letter, letter } from "../mail/mail.ts";
 import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
 import { shareParser } from "./parser.ts";
 
@@ -62,6 +65,17 @@ export function coreOver(store: Store, runtime = fakeRuntime()): TestCore {
   const parser = { read: readHere, composeStored: composeHere(blobs) };
   const parts = { db, blobs, now: runtime.now, store, options: openOptions(store), runtime };
   return { ...testCore(), ...parts, engine: createFts5Engine(store), parser };
+}
+
+/** Files mail now, without SMTP, in the order of the calls. Lines of a string may end in LF. */
+export async function fileLetter(
+  core: MailCore,
+  mail: Letter | string,
+  filing: Omit<Filing, "message" | "now"> & { now?: number },
+): Promise<Filed> {
+  const text = typeof mail === "string" ? mail : letter(mail);
+  const message = await prepareMessage(new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n")), core.blobs);
+  return core.store.enqueue((tx) => fileMessage(core, tx, { message, now: core.now(), ...filing }));
 }
 
 /** The context of sending: parsers that the tests of a file share, and the real transport. */

@@ -4,13 +4,12 @@ import * as developers from "../../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as people from "../../../src/admin/people.ts";
 import { routeOf } from "../../../src/mailbox/addresses.ts";
-import { fileMessage } from "../../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
-import { type Letter, letter } from "../mail/mail.ts";
+import type { Letter } from "../mail/mail.ts";
 import { zone } from "../peers/dns-server.ts";
 import { type Booted, boot } from "./boot.ts";
+import { fileLetter } from "./core.ts";
 
 export interface ImapWorld {
   app: Booted;
@@ -65,11 +64,8 @@ export async function imapWorld(env: Record<string, string> = {}): Promise<ImapW
       const route = routeOf(core.db, at, core.now());
       if (route.kind !== "mailbox") throw new Error(`nobody is at ${at}`);
       // A move to Junk teaches of its sender alone.
-      const text = letter({ from: `sender-${++senders}@remote.example`, ...mail });
-      const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
-      return store.enqueue((tx) =>
-        fileMessage(core, tx, { mailboxId: route.mailboxId, receivedOn: at, message, now: app.runtime.now() }),
-      );
+      const from = `sender-${++senders}@remote.example`;
+      return fileLetter(core, { from, ...mail }, { mailboxId: route.mailboxId, receivedOn: at });
     },
     member: (name, access) =>
       store.transact((tx) => {

@@ -3,9 +3,7 @@ import { asc } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
 import type { Filed, Filing } from "../../../src/mailbox/filing.ts";
-import { fileMessage } from "../../../src/mailbox/filing.ts";
 import { listThreads } from "../../../src/mailbox/listing.ts";
-import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { getThread } from "../../../src/mailbox/threads.ts";
 import type { ThreadFilters } from "../../../src/mailbox/views.ts";
 import { splitAddress } from "../../../src/message/address.ts";
@@ -23,9 +21,9 @@ import {
 } from "../../../src/store/schema.ts";
 import type { Options } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { type Letter, letter } from "../mail/mail.ts";
+import type { Letter } from "../mail/mail.ts";
 import type { FakeRuntime } from "../runtime.ts";
-import { type TestCore, testCore } from "./core.ts";
+import { fileLetter, type TestCore, testCore } from "./core.ts";
 
 export interface World {
   core: TestCore;
@@ -54,7 +52,7 @@ export function createWorld(): World {
   const core = testCore();
   const { db, store, runtime, options } = core;
   const domainOf = new Map<string, string>();
-  const workspaceOf = new Map<string, string>();
+  const addressOf = new Map<string, string>();
   const addAddress = (mailboxId: string, address: string, kind: "primary" | "alias" | "catch-all") => {
     const domainId = domainOf.get(splitAddress(address).domain);
     if (domainId === undefined) throw new Error(`no domain for ${address}`);
@@ -93,26 +91,15 @@ export function createWorld(): World {
         .values({ id, workspaceId, address, name: address, ownerId: owner?.userId ?? null, createdAt: runtime.now() })
         .run();
       addAddress(id, address, "primary");
-      workspaceOf.set(id, address);
+      addressOf.set(id, address);
       return id;
     },
     alias: (mailboxId, address) => addAddress(mailboxId, address, address.startsWith("*@") ? "catch-all" : "alias"),
     grant(mailboxId, to, access) {
       db.insert(grants).values({ mailboxId, userId: to.userId, access }).run();
     },
-    async file(mailboxId, mail, filing = {}) {
-      const text = typeof mail === "string" ? mail : letter(mail);
-      const message = await prepareMessage(new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
-      return store.enqueue((tx) =>
-        fileMessage(core, tx, {
-          mailboxId,
-          receivedOn: workspaceOf.get(mailboxId) ?? "",
-          message,
-          now: runtime.now(),
-          ...filing,
-        }),
-      );
-    },
+    file: (mailboxId, mail, filing = {}) =>
+      fileLetter(core, mail, { mailboxId, receivedOn: addressOf.get(mailboxId) ?? "", ...filing }),
     events: () => db.select({ event: events.event, data: events.data }).from(events).orderBy(asc(events.seq)).all(),
   };
 }
