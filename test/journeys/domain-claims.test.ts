@@ -19,7 +19,6 @@ import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { reversePathTo } from "../../src/outbound/queue.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { addresses, dkimKeys, MAIL_SCOPES, outboundContents, outboundMessages } from "../../src/store/schema.ts";
-import type { Tx } from "../../src/store/store.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
@@ -49,11 +48,7 @@ async function world(description: Zone = {}, habits?: Habits) {
   const dns = zone(description, habits);
   const asked = () => dns.questions.filter((question) => question.startsWith("txt "));
   const booted = await boot({}, dns);
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
-  const write = <T>(work: (tx: Tx) => T): T => store.transact((tx) => ({ done: work(tx) })).done;
+  const { core, write } = booted;
 
   /** A workspace that claims the domain, its owner with a mailbox there, and their key. */
   async function claim(workspace: string, name: string, email = `owner@${name}`): Promise<Claimant> {
@@ -82,11 +77,11 @@ async function world(description: Zone = {}, habits?: Habits) {
 
   return {
     ...booted,
-    ...{ asked, description, write, claim, publish },
+    ...{ asked, description, claim, publish },
     stateOf: ({ workspaceId, domain }: Claimant) => domains.domainIn(core, workspaceId, domain.id).state,
     /** Those of before the rule. */
     tolerate: ({ domain }: Claimant) =>
-      store.db.$client.query("UPDATE domains SET accepts_unverified = 1 WHERE id = ?").run(domain.id),
+      core.db.$client.query("UPDATE domains SET accepts_unverified = 1 WHERE id = ?").run(domain.id),
     verify: ({ domain }: Claimant) => write((tx) => domains.markVerified(core, tx, domain.id)),
   };
 }

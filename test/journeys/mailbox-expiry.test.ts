@@ -7,7 +7,6 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { attachments, mailboxes, messages, threads } from "../../src/store/schema.ts";
-import type { Tx } from "../../src/store/store.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -22,12 +21,9 @@ const UNKNOWN = expect.stringMatching(/^550 5\.1\.1 /);
 /** Beside Alice's, a mailbox temp@ that expires in an hour, with an alias, and one for whatever nobody else has. */
 async function office(booted?: Booted) {
   const it = booted ?? (await boot());
-  const {
-    core: { store },
-    core,
-  } = it.opened;
+  const { core, write } = it;
+  const { store } = core;
   const { workspaceId, userId } = it.owner;
-  const write = <T>(work: (tx: Tx) => T): T => store.transact((tx) => ({ done: work(tx) })).done;
   const add = (name: string, more = {}) =>
     write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address: `${name}@example.test`, name, ...more }));
   const expiresAt = it.runtime.now() + HOUR;
@@ -39,7 +35,7 @@ async function office(booted?: Booted) {
   });
   return {
     ...it,
-    ...{ store, write, add, temp, rest, expiresAt },
+    ...{ store, add, temp, rest, expiresAt },
     subjectsIn: async (mailbox: string) =>
       (await it.api.get<{ threads: { subject: string }[] }>(`/threads?mailbox=${mailbox}&folder=all`)).body.threads.map(
         ({ subject }) => subject,

@@ -756,7 +756,7 @@ describe("what a key makes", () => {
         developers.createKey(core, tx, { userId: world.owner.userId, name: "x", scopes, policy: { send: "hold" } }),
       ).id;
     const admin = (await keyWith({}, ["admin", "read"])).api;
-    const all = world.keyFor(world.owner.userId, ["read", "send", "write", "admin", "approve"]);
+    const all = world.apiWith(world.keyOf(world.owner.userId, ["read", "send", "write", "admin", "approve"]));
     const widen = (api: Client, id: string) => api.patch(`/api/admin/v1/keys/${id}`, { policy: {} });
     expect(outcome(await widen(admin, wide(["read", "send"])))).toEqual(REFUSED);
     expect(outcome(await widen(all, wide(["read", "approve"])))).toEqual(REFUSED);

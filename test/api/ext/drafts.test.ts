@@ -156,10 +156,10 @@ describe("POST /drafts", () => {
   });
 
   test("needs the scope write, and read for handles", async () => {
-    const writer = world.keyFor(world.owner.userId, ["write"]);
+    const writer = world.apiWith(world.keyOf(world.owner.userId, ["write"]));
     expect((await create({ text: "x" }, writer)).status).toBe(201);
     expect(await create({ forward: "msg_x" }, writer)).toMatchObject({ status: 403, body: { code: "missing_scope" } });
-    const reader = world.keyFor(world.owner.userId, ["read"]);
+    const reader = world.apiWith(world.keyOf(world.owner.userId, ["read"]));
     expect(await create({}, reader)).toMatchObject({ status: 403, body: { code: "missing_scope" } });
   });
 });
@@ -175,7 +175,7 @@ describe("GET /drafts/{id}", () => {
     expect(await get(threadId)).toMatchObject({ status: 409, body: { code: "conflict" } });
     expect(await get("thr_unknown")).toMatchObject({ status: 404 });
     const his = await create({}, world.asMax);
-    expect((await get(his.body.id, world.keyFor(world.maxId, ["read"]))).status).toBe(200);
+    expect((await get(his.body.id, world.apiWith(world.keyOf(world.maxId, ["read"])))).status).toBe(200);
   });
 
   test("shows a draft that replies, with its conversation", async () => {
@@ -255,7 +255,7 @@ describe("PATCH /drafts/{id}", () => {
   });
 
   test("needs the scope read where somebody else wrote it last, since the answer has all of it", async () => {
-    const [writer, other] = [1, 2].map(() => world.keyFor(world.owner.userId, ["write"]));
+    const [writer, other] = [1, 2].map(() => world.apiWith(world.keyOf(world.owner.userId, ["write"])));
     const { body } = await create({ text: "Mine" }, writer);
     expect((await change(body.id, { revision: 1, subject: "Mine" }, writer)).status).toBe(200);
     const refusedAs = { status: 403, body: { code: "missing_scope" } };
@@ -514,7 +514,9 @@ describe("POST /drafts/{id}/send", () => {
   test("of another revision is 409; without the scope send 403", async () => {
     const { body } = await create(whole);
     expect(await send(body.id, { revision: 7 })).toMatchObject({ status: 409 });
-    expect(await send(body.id, {}, world.keyFor(world.owner.userId, ["write"]))).toMatchObject({ status: 403 });
+    expect(await send(body.id, {}, world.apiWith(world.keyOf(world.owner.userId, ["write"])))).toMatchObject({
+      status: 403,
+    });
   });
 });
 

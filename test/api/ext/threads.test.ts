@@ -85,7 +85,7 @@ describe("PATCH /threads", () => {
   });
 
   test("needs the scope write, and counts as one request", async () => {
-    const reader = world.keyFor(world.owner.userId, ["read"]);
+    const reader = world.apiWith(world.keyOf(world.owner.userId, ["read"]));
     expect(await reader.patch(`${EXT}/threads`, { ids: ["thr_1"], read: true })).toMatchObject({
       status: 403,
       body: { code: "missing_scope" },

@@ -1,13 +1,9 @@
 /** A whole appliance, and calls of its administration API over a real socket. */
 
-import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
-import * as people from "../../../src/admin/people.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
-import { MAIL_SCOPES, type Role, SCOPES } from "../../../src/store/schema.ts";
-import type { Tx } from "../../../src/store/store.ts";
 import { type Zone, zone } from "../peers/dns-server.ts";
-import { type Booted, boot } from "./boot.ts";
+import { type Booted, boot, type Person } from "./boot.ts";
 
 export interface Told {
   status: number;
@@ -23,21 +19,14 @@ export interface AdminApi extends Booted {
   call: Call;
   /** Calls the API with another key. */
   callAs(key: string): Call;
-  /** Adds a person to a workspace, by default Alice's, with a key for all that they may do. */
-  join(email: string, role: Role, workspaceId?: string): { userId: string; mailboxId: string; key: string };
   /** Adds a second workspace, at other.test, with its owner. */
-  other: { workspaceId: string; domainId: string; userId: string; mailboxId: string; key: string };
-  write<T>(work: (tx: Tx) => T): T;
+  other: Person & { workspaceId: string; domainId: string };
 }
 
 /** Starts an appliance with the given DNS zone, which a test may change. */
 export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
   const booted = await boot({}, zone(description));
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
-  const write: AdminApi["write"] = (work) => store.transact((tx) => ({ done: work(tx) })).done as never;
+  const { core, write, join, keyOf, owner } = booted;
 
   const callAs = (apiKey: string): Call => {
     return async (method, path, body, idempotencyKey) => {
@@ -55,27 +44,14 @@ export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
     };
   };
 
-  const join: AdminApi["join"] = (email, role, workspaceId = booted.owner.workspaceId) =>
-    write((tx) => {
-      const made = people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: true });
-      const { key } = developers.createKey(core, tx, {
-        userId: made.userId,
-        name: "K",
-        scopes: role === "member" ? MAIL_SCOPES : SCOPES,
-      });
-      return { userId: made.userId, mailboxId: made.mailboxId ?? "", key };
-    });
-
   const { workspaceId, domainId } = write((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
     const domain = domains.addDomain(core, tx, id, "other.test", []);
     domains.markVerified(core, tx, domain.id);
     return { workspaceId: id, domainId: domain.id };
   });
-  const other = { workspaceId, domainId, ...join("zoe@other.test", "owner", workspaceId) };
-  const { userId } = booted.owner;
-  const { key } = write((tx) => developers.createKey(core, tx, { userId, name: "Admin", scopes: SCOPES }));
-  return { ...booted, call: callAs(key), callAs, join, other, write };
+  const other = { workspaceId, domainId, ...join("zoe@other.test", "owner", { workspaceId }) };
+  return { ...booted, call: callAs(keyOf(owner.userId)), callAs, other };
 }
 
 /** Reads all pages of a list, two rows a page. */

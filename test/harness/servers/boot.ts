@@ -5,13 +5,15 @@ import { dirname, join } from "node:path";
 import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
+import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as people from "../../../src/admin/people.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import type { DnsClient, Runtime } from "../../../src/base/runtime.ts";
 import type { DoctorOptions } from "../../../src/doctor/doctor.ts";
 import { type Ready, type Server, serve } from "../../../src/serve.ts";
 import { emptyDatabase } from "../../../src/store/migrate.ts";
-import { SCOPES } from "../../../src/store/schema.ts";
+import { type GrantAccess, MAIL_SCOPES, type Role, SCOPES, type Scope } from "../../../src/store/schema.ts";
+import type { Tx } from "../../../src/store/store.ts";
 import type { StartParser } from "../../../src/workers/parser-process.ts";
 import { apiClient, type Client } from "../clients/api.ts";
 import { atEndOfFile } from "../end.ts";
@@ -25,6 +27,15 @@ interface Address {
   port: number;
 }
 
+/** Somebody who joined, with a mailbox and a key. */
+export interface Person {
+  email: string;
+  userId: string;
+  mailboxId: string;
+  keyId: string;
+  key: string;
+}
+
 export interface Booted {
   opened: TestOpened;
   core: TestCore;
@@ -36,6 +47,15 @@ export interface Booted {
   api: Client;
   /** The API with another key, or none. */
   apiWith(key?: string): Client;
+  /** Runs one transaction. */
+  write<T>(work: (tx: Tx) => T): T;
+  /** Makes a key. */
+  keyOf(userId: string, scopes?: readonly Scope[]): string;
+  /**
+   * Adds somebody with a key for all that they may do. By default a member of the owner's workspace, who is called as their
+   * address; `access`: to the owner's mailbox.
+   */
+  join(email: string, role?: Role, more?: { name?: string; access?: GrantAccess; workspaceId?: string }): Person;
   mx: Address;
   submission: Address;
   submissions: Address;
@@ -101,7 +121,22 @@ export async function boot(
     },
   );
   if (!owner) throw new Error("nobody owns it");
-  return { ...started, owner, api: started.apiWith(owner.apiKey) };
+  const { core, write } = started;
+  const first = owner;
+  const join: Booted["join"] = (
+    email,
+    role = "member",
+    { name = email, access, workspaceId = first.workspaceId } = {},
+  ) =>
+    write((tx) => {
+      const person = { workspaceId, email, name, role, ownMailbox: true };
+      const { userId, mailboxId = "" } = people.addUser(core, tx, person);
+      if (access) mailboxAdmin.grant(tx, first.mailboxId, userId, access);
+      const scopes = role === "member" ? MAIL_SCOPES : SCOPES;
+      const { id, key } = developers.createKey(core, tx, { userId, name: `${name}'s tests`, scopes });
+      return { email, userId, mailboxId, keyId: id, key };
+    });
+  return { ...started, owner, api: started.apiWith(owner.apiKey), join };
 }
 
 /** Starts one without a workspace, as after an installation. `prepare` runs before. */
@@ -109,7 +144,7 @@ export async function bootEmpty(
   env: Record<string, string> = {},
   { checks = {}, file = emptyDatabase(), startParser = shareParser, allow, ...world }: Partial<Runtime> & Checked = {},
   prepare: (opened: TestOpened) => void = () => {},
-): Promise<Omit<Booted, "owner" | "api">> {
+): Promise<Omit<Booted, "owner" | "api" | "join">> {
   const opened = openInMemory(env, { file, doctor: { checks }, ...world });
   const { core, config } = opened;
   prepare(opened);
@@ -126,13 +161,17 @@ export async function bootEmpty(
     const [host = "", port = ""] = listener.split(":");
     return { host, port: Number(port) };
   };
-  const { runtime, lines } = core;
+  const { store, runtime, lines } = core;
+  const write: Booted["write"] = (work) => store.transact((tx) => ({ done: work(tx) })).done as never;
   return {
     opened,
     core,
     server,
     runtime,
     apiWith: (key) => apiClient(`http://${ready.http}`, key),
+    write,
+    keyOf: (userId, scopes = SCOPES) =>
+      write((tx) => developers.createKey(core, tx, { userId, name: "Another", scopes })).key,
     mx: addressOf(ready.mx),
     submission: addressOf(ready.submission),
     submissions: addressOf(ready.submissions),

@@ -3,10 +3,6 @@
  * viewing only. Both have keys.
  */
 
-import * as developers from "../../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
-import * as people from "../../../src/admin/people.ts";
-import { MAIL_SCOPES, type Scope } from "../../../src/store/schema.ts";
 import type { Client } from "../clients/api.ts";
 import { type Letter, letter, mailer } from "../mail/mail.ts";
 import { type Booted, boot } from "./boot.ts";
@@ -20,7 +16,6 @@ export interface ExtWorld extends Booted {
   maxId: string;
   maxKeyId: string;
   maxMailboxId: string;
-  keyFor(userId: string, scopes: readonly Scope[]): Client;
   /** Delivers mail to the address; returns the ids of the conversation and the message. */
   receive(
     to: string,
@@ -31,28 +26,14 @@ export interface ExtWorld extends Booted {
 
 export async function bootExt(...given: Parameters<typeof boot>): Promise<ExtWorld> {
   const booted = await boot(...given);
-  const { opened, server, apiWith, owner, mx } = booted;
-  const {
-    core: { store },
-    core,
-  } = opened;
-  const max = store.transact((tx) => {
-    const { workspaceId } = owner;
-    const made = people.addUser(core, tx, { workspaceId, email: MAX, name: "Max", role: "member", ownMailbox: true });
-    mailboxAdmin.grant(tx, owner.mailboxId, made.userId, "view");
-    return {
-      ...made,
-      key: developers.createKey(core, tx, { userId: made.userId, name: "Max's tests", scopes: MAIL_SCOPES }),
-    };
-  });
+  const { server, apiWith, mx } = booted;
+  const max = booted.join(MAX, "member", { name: "Max", access: "view" });
   return {
     ...booted,
-    asMax: apiWith(max.key.key),
+    asMax: apiWith(max.key),
     maxId: max.userId,
-    maxKeyId: max.key.id,
-    maxMailboxId: max.mailboxId ?? "",
-    keyFor: (userId, scopes) =>
-      apiWith(store.transact((tx) => developers.createKey(core, tx, { userId, name: "Another", scopes })).key),
+    maxKeyId: max.keyId,
+    maxMailboxId: max.mailboxId,
     async receive(to, subject, more = {}) {
       const sender = mailer(mx);
       await sender.send({ from: "carol@remote.example", to }, letter({ to, subject, text: "Hello", ...more }));

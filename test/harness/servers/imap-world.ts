@@ -1,14 +1,11 @@
 /** A team over IMAP: Alice and others who share her mailbox, mail that arrives, and apps that are signed in. */
 import { createAppPassword } from "../../../src/access/app-passwords.ts";
-import * as developers from "../../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
-import * as people from "../../../src/admin/people.ts";
 import { routeOf } from "../../../src/mailbox/addresses.ts";
 import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
 import type { Letter } from "../mail/mail.ts";
 import { zone } from "../peers/dns-server.ts";
-import { type Booted, boot } from "./boot.ts";
+import { type Booted, boot, type Person } from "./boot.ts";
 import { fileLetter } from "./core.ts";
 
 export interface ImapWorld {
@@ -16,7 +13,7 @@ export interface ImapWorld {
   /** Files what arrives at an address of the workspace. */
   arrive(mail: Letter, at?: string): Promise<{ seq: number; messageId: string; threadId: string }>;
   /** Adds a member with a mailbox and a share of Alice's. */
-  member(name: string, access?: GrantAccess): { email: string; key: string; userId: string; mailboxId: string };
+  member(name: string, access?: GrantAccess): Person;
   /** An app of Alice's, or of another. */
   client(who?: { email: string; key: string }): Promise<ImapAccount>;
   /** `Folder: subject, subject` by folder, each sorted; of Alice's app, or another's. */
@@ -54,9 +51,7 @@ export async function imapWorld(env: Record<string, string> = {}): Promise<ImapW
   // What is sent waits, and nothing comes back.
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0", ...env }, zone({ "remote.example": "SERVFAIL" }));
   const { core } = app.opened;
-  const { store } = core;
   const port = Number(app.ready.imaps?.split(":")[1]);
-  const { workspaceId, mailboxId } = app.owner;
   let senders = 0;
   return {
     app,
@@ -68,19 +63,7 @@ export async function imapWorld(env: Record<string, string> = {}): Promise<ImapW
       return fileLetter(core, { from, ...mail }, { mailboxId: route.mailboxId, receivedOn: at });
     },
     member: (name, access) =>
-      store.transact((tx) => {
-        const email = `${name.toLowerCase()}@example.test`;
-        const { userId } = people.addUser(core, tx, { workspaceId, email, name, role: "member", ownMailbox: true });
-        if (access) mailboxAdmin.grant(tx, mailboxId, userId, access);
-        const { key } = developers.createKey(core, tx, {
-          userId,
-          name: `${name}'s`,
-          scopes: ["read", "write", "send"],
-        });
-        const route = routeOf(core.db, email, core.now());
-        if (route.kind !== "mailbox") throw new Error(`${name} has no mailbox`);
-        return { email, key, userId, mailboxId: route.mailboxId };
-      }),
+      app.join(`${name.toLowerCase()}@example.test`, "member", { name, ...(access && { access }) }),
     client: (who = { email: "alice@example.test", key: app.owner.apiKey }) => imapAccount(port, who.email, who.key),
     async mail(client, prefix = "") {
       const found: Record<string, string[]> = {};

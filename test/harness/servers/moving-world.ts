@@ -35,7 +35,7 @@ const SOURCE_NOW = fakeRuntime().now();
 
 export interface Place extends Terminal {
   /** Starts a server on the folder, on a clock that stands, or on another one; ended by the caller. */
-  serve(world?: Partial<Runtime>): Promise<Omit<Booted, "owner" | "api">>;
+  serve(world?: Partial<Runtime>): ReturnType<typeof bootEmpty>;
 }
 
 /** A server of its own. */
