@@ -21,14 +21,7 @@ let count = 0;
 
 beforeAll(async () => {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
-  const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
-  const { userId, mailboxId = "" } = store.transact((tx) =>
-    people.addUser(core, tx, { ...person, email: BOB, name: "Bob" }),
-  );
+  const { userId, mailboxId } = booted.join(BOB, "member", { name: "Bob" });
   bobBox = mailboxId;
   for (const id of [booted.owner.userId, userId]) await setPassword(booted, id);
   sender = mailer(booted.mx);

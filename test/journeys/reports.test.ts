@@ -4,8 +4,6 @@
  */
 
 import { describe, expect, test } from "bun:test";
-import * as developers from "../../src/admin/developers.ts";
-import * as people from "../../src/admin/people.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
@@ -232,19 +230,9 @@ describe("a Bcc recipient", () => {
 
   /** Everything that Ann, who is an admin, is shown. */
   async function seenByAdmin(it: Booted): Promise<string> {
-    const {
-      core: { store },
-      core,
-    } = it.opened;
-    const { workspaceId } = it.owner;
-    const ann = store.transact((tx) => {
-      const person = { workspaceId, email: "ann@example.test", name: "Ann", role: "admin", ownMailbox: true } as const;
-      return people.addUser(core, tx, person);
-    });
-    const { key } = store.transact((tx) =>
-      developers.createKey(core, tx, { userId: ann.userId, name: "A", scopes: ["read", "send"] }),
-    );
-    await setPassword(it, ann.userId);
+    const { store } = it.core;
+    const { userId, key } = it.join("ann@example.test", "admin", { name: "Ann" });
+    await setPassword(it, userId);
     const page = await signIn(it, "ann@example.test");
     const shown = await Promise.all(["/settings/suppressions", "/settings/queue"].map((path) => page.get(path)));
     const { body } = await it.apiWith(key).get<{ threads: { id: string }[] }>("/threads?folder=all");

@@ -4,9 +4,7 @@
  */
 
 import { expect, test } from "bun:test";
-import * as developers from "../../src/admin/developers.ts";
-import * as people from "../../src/admin/people.ts";
-import { events, MAIL_SCOPES } from "../../src/store/schema.ts";
+import { events } from "../../src/store/schema.ts";
 import { type Letter, letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { boot } from "../harness/servers/boot.ts";
@@ -30,13 +28,8 @@ async function world() {
       "_dmarc.shop.example": { txt: ["v=DMARC1; p=none"] },
     }),
   );
-  const { core, opened, owner } = app;
-  const bob = core.store.transact((tx) => {
-    const { workspaceId } = owner;
-    const person = { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true } as const;
-    const { userId } = people.addUser(opened.core, tx, person);
-    return { key: developers.createKey(opened.core, tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key };
-  });
+  const { core } = app;
+  const bob = app.join("bob@example.test", "member", { name: "Bob" });
   const sender = mailer(app.mx);
 
   /** What message.inbound says of a message that came with that reverse-path. */

@@ -4,10 +4,8 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
-import * as people from "../../../src/admin/people.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../../harness/clients/mcp-client.ts";
 import { letter, mailer } from "../../harness/mail/mail.ts";
@@ -388,19 +386,14 @@ test.each([
 });
 
 test("mail of another workspace is not found", async () => {
-  const {
-    core: { store },
-    core,
-  } = it.opened;
+  const { core } = it;
   const keys = await makeDkimKeys();
-  const key = store.transact((tx) => {
-    const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", keys).id);
-    const eve = { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true } as const;
-    const { userId } = people.addUser(core, tx, eve);
-    return developers.createKey(core, tx, { userId, name: "Eve's", scopes: ["read", "send", "write"] }).key;
+  const workspaceId = it.write((tx) => {
+    const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
+    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
+    return id;
   });
-  const eve = await connectMcp(it.http, key);
+  const eve = await connectMcp(it.http, it.join("eve@other.test", "owner", { name: "Eve", workspaceId }).key);
   const { id } = await threadCalled("Figures for May");
   const [message] = (await rest(`/threads/${id}`)).messages;
   for (const [name, args] of [
@@ -421,29 +414,9 @@ test("mail of another workspace is not found", async () => {
 });
 
 test("Bcc is shown to the sender of the message alone", async () => {
-  const {
-    core: { store },
-    core,
-  } = it.opened;
-  const admin = store.transact((tx) => {
-    const { workspaceId } = it.owner;
-    const ann = { workspaceId, email: "ann@example.test", name: "Ann", role: "admin", ownMailbox: true } as const;
-    return developers.createKey(core, tx, {
-      userId: people.addUser(core, tx, ann).userId,
-      name: "Ann's",
-      scopes: ["read"],
-    }).key;
-  });
+  const admin = it.join("ann@example.test", "admin", { name: "Ann" }).key;
   const secret = "hidden@example.test";
-  store.transact((tx) =>
-    people.addUser(core, tx, {
-      workspaceId: it.owner.workspaceId,
-      email: secret,
-      name: "H",
-      role: "member",
-      ownMailbox: true,
-    }),
-  );
+  it.join(secret);
   const sent = await mcp().call("send_email", { from: ALICE, to: [ALICE], bcc: [secret], subject: "Quiet", text: "x" });
   const { emailId: id, threadId } = sent.structured;
   const all = await mcp().call("get_message", { id });

@@ -1,7 +1,6 @@
 /** Rules and absences in the app: for the people who manage a mailbox, and forwarding after a proof (rules: Mail rules, Forwarding). */
 
 import { describe, expect, test } from "bun:test";
-import * as people from "../../../src/admin/people.ts";
 import { accessNotices, type GrantAccess, grants, mailboxes } from "../../../src/store/schema.ts";
 import { confirm, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";
 import { boot } from "../../harness/servers/boot.ts";
@@ -12,16 +11,9 @@ const AWAY = { from: "2026-02-01T00:00:00Z", until: "2026-03-01T00:00:00Z", text
 
 async function start() {
   const booted = await boot();
-  const {
-    core: { options, store },
-    core,
-  } = booted.opened;
-  const { workspaceId, mailboxId } = booted.owner;
-  const join = (email: string) =>
-    store.transact((tx) =>
-      people.addUser(core, tx, { workspaceId, email, name: email, role: "member", ownMailbox: true }),
-    );
-  const bob = join("bob@example.test");
+  const { options, store } = booted.core;
+  const { mailboxId } = booted.owner;
+  const bob = booted.join("bob@example.test");
   for (const id of [booted.owner.userId, bob.userId]) await setPassword(booted, id);
   return {
     ...booted,
