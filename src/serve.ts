@@ -200,10 +200,7 @@ async function start(
   const events = createEvents(core, { notifyAdmins: notify, mostConnections: shares.webhooks });
   frontends.push(events);
   const operators = () => workspaceAdmin.listWorkspaces(core)[0]?.id;
-  const backups = createScheduledBackups({
-    ...base,
-    folder,
-    hostname,
+  const backups = createScheduledBackups(core, {
     notifyAdmins: notify,
     operators,
     environment: blobsEnvironment(config),
@@ -312,7 +309,7 @@ async function start(
   if (!following) {
     search.start(sidecar);
     backends.push(search);
-    frontends.push(createPush({ ...base, metrics, contact: contactOf(baseUrl, hostname), allow: () => allow }));
+    frontends.push(createPush(core, { contact: contactOf(baseUrl, hostname), allow: () => allow }));
   }
   const connections = createConnections({
     most: shares.http,

@@ -4,10 +4,8 @@
  * get one mail; another only after a success.
  */
 import { ownCommand } from "../base/child-process.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 import { type BackupState, generationTime, listGenerations, recordFailure, writeBackupState } from "./layout.ts";
 
 const HOUR_MS = 3_600_000;
@@ -23,30 +21,23 @@ async function lastMade(folder: string, now: number): Promise<number | undefined
   return generations.map(({ id }) => generationTime(id)).findLast((time) => time !== undefined && time <= now);
 }
 
-export function createScheduledBackups({
-  folder: data,
-  hostname,
-  options,
-  notifyAdmins,
-  operators,
-  environment = {},
-  start = startBackup,
-  runtime,
-  log,
-}: {
-  /** The data folder. */
-  folder: string;
-  hostname: string;
-  options: Pick<Options, "get">;
-  notifyAdmins: NotifyAdmins;
-  /** Id of the workspace whose admins run the server; undefined while there is none. */
-  operators(): string | undefined;
-  /** Of the backup's process, beside the data folder: where blobs are. */
-  environment?: Readonly<Record<string, string>>;
-  start?: StartBackup | undefined;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-}) {
+export function createScheduledBackups(
+  { options, now: clock, log, site }: Core,
+  {
+    notifyAdmins,
+    operators,
+    environment = {},
+    start = startBackup,
+  }: {
+    notifyAdmins: NotifyAdmins;
+    /** Id of the workspace whose admins run the server; undefined while there is none. */
+    operators(): string | undefined;
+    /** Of the backup's process, beside the data folder: where blobs are. */
+    environment?: Readonly<Record<string, string>>;
+    start?: StartBackup | undefined;
+  },
+) {
+  const { folder: data, hostname } = site;
   let child: BackupChild | undefined;
   let stopped = false;
   let lastTry: { at: number; folder: string } | undefined;
@@ -74,7 +65,7 @@ export function createScheduledBackups({
     } finally {
       child = undefined;
     }
-    return runtime.now() + Math.min(interval, LOOK_MS);
+    return clock() + Math.min(interval, LOOK_MS);
   }
 
   /** Records the failure, and mails the admins unless they know. */

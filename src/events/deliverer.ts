@@ -20,15 +20,12 @@
  * claimed ahead. A claimed delivery is in `claimed` until its outcome is recorded or it is given back, and is not
  * attempted a second time meanwhile, even if its lease runs out.
  */
-import type { Log } from "../base/log.ts";
-import type { Meters } from "../base/metrics.ts";
 import { atMost } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { HttpClient } from "../net/http-client.ts";
+import type { Core } from "../store/core.ts";
 import type { Health } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { createPatientCommit } from "../store/store.ts";
 import { attempt } from "./delivery.ts";
 import { needsSweep, sweepEndpoints } from "./log.ts";
@@ -46,21 +43,6 @@ import {
   release,
   releaseLeases,
 } from "./queue.ts";
-
-interface DelivererParts {
-  store: Pick<Store, "db" | "enqueue" | "transact" | "onCommit">;
-  http: HttpClient;
-  /** All slots: attempts under way at once. */
-  mostSlots: number;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
-  log: Log;
-  meters?: Pick<Meters, "countWebhook"> | undefined;
-  /** Asks the scheduler to run the job now. */
-  wake(): void;
-  /** Asks the scheduler to mail the admins of the endpoints that were just disabled. */
-  tell(): void;
-}
 
 /** Slots of one endpoint: its concurrency, by its health. */
 const SLOTS: Record<Health, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };
@@ -96,8 +78,9 @@ interface Slot {
 type Kind = "proven" | "unproven" | "slow";
 const kindOf = (health: Health): Kind => (health === "failing" ? "slow" : health);
 
-export function createDeliverer(parts: DelivererParts) {
-  const { store, http, options, runtime, log, mostSlots, wake, tell } = parts;
+/** `mostSlots`: all slots, of attempts under way at once. */
+export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpClient; mostSlots: number }) {
+  const { store, options, runtime, log, meters, wake } = core;
   const busy = new Map<number, Busy>();
   /** Claimed deliveries: webhook_deliveries.seq. */
   const claimed = new Set<number>();
@@ -127,7 +110,7 @@ export function createDeliverer(parts: DelivererParts) {
 
   const stopListening = store.onCommit(() => {
     if (!started || stopped || !hasNewEvents(store.db)) return;
-    wake();
+    wake("webhooks");
   });
 
   /** Returns how many more attempts of that kind may begin. */
@@ -255,7 +238,7 @@ export function createDeliverer(parts: DelivererParts) {
   }
 
   function follow(seq: number, { health, off }: Recorded): void {
-    if (off) tell();
+    if (off) wake("webhook-notices");
     const one = busy.get(seq);
     if (one) Object.assign(one, { health, off, tried: true, waits: false });
   }
@@ -305,7 +288,7 @@ export function createDeliverer(parts: DelivererParts) {
     // Waking the job tells the scheduler when it is next due. During a stop the scheduler may have ended, so work
     // directly: takeTurn logs what fails.
     if (stopped) work().catch(() => {});
-    else wake();
+    else wake("webhooks");
     noticeIdle();
   }
 
@@ -315,7 +298,7 @@ export function createDeliverer(parts: DelivererParts) {
     if (cut) return;
     const { id, event, attempts } = delivery;
     const { ok, status, error, ms } = outcome;
-    parts.meters?.countWebhook(ok, ms);
+    meters.countWebhook(ok, ms);
     const facts = { delivery: id, endpoint: endpoint.id, event, attempt: attempts + 1, ok, status, error, ms };
     log.info("webhook attempt", facts);
     if (!ok) one.waits = true;

@@ -10,24 +10,13 @@ export function createEvents(
   core: Core,
   { notifyAdmins, mostConnections }: { notifyAdmins: TellAdmins; mostConnections: number },
 ) {
-  const { store, options, runtime, log, meters, wake } = core;
+  const { options, runtime } = core;
   const none: readonly string[] = [];
   const allow = () => {
     const networks = options.get("webhooks.allowNetworks");
     return networks === "none" ? none : networks;
   };
   const http = openHttpClient({ runtime, allow, mostIdle: mostConnections });
-  const notices = tellDisabled(core, notifyAdmins);
-  const { job, ...deliverer } = createDeliverer({
-    store,
-    http,
-    options,
-    runtime,
-    log,
-    meters,
-    mostSlots: mostConnections,
-    wake: () => wake(job.name),
-    tell: () => wake(notices.name),
-  });
-  return { ...deliverer, jobs: [job, notices, trimLog(core)] };
+  const { job, ...deliverer } = createDeliverer(core, { http, mostSlots: mostConnections });
+  return { ...deliverer, jobs: [job, tellDisabled(core, notifyAdmins), trimLog(core)] };
 }

@@ -10,13 +10,10 @@
 import { and, asc, eq, gt, inArray, max } from "drizzle-orm";
 import { reachTo } from "../access/caller.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
-import type { Log } from "../base/log.ts";
-import type { Metrics } from "../base/metrics.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { createShares } from "../base/shares.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
+import type { Core } from "../store/core.ts";
 import { events, messages, threads } from "../store/schema.ts";
-import type { Store } from "../store/store.ts";
 import { pushRequest } from "./encryption.ts";
 import {
   countSubscriptions,
@@ -67,24 +64,18 @@ export interface Notification {
   tag: string;
 }
 
-export function createPush({
-  store,
-  runtime,
-  log,
-  metrics,
-  contact,
-  allow = () => [],
-}: {
-  store: Pick<Store, "db" | "transact" | "enqueue" | "onCommit">;
-  runtime: HttpClientParts["runtime"] & Pick<Runtime, "now" | "setTimer">;
-  log: Pick<Log, "warn">;
-  metrics: Pick<Metrics, "counter" | "gauge">;
-  /** URL of whoever runs the server, for push services. */
-  contact: string;
-  /** Excepted networks, as readDestination takes them. */
-  allow?: HttpClientParts["allow"];
-}) {
-  const { db } = store;
+export function createPush(
+  { db, store, runtime, log, metrics }: Core,
+  {
+    contact,
+    allow = () => [],
+  }: {
+    /** URL of whoever runs the server, for push services. */
+    contact: string;
+    /** Excepted networks, as readDestination takes them. */
+    allow?: HttpClientParts["allow"];
+  },
+) {
   // A browser needs the public one to subscribe.
   const keys = keysIn(db) ?? store.transact(keysOf);
   const client = openHttpClient({ runtime, allow, mostIdle: MOST_REQUESTS.push });

@@ -12,18 +12,19 @@ import {
 } from "../../src/backup/layout.ts";
 import type { BackupChild, StartBackup } from "../../src/backup/schedule.ts";
 import { createScheduledBackups } from "../../src/backup/schedule.ts";
-import { createLog } from "../../src/base/log.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime, START } from "../harness/runtime.ts";
+import { START } from "../harness/runtime.ts";
+import { testCore } from "../harness/servers/core.ts";
 import { until } from "../harness/until.ts";
 
 const HOUR_MS = 3_600_000;
 
 /** Scheduled backups whose child process is `outcome`: by default it succeeds and leaves a generation. */
 function rig({ operators = () => "wsp_1" as string | undefined } = {}) {
-  const data = temporaryFolder();
+  const testing = testCore();
+  const { runtime } = testing;
+  const data = testing.site.folder;
   const folder = join(temporaryFolder(), "backup");
-  const runtime = fakeRuntime();
   const settings: Record<string, unknown> = { "backup.folder": folder, "backup.everyHours": 24, "backup.keep": 3 };
   const started: Parameters<StartBackup>[0][] = [];
   const notices: { workspaceId: string; subject: string; text: string }[] = [];
@@ -34,10 +35,14 @@ function rig({ operators = () => "wsp_1" as string | undefined } = {}) {
       return { done: writeBackupState(data, {}), kill: () => {} };
     },
   };
-  const backups = createScheduledBackups({
-    ...{ folder: data, hostname: "mail.acme.test", operators, runtime, environment: { MAILROOM_BLOBS: "s3://mail" } },
-    options: { get: (name) => settings[name] as never },
-    log: createLog("silent", runtime.now, () => {}),
+  const core = {
+    ...testing,
+    options: { ...testing.options, get: (name: string) => settings[name] as never },
+    site: { ...testing.site, hostname: "mail.acme.test" },
+  };
+  const backups = createScheduledBackups(core, {
+    operators,
+    environment: { MAILROOM_BLOBS: "s3://mail" },
     async notifyAdmins(notice, record) {
       record(undefined as never);
       notices.push(notice);

@@ -7,10 +7,10 @@ import { createDeliverer } from "../../src/events/deliverer.ts";
 import { setDisabled } from "../../src/events/endpoints.ts";
 import { hasNewEvents, reschedule } from "../../src/events/queue.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
-import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Receiver, startReceiver } from "../harness/peers/receiver.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 import { openDeliveries } from "./delivery-rig.ts";
 
 type Rig = ReturnType<typeof openDeliveries>;
@@ -24,13 +24,10 @@ function leadTo(receiver: Receiver, { store }: Rig): void {
 function deliver({ store }: Rig, mostSlots = 192, clock: Partial<Runtime> = {}) {
   const runtime = fakeRuntime(clock);
   const log = createLog("error", runtime.now, () => {});
-  const deliverer = createDeliverer({
-    ...{ store, mostSlots, runtime, log, tell: () => {} },
-    http: openHttpClient({ runtime, allow: () => ["127.0.0.0/8"] }),
-    options: openOptions(store),
-    wake: () => scheduler.wake(),
-  });
   const scheduler = createScheduler(runtime, log);
+  const core = { ...coreOver(store, runtime), log, wake: () => scheduler.wake() };
+  const http = openHttpClient({ runtime, allow: () => ["127.0.0.0/8"] });
+  const deliverer = createDeliverer(core, { http, mostSlots });
   scheduler.add([deliverer.job]);
   scheduler.start();
   return deliverer;
@@ -163,9 +160,8 @@ test("a delivery that becomes due during a look is claimed at once", async () =>
     let now = START;
     const runtime = fakeRuntime({ now: () => now++ });
     let sent = false;
-    const deliverer = createDeliverer({
-      ...{ store: rig.store, mostSlots: 8, runtime, tell: () => {}, wake: () => {} },
-      log: createLog("error", runtime.now, () => {}),
+    const deliverer = createDeliverer(coreOver(rig.store, runtime), {
+      mostSlots: 8,
       http: {
         send: async () => {
           sent = true;
@@ -174,7 +170,6 @@ test("a delivery that becomes due during a look is claimed at once", async () =>
         within: (_, work) => work(new AbortController().signal),
         close: () => {},
       },
-      options: openOptions(rig.store),
     });
     const next = await deliverer.job.runDue(START, false);
     expect([ms, sent || next === START + ms]).toEqual([ms, true]);
@@ -197,13 +192,12 @@ test("an endpoint whose failure cannot be recorded gets the rest of what was cla
   const enqueue: Store["enqueue"] = (work) =>
     broken-- > 0 ? Promise.reject(new Error("no such row")) : rig.store.enqueue(work);
   const runtime = fakeRuntime();
-  const deliverer = createDeliverer({
-    ...{ store: { ...rig.store, enqueue }, mostSlots: 192, runtime, tell: () => {} },
-    log: createLog("error", runtime.now, () => {}),
-    http: openHttpClient({ runtime, allow: () => ["127.0.0.0/8"] }),
-    options: openOptions(rig.store),
+  const core = {
+    ...coreOver({ ...rig.store, enqueue }, runtime),
     wake: () => void Promise.resolve().then(run),
-  });
+  };
+  const http = openHttpClient({ runtime, allow: () => ["127.0.0.0/8"] });
+  const deliverer = createDeliverer(core, { http, mostSlots: 192 });
   // The scheduler runs the job again after an error.
   const run = async (): Promise<void> => {
     await Promise.resolve(deliverer.job.runDue(START)).catch(() => Bun.sleep(5).then(run));
