@@ -1,12 +1,9 @@
 /** One workspace, and one person in it, take as much as they get of what all share; others are served meanwhile. */
 
 import { afterEach, expect, test } from "bun:test";
-import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
-import * as people from "../../src/admin/people.ts";
 import * as workspaceAdmin from "../../src/admin/workspaces.ts";
-import { SCOPES } from "../../src/store/schema.ts";
 import { readExposition } from "../harness/clients/exposition.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
@@ -21,16 +18,9 @@ afterEach(() => {
 async function start() {
   const booted = await boot();
   const keys = await makeDkimKeys();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
-  const { owner } = booted;
-  const add = (workspaceId: string, email: string) =>
-    store.transact(
-      (tx) => people.addUser(core, tx, { workspaceId, email, name: email, role: "owner", ownMailbox: true }).userId,
-    );
-  const other = store.transact((tx) => {
+  const { core, owner } = booted;
+  const add = (workspaceId: string, email: string) => booted.join(email, "owner", { workspaceId }).userId;
+  const other = booted.write((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
     domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
     return id;
@@ -43,9 +33,7 @@ async function start() {
     art: add(owner.workspaceId, "art@example.test"),
     bob: add(other, "bob@other.test"),
   };
-  const keyOf = (userId: string): string =>
-    store.transact((tx) => developers.createKey(core, tx, { userId, name: "Tests", scopes: SCOPES }).key);
-  return { ...booted, users, keyOf };
+  return { ...booted, users };
 }
 
 async function sharedIn(pool: string, kind: "held" | "most", { http }: Booted): Promise<number> {

@@ -7,7 +7,6 @@ import fc from "fast-check";
 import { ImapFlow } from "imapflow";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
-import * as people from "../../src/admin/people.ts";
 import { attachments } from "../../src/store/schema.ts";
 import type { Letter } from "../harness/mail/mail.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
@@ -426,26 +425,11 @@ describe("by hand", () => {
   });
 
   test("a shared mailbox is under Shared/, by its access", async () => {
-    const {
-      core: { store },
-      core,
-    } = app.opened;
-    const key = store.transact((tx) => {
-      const { workspaceId, mailboxId } = app.owner;
-      const { userId } = people.addUser(core, tx, {
-        workspaceId,
-        email: "ben@example.test",
-        name: "Ben",
-        role: "member",
-        ownMailbox: true,
-      });
-      mailboxAdmin.grant(tx, mailboxId, userId, "view");
-      return developers.createKey(core, tx, { userId, name: "Ben's", scopes: ["read", "write"] }).key;
-    });
+    const ben = app.join("ben@example.test", "member", { name: "Ben", access: "view" });
     await arrive({ subject: "Shared", from: "shared@remote.example" });
     const hand = await byHand();
     await hand.until(/\r\n/);
-    await hand.say(`LOGIN ben@example.test ${key}`);
+    await hand.say(`LOGIN ben@example.test ${ben.key}`);
     expect(await hand.say("NAMESPACE")).toContain('* NAMESPACE (("" "/")) (("Shared/" "/")) NIL');
     expect(await hand.say('LIST "" Shared/*')).toContain('"Shared/alice@example.test/INBOX"');
     const last = /(\d+) EXISTS/.exec(await hand.say("SELECT Shared/alice@example.test/INBOX"))?.[1];
@@ -462,14 +446,12 @@ describe("by hand", () => {
     expect(await hand.say("SELECT Shared/nobody@example.test/INBOX")).toContain("NO [NONEXISTENT]");
     const idle = await byHand();
     await idle.until(/\r\n/);
-    await idle.say(`LOGIN ben@example.test ${key}`);
+    await idle.say(`LOGIN ben@example.test ${ben.key}`);
     await idle.say("SELECT Shared/alice@example.test/INBOX");
     idle.write("i IDLE\r\n");
     await idle.until(/idling\r\n/);
     await hand.say("SELECT Shared/alice@example.test/INBOX");
-    const { id = "" } =
-      people.listUsers(core, app.owner.workspaceId).find(({ email }) => email === "ben@example.test") ?? {};
-    store.transact((tx) => mailboxAdmin.revokeGrant(tx, app.owner.mailboxId, id));
+    app.write((tx) => mailboxAdmin.revokeGrant(tx, app.owner.mailboxId, ben.userId));
     expect(await hand.say("FETCH 1 (FLAGS)")).toContain("* BYE The mailbox is no longer shared with you");
     await arrive({ subject: "Not for Ben", from: "late-shared@remote.example" });
     await app.advance(100);
