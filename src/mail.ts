@@ -47,7 +47,7 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
   });
   const room = createRoom();
   const spool = openSpool(join(folder, "spool"), room);
-  const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
+  const tlsPolicies = openTlsPolicies(opened);
   const transport = createTransport({ runtime, hostname, options, tlsPolicies, log });
   const core: SendCore = { ...opened, parser, transport, spool, largestQueue: LARGEST_QUEUE };
   const relay = createRelay(core, { hold, rooms: { here: room, away: createRoom(2 * mostLargeBytes()) } });

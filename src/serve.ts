@@ -442,14 +442,13 @@ async function start(
  * has claimed the folder before it followed anything.
  */
 async function takeFolder(config: Config, core: Core, { backends }: Running, signal: AbortSignal | undefined) {
-  const { store, options, runtime, log } = core;
+  const { store, log } = core;
   backends.push({ stop: claimFolder(config.data) });
   if (!config.replica) {
     backends.push(startCheckpoints(store, log));
     return undefined;
   }
-  const { baseUrl: url, replica: location } = config;
-  const replication = createReplication({ ...config, url, location, store, options, runtime, log });
+  const replication = createReplication(core, config.replica);
   backends.push(replication);
   await replication.start(signal);
   // Who writes the database also removes the blobs that it names no more.

@@ -7,13 +7,11 @@
  */
 import { createHash } from "node:crypto";
 import { eq, lte, sql } from "drizzle-orm";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { readText } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
+import type { Core } from "../store/core.ts";
 import { mtaStsPolicies as policies } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store } from "../store/store.ts";
 
 export const STS_MODES = ["none", "testing", "enforce"] as const;
 export type StsMode = (typeof STS_MODES)[number];
@@ -101,17 +99,10 @@ export type StsPolicies = (domain: string) => Promise<StsPolicy | undefined>;
  * Keeps the policies of other domains. The function that it returns finds the policy in force for a domain (A-labels);
  * undefined for none. It never rejects for a fault of others. `fetchText`: gets the text of a policy.
  */
-export function createStsPolicies({
-  store,
-  runtime,
-  log,
-  fetchText,
-}: {
-  store: Pick<Store, "db" | "transact">;
-  runtime: Pick<Runtime, "now" | "dns">;
-  log: Log;
-  fetchText(domain: string): Promise<string>;
-}): StsPolicies {
+export function createStsPolicies(
+  { store, runtime, log }: Core,
+  fetchText: (domain: string) => Promise<string>,
+): StsPolicies {
   /** When the policy of a domain last could not be fetched, epoch ms. */
   const failed = new Map<string, number>();
   const underWay = new Map<string, Promise<StsPolicy | undefined>>();

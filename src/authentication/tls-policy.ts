@@ -5,13 +5,10 @@
  * Invariant: mail waits until the host offers the TLS that the domain asks for. A policy that tests only logs failures.
  */
 import { MOST_REQUESTS } from "../base/descriptors.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { openHttpClient } from "../net/http-client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
 import { DeliveryFailure, deliveryResultOf } from "../smtp/delivery-result.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
 import { type DaneHost, findDane, problemOfChain } from "./dane.ts";
 import { createStsPolicies, fetchStsPolicy, namesHost, type StsPolicies } from "./mta-sts.ts";
 
@@ -22,17 +19,12 @@ const VALID_TLS: TlsPolicy = { mode: "required", verify: true, plainIfBroken: fa
 export type TlsPolicies = ReturnType<typeof openTlsPolicies>;
 
 /** Opens a look-up of policies over the network, which fetches those of MTA-STS from public addresses only. */
-export function openTlsPolicies(parts: {
-  store: Pick<Store, "db" | "transact">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
-  log: Log;
-}) {
+export function openTlsPolicies(core: Core) {
   const none: readonly string[] = [];
-  const http = openHttpClient({ runtime: parts.runtime, allow: () => none, mostAtOnce: MOST_REQUESTS.policies });
-  const stsPolicies = createStsPolicies({ ...parts, fetchText: (domain) => fetchStsPolicy(http, domain) });
+  const http = openHttpClient({ runtime: core.runtime, allow: () => none, mostAtOnce: MOST_REQUESTS.policies });
+  const stsPolicies = createStsPolicies(core, (domain) => fetchStsPolicy(http, domain));
   return {
-    of: (domain: string) => findTlsPolicies({ ...parts, stsPolicies }, domain),
+    of: (domain: string) => findTlsPolicies(core, stsPolicies, domain),
     /** Ends requests under way. */
     close: http.close,
   };
@@ -45,18 +37,14 @@ export function openTlsPolicies(parts: {
  * look-up also throws it for a host that must not get the mail
  */
 export async function findTlsPolicies(
-  parts: {
-    stsPolicies: StsPolicies;
-    options: Pick<Options, "get">;
-    runtime: Pick<Runtime, "now" | "dns">;
-    log: Log;
-  },
+  core: Core,
+  stsPolicies: StsPolicies,
   domain: string,
 ): Promise<(host: string) => Promise<TlsPolicy>> {
-  const [daneOf, policy] = await Promise.all([findDane(parts, domain), parts.stsPolicies(domain)]);
+  const [daneOf, policy] = await Promise.all([findDane(core, domain), stsPolicies(domain)]);
   return async (host) => {
     const records = await daneOf(host);
-    if (records) return daneTls(domain, host, records, parts.runtime);
+    if (records) return daneTls(domain, host, records, core.now);
     if (policy === undefined || policy.mode === "none") return ANY_TLS;
     const isTesting = policy.mode === "testing";
     if (namesHost(policy, host)) return isTesting ? { ...VALID_TLS, otherwise: ANY_TLS } : VALID_TLS;
@@ -64,7 +52,7 @@ export async function findTlsPolicies(
     if (!isTesting) {
       throw new DeliveryFailure(deliveryResultOf({ command: "connect", status: "4.7.5", text, remote: host }));
     }
-    parts.log.warn("a host is not in an MTA-STS policy, going on", { domain, remote: host });
+    core.log.warn("a host is not in an MTA-STS policy, going on", { domain, remote: host });
     return ANY_TLS;
   };
 }
@@ -73,10 +61,10 @@ export async function findTlsPolicies(
  * Requires the certificate that a record names, or one for the host or the domain under an anchor (RFC 7672 §3.1.1,
  * §3.2.3).
  */
-function daneTls(domain: string, host: string, { base, usable }: DaneHost, runtime: Pick<Runtime, "now">): TlsPolicy {
+function daneTls(domain: string, host: string, { base, usable }: DaneHost, now: () => number): TlsPolicy {
   const encrypted: TlsPolicy = { mode: "required", verify: false, plainIfBroken: false, askedBy: "DANE" };
   if (usable.length === 0) return encrypted;
   const names = [...new Set([base, host, domain])];
-  const check: TlsPolicy["check"] = (chain) => problemOfChain(chain, { records: usable, names, now: runtime.now() });
+  const check: TlsPolicy["check"] = (chain) => problemOfChain(chain, { records: usable, names, now: now() });
   return { ...encrypted, check, servername: base };
 }

@@ -16,12 +16,11 @@ import {
   startChild,
 } from "../base/child-process.ts";
 import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts";
-import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../net/answer.ts";
 import { placeOf, type S3Location } from "../net/s3.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 import { epochPath } from "./lease.ts";
 
 export const LITESTREAM: Program = {
@@ -137,19 +136,8 @@ export async function syncReplica(
 
 const databaseOf = (data: string): string => resolve(data, "mailroom.db");
 
-export function createLitestream({
-  data,
-  location,
-  options,
-  runtime,
-  log,
-}: {
-  data: string;
-  location: S3Location;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes" | "fetch">;
-  log: Log;
-}) {
+export function createLitestream({ options, runtime, log, site }: Core, location: S3Location) {
+  const data = site.folder;
   // Absolute, because the folder is the process's working directory, where relative paths lead elsewhere.
   const folder = resolve(data, REPLICA_FOLDER);
   const config = configOf(data);

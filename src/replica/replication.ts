@@ -8,13 +8,10 @@
  * lease next reads to its end: the lease was seen after the message was copied.
  */
 import { Fenced, unavailable } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import type { Metrics } from "../base/metrics.ts";
 import { atMost, pause } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { openS3, placeOf, S3Error, type S3Location } from "../net/s3.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
 import { leaveCheckpoints } from "../store/wal.ts";
 import { type Identity, type KnownIdentity, readIdentity, writeIdentity } from "./identity.ts";
 import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
@@ -49,26 +46,11 @@ export interface ReplicaState {
   restarts: number;
 }
 
-export function createReplication({
-  data,
-  url,
-  location,
-  store,
-  options,
-  runtime,
-  log,
-}: {
-  data: string;
-  /** Base URL of this server. */
-  url: string;
-  location: S3Location;
-  store: Pick<Store, "inEveryCommit" | "onCommit" | "replicateBy" | "db">;
-  options: Pick<Options, "get">;
-  runtime: Runtime;
-  log: Log;
-}) {
+export function createReplication(core: Core, location: S3Location) {
+  const { store, options, runtime, log, site } = core;
+  const { folder: data, baseUrl: url } = site;
   const objects = openS3(location, runtime);
-  const litestream = createLitestream({ data, location, options, runtime, log });
+  const litestream = createLitestream(core, location);
   const over = new AbortController();
   let lease: HeldLease | undefined;
   /** Set once this server may never write again. */

@@ -12,6 +12,7 @@ import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { type Records, randomNumber, startDnsServer, type Zone, zone } from "../harness/peers/dns-server.ts";
 import { type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { testCore } from "../harness/servers/core.ts";
 import { testLog } from "../harness/servers/mx-rig.ts";
 
 const HOST = "mx1.example.net";
@@ -71,9 +72,13 @@ async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0
     "smtp.allowNetworks": ["127.0.0.0/8"],
     "smtp.trustedResolvers": trusted,
   };
-  const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
-  const parts = { stsPolicies: async () => policy, options, runtime, log };
-  const tlsPolicies = { of: (domain: string) => findTlsPolicies(parts, domain), close() {} };
+  const core = testCore();
+  const options: Options = { ...core.options, get: (name) => values[name] as never };
+  const stsPolicies = async () => policy;
+  const tlsPolicies = {
+    of: (domain: string) => findTlsPolicies({ ...core, options, runtime, now: runtime.now, log }, stsPolicies, domain),
+    close() {},
+  };
   const transport = createTransport({ runtime, hostname: "us.test", options, tlsPolicies, log });
   const content = Buffer.from("Subject: Hi\r\n\r\nText\r\n");
   const ended = () => ({

@@ -16,6 +16,7 @@ import { newDataFolder } from "../harness/data/database.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 import { testLog } from "../harness/servers/mx-rig.ts";
 
 describe("the record", () => {
@@ -108,7 +109,7 @@ function setUp(texts: (string | Error)[], folder = newDataFolder()) {
     if (typeof text !== "string") throw text;
     return text;
   }
-  const policyFor = createStsPolicies({ store, runtime, log, fetchText });
+  const policyFor = createStsPolicies({ ...coreOver(store, runtime), log }, fetchText);
   return {
     records,
     fetched,

@@ -8,6 +8,7 @@ import type { Options } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { makePair, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { testCore } from "../harness/servers/core.ts";
 import { testLog } from "../harness/servers/mx-rig.ts";
 
 /** Key pairs of trusted hosts; the default pair of remotes is not trusted. */
@@ -33,9 +34,13 @@ async function send(policy: StsPolicy | undefined, ...scripts: (RemoteScript & {
     "smtp.allowNetworks": ["127.0.0.0/8"],
     "smtp.trustedResolvers": "none",
   };
-  const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
-  const parts = { stsPolicies: async () => policy, options, runtime, log };
-  const tlsPolicies = { of: (domain: string) => findTlsPolicies(parts, domain), close() {} };
+  const core = testCore();
+  const options: Options = { ...core.options, get: (name) => values[name] as never };
+  const stsPolicies = async () => policy;
+  const tlsPolicies = {
+    of: (domain: string) => findTlsPolicies({ ...core, options, runtime, now: runtime.now, log }, stsPolicies, domain),
+    close() {},
+  };
   const transport = createTransport({ runtime, hostname: "us.test", options, tlsPolicies, log });
   const content = Buffer.from("Subject: Hi\r\n\r\nText\r\n");
   const warnings = () => lines.filter(({ level }) => level === "warn");

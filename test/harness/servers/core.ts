@@ -91,7 +91,7 @@ export function sendCore(core: TestCore): SendCore & TestCore {
     start: shareParser,
   });
   atEndOfFile(() => parser.stop());
-  const tlsPolicies = openTlsPolicies({ store, options, runtime, log });
+  const tlsPolicies = openTlsPolicies(core);
   const transport = createTransport({ runtime, hostname: site.hostname, options, tlsPolicies, log });
   return { ...core, parser, transport, spool: openSpool(join(site.folder, "spool")), largestQueue: 1_000_000 };
 }
