@@ -253,17 +253,8 @@ async function start(
 
   const oauth = createOAuth(core);
   const idempotency = createIdempotency(core);
-  const administration = {
-    core,
-    store,
-    options,
-    runtime,
-    log,
-  };
   const performing = {
     core: mail.core,
-    snoozed: () => wake("wake-snoozed"),
-    administration,
     idempotency,
     reads,
     meters,

@@ -81,7 +81,7 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
     const names = workspaceNames(session);
 
     const performIn = (workspaceId: string, most?: number): Promise<unknown> =>
-      performAsOperator(operation, { ...opened.core, ...opened }, workspaceId, asked, most);
+      performAsOperator(operation, opened.core, workspaceId, asked, most);
     function documentOf(workspaceId: string, answer: unknown): object {
       const workspace = names.get(workspaceId) as string;
       if (!described.document) return { ...(answer as object), workspace };

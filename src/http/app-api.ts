@@ -71,7 +71,7 @@ async function respond(operation: Operation | AppOperation, { status, answer }: 
 }
 
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { core, gate, cookie, routes, administration, pools, sourceOf, headers } = parts;
+  const { core, gate, cookie, routes, pools, sourceOf, headers } = parts;
   const { db, log } = core;
   const failureResponse = createFailureResponse(core);
   const peers = new WeakMap<Request, string>();
@@ -107,7 +107,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
     const isAdministration = operation.audience === "admin" || operation.audience === "operator";
     const requireRole = (caller: Caller): void => {
       if (isAdministration) requireAdmin(caller);
-      if (operation.audience === "operator") workspaceAdmin.requireOperator(administration.core, caller.workspaceId);
+      if (operation.audience === "operator") workspaceAdmin.requireOperator(core, caller.workspaceId);
     };
 
     add(operation.method, pathInApp(operation), async (routed) => {

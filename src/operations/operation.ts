@@ -10,8 +10,6 @@ import type { Identity } from "../access/identity.ts";
 import type { Session } from "../access/sessions.ts";
 import type { FirstRun } from "../admin/setup.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "../base/json-schema.ts";
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { OutgoingFile } from "../compose/files.ts";
 import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
@@ -21,8 +19,7 @@ import type { SendCore } from "../outbound/core.ts";
 import type { StandbyState } from "../replica/standby.ts";
 import type { MailAppPorts } from "../store/core.ts";
 import type { Policy, Scope } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
+import type { Db, NotAPromise, Tx } from "../store/store.ts";
 import type { OperationCommand, RowOf } from "./command.ts";
 import type { RecordAnswer } from "./idempotency.ts";
 import type { ToolDescription } from "./tool.ts";
@@ -45,23 +42,9 @@ export type Wait = <T>(seconds: number, look: (caller: Caller) => T | undefined)
 export interface MailContext {
   core: SendCore;
   caller: Caller;
-  store: Pick<Store, "db" | "transact">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
   wait: Wait;
   /** To be called by an idempotent operation, in the transaction that does what it asks. */
   record: RecordAnswer;
-  /** To be called when a conversation was snoozed, since it may be the first to return. */
-  snoozed(): void;
-}
-
-/** What operations of administration work with: the functions of admin/, and the store. */
-export interface Administration {
-  core: MailCore;
-  store: Pick<Store, "db" | "transact" | "note" | "replicated" | "requireWritable">;
-  options: Options;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  log: Pick<Log, "warn">;
 }
 
 /**
@@ -75,7 +58,8 @@ export interface Administrator {
 }
 
 /** What `run` of an administrative operation works with. */
-export interface AdminContext extends Administration {
+export interface AdminContext {
+  core: MailCore;
   /** The caller as they were when the request arrived. */
   caller: Administrator;
   /**
@@ -124,7 +108,6 @@ export interface BrowserRequest {
 /** What the app's own operations work with. */
 export interface AppServices {
   core: SendCore;
-  store: Pick<Store, "db" | "transact" | "note">;
   unsubscribing: Unsubscribing;
   identity: Identity;
   firstRun: FirstRun;
@@ -132,13 +115,8 @@ export interface AppServices {
   /** Tells whether the server's certificate signs profiles. */
   signsProfiles(): boolean;
   oauth: OAuth;
-  options: Pick<Options, "get">;
   /** What a standby knows of its server; undefined on a server. */
   standby(): StandbyState | undefined;
-  /** To be called when a conversation was snoozed, since it may be the first to return. */
-  snoozed(): void;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  log: Log;
 }
 
 /** Where mail apps find the server. */

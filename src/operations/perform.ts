@@ -18,17 +18,16 @@ import type { AttachmentRequest } from "../compose/requests.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
 import { maskAnswer } from "../mailbox/codes.ts";
+import type { MailCore } from "../mailbox/core.ts";
 import type { SendCore } from "../outbound/core.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import type {
   AdminContext,
-  Administration,
   AnswerOf,
   AppOperation,
   AppServices,
   BrowserRequest,
-  MailContext,
   Operation,
   OperatorContext,
   PersonContext,
@@ -39,8 +38,6 @@ import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
 /** What the operations of the APIs are performed with. */
 export interface OperationServices {
   core: SendCore;
-  snoozed: MailContext["snoozed"];
-  administration: Administration;
   idempotency: Idempotency;
   reads: Pick<ReadJournal, "note">;
   meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
@@ -96,7 +93,7 @@ export function performerOf(operation: Operation, services: OperationServices): 
  */
 async function timed(
   { name, method, audience }: Pick<Operation | AppOperation, "name" | "method" | "audience">,
-  { meters, administration: { store } }: Pick<OperationServices, "meters" | "administration">,
+  { meters, core: { store } }: Pick<OperationServices, "meters" | "core">,
   work: () => Promise<Performed>,
 ): Promise<Performed> {
   const end = meters?.timeOperation(name);
@@ -122,7 +119,7 @@ const idsIn = (...given: unknown[]): string[] => [
 
 /** Makes the context of administration for a person. `record` is called in the transaction of `act`. */
 function adminContextOf(
-  administration: Administration,
+  core: MailCore,
   { audience }: Pick<Operation, "audience">,
   caller: Caller,
   signedIn?: SignedIn,
@@ -132,22 +129,21 @@ function adminContextOf(
     signedIn?.requireSession(db);
     const present = presentCaller(db, caller);
     requireAdmin(present);
-    if (audience === "operator") workspaceAdmin.requireOperator(administration.core, present.workspaceId);
+    if (audience === "operator") workspaceAdmin.requireOperator(core, present.workspaceId);
     return present;
   };
   const act: AdminContext["act"] = (work) =>
-    administration.store.transact((tx) => {
+    core.store.transact((tx) => {
       const answer = work(tx, person(tx));
       record(tx, answer);
       return answer;
     });
   const requireConfirmed: AdminContext["requireConfirmed"] = (db) => signedIn?.requireConfirmed(db);
-  return { ...administration, caller, person, act, requireAdministers: person, requireConfirmed };
+  return { core, caller, person, act, requireAdministers: person, requireConfirmed };
 }
 
 function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
-  const { core, administration, idempotency, reads, snoozed } = services;
-  const { store, options, runtime } = administration;
+  const { core, idempotency, reads } = services;
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
@@ -165,7 +161,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     { signedIn, wait = async (_, look) => look(caller) }: Way,
   ): Promise<unknown> {
     const recordShown: RecordAnswer = (tx, answer) => {
-      noteDeed(tx, caller, { ids: idsIn(input.params, answer) }, runtime.now());
+      noteDeed(tx, caller, { ids: idsIn(input.params, answer) }, core.now());
       record(tx, withoutSecrets(answer, operation));
     };
     // Mail is accepted only if the key is live in that transaction, since a message may take seconds to compose. `act`
@@ -176,8 +172,8 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     };
     const context =
       operation.audience === "admin"
-        ? adminContextOf(administration, operation, caller, signedIn, recordShown)
-        : { core, caller, store, options, runtime, wait, record: recordMail, snoozed };
+        ? adminContextOf(core, operation, caller, signedIn, recordShown)
+        : { core, caller, wait, record: recordMail };
     const body = operation.body && knownOf(input.body);
     const answer = await operation.run(context as never, { ...input, body, files });
     const fault = faultOf(answer);
@@ -208,7 +204,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     if (takesFiles) requireReadable(caller, input.body as object);
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
     // Nothing else is checked for a replay.
-    if (operation.audience === "admin") requireAdmin(presentCaller(administration.store.db, caller));
+    if (operation.audience === "admin") requireAdmin(presentCaller(core.db, caller));
     const attachments = (takesFiles && attachmentsIn(input.body)) || [];
     const readFiles = () => readAttachments(core, caller, attachments, uploads);
     // Idempotency keys belong to an API key, which a session of the web app does not have.
@@ -228,21 +224,21 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
   }
 
   const noteRefusal = (caller: Caller, { params }: OperationRequest, { code: outcome }: AppError): Promise<void> =>
-    store.note((tx) => noteDeed(tx, caller, { ids: idsIn(params, {}), outcome }, runtime.now()));
+    core.store.note((tx) => noteDeed(tx, caller, { ids: idsIn(params, {}), outcome }, core.now()));
 
   return async (asking, read, way = {}) => {
     const { origin } = asking;
     const caller = origin ? { ...asking, origin: { ...origin, operation: operation.name } } : asking;
     requireScope(caller, operation.scope);
-    if (operation.method !== "GET") store.requireWritable();
+    if (operation.method !== "GET") core.store.requireWritable();
     const input = await read();
     const uploads = input.uploads ?? [];
     try {
       // The body may have taken long to come: the key, its policy and the person's role are those of now.
-      const present = operation.body ? presentCaller(store.db, caller) : caller;
+      const present = operation.body ? presentCaller(core.db, caller) : caller;
       const performed = await performRead(present, input, uploads, way);
       // It may have waited: its policy is that of now, if its key is still there.
-      const reader = { ...present, ...(present.keyId !== undefined && restrictionsOf(store.db, present.keyId)) };
+      const reader = { ...present, ...(present.keyId !== undefined && restrictionsOf(core.db, present.keyId)) };
       if (!readsNoCodes(reader)) return performed;
       return { ...performed, answer: await maskAnswer(core, reader, performed.answer) };
     } catch (error) {
@@ -258,7 +254,7 @@ const attachmentsIn = (body: unknown): AttachmentRequest[] | undefined =>
   (body as { attachments?: AttachmentRequest[] }).attachments;
 
 /** What the app's own operations are performed with. */
-export interface AppOperationServices extends Pick<OperationServices, "administration" | "meters"> {
+export interface AppOperationServices extends Pick<OperationServices, "core" | "meters"> {
   services: AppServices & Pick<OperatorContext, "doctor" | "searching">;
 }
 
@@ -270,22 +266,22 @@ export type PerformInApp = (
 ) => Promise<Performed>;
 
 export function appPerformerOf(operation: AppOperation, parts: AppOperationServices): PerformInApp {
-  const { administration, services } = parts;
+  const { core, services } = parts;
   const check = inputCheckOf(operation);
 
   function contextOf(browsing: BrowserRequest, signedIn: SignedIn) {
     const { session, requireConfirmed } = signedIn;
     const { caller } = session;
     if (operation.audience === "person") return { ...services, ...browsing, caller, session, requireConfirmed };
-    const context = adminContextOf(administration, operation, caller, signedIn);
-    context.requireAdministers(administration.store.db);
+    const context = adminContextOf(core, operation, caller, signedIn);
+    context.requireAdministers(core.db);
     return operation.audience === "operator" ? { ...services, ...context } : context;
   }
 
   return (browsing, signedIn, read) =>
     timed(operation, parts, async () => {
       if (operation.audience !== "visitor" && !signedIn) throw new Error("a request came past the gate");
-      if (operation.method !== "GET" && !operation.onStandby) administration.store.requireWritable();
+      if (operation.method !== "GET" && !operation.onStandby) core.store.requireWritable();
       const input = await read();
       check(input);
       const context = signedIn ? contextOf(browsing, signedIn) : { ...services, ...browsing };
@@ -304,7 +300,7 @@ export function appPerformerOf(operation: AppOperation, parts: AppOperationServi
  */
 export async function performAsOperator<O extends Operation | AppOperation>(
   operation: O,
-  administration: Administration,
+  core: MailCore,
   workspaceId: string,
   input: Partial<Unchecked>,
   most?: number,
@@ -314,9 +310,9 @@ export async function performAsOperator<O extends Operation | AppOperation>(
   if (most !== undefined) given.query = { ...(given.query as object), limit: most };
   const caller = { workspaceId };
   const context: AdminContext = {
-    ...administration,
+    core,
     caller,
-    act: (work) => administration.store.transact((tx) => work(tx, caller)),
+    act: (work) => core.store.transact((tx) => work(tx, caller)),
     person() {
       throw new Error(`${operation.name} asks for a person: it is no command`);
     },

@@ -94,7 +94,7 @@ describe("access to administration", () => {
       const api = await start();
       const answer = await askSlowly(api, { address: "ben@remote.example" }, () => change(api));
       expect([what, ((await answer.json()) as { code: string }).code]).toEqual([what, code]);
-      expect(outbound.listSuppressions(api.administration.core)).toEqual([]);
+      expect(outbound.listSuppressions(api.core)).toEqual([]);
     }
   });
 
@@ -300,9 +300,9 @@ describe("suppressions", () => {
   });
 
   test("of another workspace are not found", async () => {
-    const { administration, store, call, other } = await start();
+    const { core, store, call, other } = await start();
     const { id } = store.transact((tx) =>
-      outbound.suppress(administration.core, tx, { workspaceId: other, address: "ben@remote.example", reason: "x" }),
+      outbound.suppress(core, tx, { workspaceId: other, address: "ben@remote.example", reason: "x" }),
     );
     expect((await call("DELETE", `/suppressions/${id}`)).body.code).toBe("not_found");
     expect(await list(call)).toEqual([]);

@@ -198,8 +198,8 @@ test("recovering sends each delivery that failed since a time again, once", asyn
 });
 
 test("recovering ends when its caller is no longer an admin", async () => {
-  const { id, administration, call } = await withFailures(1);
-  const refused = developers.recoverWebhook(administration.core, id, 0, () => {
+  const { id, core, call } = await withFailures(1);
+  const refused = developers.recoverWebhook(core, id, 0, () => {
     throw new AppError("forbidden", "no more");
   });
   expect(await refused.catch(({ code }) => code)).toBe("forbidden");
@@ -208,17 +208,15 @@ test("recovering ends when its caller is no longer an admin", async () => {
 });
 
 test("recovering skips a delivery that is deleted meanwhile", async () => {
-  const { administration, id, made, store } = await withFailures(3);
-  const recovered = developers.recoverWebhook(administration.core, id, 0);
+  const { core, id, made, store } = await withFailures(3);
+  const recovered = developers.recoverWebhook(core, id, 0);
   store.db.$client.query("DELETE FROM webhook_deliveries WHERE id = ?").run(made[1] ?? "");
   expect(await recovered).toBe(2);
 });
 
 test("endpoints of another workspace are not found", async () => {
-  const { call, store, administration, other } = await startAdmin();
-  const endpoint = store.transact((tx) =>
-    developers.addWebhook(administration.core, tx, { ...HOOK, workspaceId: other }),
-  );
+  const { call, store, core, other } = await startAdmin();
+  const endpoint = store.transact((tx) => developers.addWebhook(core, tx, { ...HOOK, workspaceId: other }));
   const path = `/webhooks/${endpoint.id}`;
   for (const [method, at, body] of [
     ["GET", path],

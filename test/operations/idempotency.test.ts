@@ -358,11 +358,9 @@ test("a stored key outlives the process, and a key in progress does not", async 
 });
 
 test("a session without an API key ignores idempotency keys", async () => {
-  const { core, sending, administration, idempotency, rows } = await start();
+  const { core, sending, idempotency, rows } = await start();
   const perform = performerOf(sending.send, {
     core,
-    snoozed() {},
-    administration,
     idempotency,
     reads: { note() {} },
   });

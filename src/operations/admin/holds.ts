@@ -93,7 +93,7 @@ export const listHolds = operation({
   success: 200,
   response: t.Object({ holds: t.Array(Hold), nextCursor }),
   errors: READ_ERRORS,
-  run({ core, caller, store: { db } }, { query: { state = "waiting", ...query } }) {
+  run({ core, caller }, { query: { state = "waiting", ...query } }) {
     const decides = caller.scopes.has("approve");
     if (!decides) requireAdmin(caller);
     const list = {
@@ -107,7 +107,7 @@ export const listHolds = operation({
         }),
     };
     const { page, nextCursor: next } = pageOf(list, query);
-    return { holds: page.map((held) => holdView(db, held, decides)), nextCursor: next };
+    return { holds: page.map((held) => holdView(core.db, held, decides)), nextCursor: next };
   },
 });
 
@@ -157,8 +157,8 @@ export const rejectHold = operation({
   success: 200,
   response: Done,
   errors: WRITE_ERRORS,
-  run: ({ core, caller, store, record }, { params: { id }, body: { reason } }) =>
-    store.transact((tx) => {
+  run: ({ core, caller, record }, { params: { id }, body: { reason } }) =>
+    core.store.transact((tx) => {
       approvals.reject(core, tx, caller, id, reason === undefined ? "rejected" : reasonOf(reason));
       record(tx, DONE);
       return DONE;

@@ -119,8 +119,8 @@ export const getKeyJournal = operation({
   success: 200,
   response: t.Object({ entries: t.Array(Entry), nextCursor }),
   errors: READ_ERRORS,
-  run({ person, store, core }, { params: { id }, query: { since, kind, outcome, cursor, limit = DEFAULT_LIMIT } }) {
-    const subject = journal.subjectOf(store.db, id, person(store.db));
+  run({ person, core }, { params: { id }, query: { since, kind, outcome, cursor, limit = DEFAULT_LIMIT } }) {
+    const subject = journal.subjectOf(core.db, id, person(core.db));
     const asked = ["journal", id, since, kind, outcome];
     const after = cursor === undefined ? undefined : decodeRowCursor(cursor, asked);
     const { entries, next } = journal.listEntries(core, subject, {
@@ -155,9 +155,9 @@ export const undoKey = operation({
   success: 200,
   response: Undo,
   errors: WRITE_ERRORS,
-  async run({ act, person, store, core }, { params: { id }, body: { since, dryRun = false } }) {
-    const subject = journal.subjectOf(store.db, id, person(store.db));
-    const face = person(store.db).keyId === undefined ? "app" : "rest";
+  async run({ act, person, core }, { params: { id }, body: { since, dryRun = false } }) {
+    const subject = journal.subjectOf(core.db, id, person(core.db));
+    const face = person(core.db).keyId === undefined ? "app" : "rest";
     const report = await journal.undo(core, subject, readTime("since", since), { person, face, dryRun });
     return act(() => undoView(report, dryRun));
   },

@@ -184,10 +184,10 @@ export const listKeys = operation({
       document: keyDocument,
     }),
   ],
-  run({ caller, store, core }, { query }) {
+  run({ caller, core }, { query }) {
     const read = readAmong(developers.listKeys(core, caller.workspaceId), positionOf, "newest first");
     const { page, nextCursor: next } = pageOf({ query: "keys", positionOf, read }, query);
-    return { keys: page.map((key) => keyView(developers.shownTo(store.db, caller, key))), nextCursor: next };
+    return { keys: page.map((key) => keyView(developers.shownTo(core.db, caller, key))), nextCursor: next };
   },
 });
 
@@ -254,8 +254,8 @@ export const getKey = operation({
   success: 200,
   response: ApiKey,
   errors: READ_ERRORS,
-  run: ({ caller, store }, { params: { id } }) =>
-    keyView(developers.shownTo(store.db, caller, developers.keyOf(store.db, id, caller.workspaceId))),
+  run: ({ core, caller }, { params: { id } }) =>
+    keyView(developers.shownTo(core.db, caller, developers.keyOf(core.db, id, caller.workspaceId))),
 });
 
 export const changeKey = operation({
@@ -341,7 +341,7 @@ export const getKeyPause = appOperation({
   audience: "admin",
   method: "GET",
   path: "/key-pause",
-  run: ({ caller: { workspaceId }, store }) => pauseView(store.db, workspaceId),
+  run: ({ core, caller: { workspaceId } }) => pauseView(core.db, workspaceId),
 });
 
 export const setKeyPause = appOperation({

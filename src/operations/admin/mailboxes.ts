@@ -125,9 +125,9 @@ const changing = (
 const SOONEST_BY_KEY_MS = 24 * 3_600_000;
 
 /** When a mailbox is to expire, as the caller gives it. @throws AppError bad_request if a key gives a time that is too soon */
-function expiryBy({ runtime }: AdminContext, { keyId }: Administrator, text: string | null): number | null {
+function expiryBy({ core }: AdminContext, { keyId }: Administrator, text: string | null): number | null {
   const expiresAt = text === null ? null : readTime("expiresAt", text);
-  if (keyId !== undefined && expiresAt !== null && expiresAt < runtime.now() + SOONEST_BY_KEY_MS) {
+  if (keyId !== undefined && expiresAt !== null && expiresAt < core.now() + SOONEST_BY_KEY_MS) {
     throw new AppError(
       "bad_request",
       "expiresAt must be at least a day ahead when a key sets it: give a later time, or null",
@@ -346,7 +346,7 @@ export const removeMailbox = operation({
   success: 200,
   response: Done,
   errors: READ_ERRORS,
-  run({ act, core, log, caller: { keyId } }, { params: { id } }) {
+  run({ act, core, caller: { keyId } }, { params: { id } }) {
     const answer = act((tx, { workspaceId }) => {
       mailboxAdmin.mailboxIn(core, workspaceId, id);
       if (keyId === undefined) removals.beginRemoval(tx, id);
@@ -358,7 +358,7 @@ export const removeMailbox = operation({
     // The server finishes a removal that is cut short, within the hour (admin/removals.ts).
     removals
       .finishRemoval(core, id)
-      .catch((error) => log.warn("the removal of a mailbox was cut short", { mailboxId: id, error }));
+      .catch((error) => core.log.warn("the removal of a mailbox was cut short", { mailboxId: id, error }));
     return answer;
   },
 });

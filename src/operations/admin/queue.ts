@@ -73,8 +73,8 @@ export const listQueue = operation({
   success: 200,
   response: t.Object({ queue: t.Array(QueueEntry), nextCursor }),
   errors: READ_ERRORS,
-  run({ person, store, core }, { query }) {
-    const caller = person(store.db);
+  run({ person, core }, { query }) {
+    const caller = person(core.db);
     const list = {
       query: "queue",
       positionOf: ({ state, seq }: UnsettledView) => ({ at: state === "waiting" ? 0 : 1, id: String(seq) }),

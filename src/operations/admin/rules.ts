@@ -150,8 +150,8 @@ export const getRules = operation({
     }),
   ],
   run(context, { params: { id } }) {
-    const { caller, store, options, runtime } = context;
-    return { rules: viewRules({ options, now: runtime.now() }, store.db, managed(context, caller, id)) };
+    const { core, caller } = context;
+    return { rules: viewRules({ options: core.options, now: core.now() }, core.db, managed(context, caller, id)) };
   },
 });
 
@@ -188,11 +188,11 @@ export const setRules = operation({
     }),
   ],
   run(context, { params: { id }, body }) {
-    const { options, runtime } = context;
+    const { core } = context;
     return context.act((tx, caller) => {
       const mailbox = managed(context, caller, id);
       requireMayMakeRules(caller, body);
-      const parts = { options, now: runtime.now() };
+      const parts = { options: core.options, now: core.now() };
       changeRules(parts, tx, mailbox, body.rules, changerOf(context, caller));
       return { rules: viewRules(parts, tx, mailbox) };
     });
@@ -224,12 +224,12 @@ export const testRule = operation({
     }),
   ],
   async run(context, { params: { id }, query }) {
-    const { caller, core, person, store, runtime } = context;
-    if (caller.keyId !== undefined) requireScope(person(store.db), "read");
+    const { caller, core, person } = context;
+    if (caller.keyId !== undefined) requireScope(person(core.db), "read");
     requireUnrestricted(caller, ["codes"]);
     const { id: mailboxId } = managed(context, caller, id);
     if (query.match.trim() === "") throw new AppError("bad_request", "match needs at least one character");
-    const notes = notesOn(query.match, runtime.now());
+    const notes = notesOn(query.match, core.now());
     return { ...(await countMatching(core, mailboxId, query.match)), ...(notes.length > 0 && { notes }) };
   },
 });
@@ -254,14 +254,14 @@ export const getAbsence = operation({
     }),
   ],
   run: (context, { params: { id } }) =>
-    absenceView(absenceOf(context.store.db, managed(context, context.caller, id).id)),
+    absenceView(absenceOf(context.core.db, managed(context, context.caller, id).id)),
 });
 
 const changingAbsence = (context: AdminContext, id: string, absence: Absence | undefined) =>
   context.act((tx, caller) => {
     const mailbox = managed(context, caller, id);
     if (absence) requireMaySend(caller);
-    putAbsence(tx, mailbox.id, absence, context.runtime.now());
+    putAbsence(tx, mailbox.id, absence, context.core.now());
     return absenceView(absenceOf(tx, mailbox.id));
   });
 

@@ -21,9 +21,9 @@ export const getSignature = operation({
   summary: "Show the signature of a mailbox",
   response: SignatureAnswer,
   errors: READ_ERRORS,
-  run({ caller, core, store }, { params: { id } }) {
+  run({ caller, core }, { params: { id } }) {
     mailboxFor(core, caller, id);
-    return { text: textsOf(store.db, id).signature };
+    return { text: textsOf(core.db, id).signature };
   },
 });
 
@@ -55,9 +55,9 @@ export const getTemplates = operation({
   summary: "List the templates of a mailbox",
   response: TemplatesAnswer,
   errors: READ_ERRORS,
-  run({ caller, core, store }, { params: { id } }) {
+  run({ caller, core }, { params: { id } }) {
     mailboxFor(core, caller, id);
-    return { templates: textsOf(store.db, id).templates };
+    return { templates: textsOf(core.db, id).templates };
   },
 });
 

@@ -422,10 +422,10 @@ export const revealWebhookSecret = appOperation({
   method: "GET",
   path: "/webhooks/:id/secret",
   params: BY_ID,
-  run({ caller, store, core, requireConfirmed, runtime }, { params: { id } }) {
+  run({ caller, core, requireConfirmed }, { params: { id } }) {
     const { secret, previousSecret, previousUntil } = developers.webhook(core, id, caller);
-    requireConfirmed(store.db);
-    const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > runtime.now();
+    requireConfirmed(core.db);
+    const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > core.now();
     return { secret, ...(isRotating && { previous: { secret: previousSecret, until: isoOf(previousUntil) } }) };
   },
 });

@@ -26,10 +26,10 @@ export const getWorkspace = appOperation({
   audience: "admin",
   method: "GET",
   path: "/workspace",
-  run: ({ caller: { workspaceId }, core, options }) => ({
+  run: ({ caller: { workspaceId }, core }) => ({
     ...shown(core, workspaceAdmin.workspaceOf(core, workspaceId)),
     /** Quota of a mailbox without one of its own. */
-    defaultQuotaBytes: options.get("storage.mailboxBytes"),
+    defaultQuotaBytes: core.options.get("storage.mailboxBytes"),
   }),
 });
 

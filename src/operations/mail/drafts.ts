@@ -105,8 +105,8 @@ export const deleteDraft = operation({
   success: 200,
   response: Done,
   errors: [401, 403, 404, 409, 429],
-  run({ core, caller, store }, { params }) {
-    store.transact((tx) => discardProgramDraft(core, tx, caller, params.id));
+  run({ core, caller }, { params }) {
+    core.store.transact((tx) => discardProgramDraft(core, tx, caller, params.id));
     return DONE;
   },
 });
@@ -128,6 +128,6 @@ export const sendDraft = operation({
   success: 202,
   response: SendView,
   errors: REFUSALS,
-  run: ({ core, caller, runtime, record }, { params, body }) =>
-    sendProgramDraft(core, caller, params.id, { revision: body.revision, ...laterOf(body, runtime) }, record),
+  run: ({ core, caller, record }, { params, body }) =>
+    sendProgramDraft(core, caller, params.id, { revision: body.revision, ...laterOf(body, core.runtime) }, record),
 });

@@ -110,10 +110,10 @@ export const getMessage = operation({
   success: 200,
   response: t.Object({ message: MessageView }),
   errors: [400, 401, 403, 404, 429],
-  run: async ({ caller, core, store }, { params, query: { html = true } }) => {
+  run: async ({ caller, core }, { params, query: { html = true } }) => {
     if (html) await renewHtml(core, params.id);
     const message = mail.getMessage(core, caller, params.id, { html });
-    const delivery = deliveryOf(store.db, caller, params.id);
+    const delivery = deliveryOf(core.db, caller, params.id);
     // The same object, by which renderers for models know its source.
     return { message: Object.assign(message, mail.detailsOf(core, caller, params.id), delivery && { delivery }) };
   },
@@ -203,8 +203,8 @@ export const listDeliveries = operation({
   success: 200,
   response: t.Object({ deliveries: t.Array(Delivery) }),
   errors: [401, 403, 404, 429],
-  run: ({ caller, store }, { params }) => ({
-    deliveries: progressOf(store.db, caller, params.id).map(({ email, reply, nextAt, settledAt, ...progress }) => ({
+  run: ({ core, caller }, { params }) => ({
+    deliveries: progressOf(core.db, caller, params.id).map(({ email, reply, nextAt, settledAt, ...progress }) => ({
       recipient: email,
       ...progress,
       ...(reply !== null && { reply }),

@@ -135,8 +135,8 @@ export const replyToThread = operation({
   success: 202,
   response: SendView,
   errors: REFUSALS,
-  run: ({ core, caller, runtime, record }, { params, body, files }) =>
-    reply(core, caller, params.id, { ...body, ...laterOf(body, runtime) }, record, files),
+  run: ({ core, caller, record }, { params, body, files }) =>
+    reply(core, caller, params.id, { ...body, ...laterOf(body, core.runtime) }, record, files),
 });
 
 export const draftReply = operation({
@@ -220,6 +220,6 @@ export const sendEmail = operation({
   success: 202,
   response: SendView,
   errors: REFUSALS,
-  run: ({ core, caller, runtime, record }, { body, files }) =>
-    sendMessage(core, caller, { ...body, ...laterOf(body, runtime) }, record, files),
+  run: ({ core, caller, record }, { body, files }) =>
+    sendMessage(core, caller, { ...body, ...laterOf(body, core.runtime) }, record, files),
 });

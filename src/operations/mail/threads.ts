@@ -242,10 +242,10 @@ export const snoozeThread = operation({
   success: 200,
   response: t.Object({ thread: ThreadView }),
   errors: [400, 401, 403, 404, 409, 413, 429],
-  run({ caller, core, runtime, snoozed }, { params, body: { until } }) {
-    const at = until === null ? null : readUntil("until", until, runtime.now());
+  run({ caller, core }, { params, body: { until } }) {
+    const at = until === null ? null : readUntil("until", until, core.now());
     const thread = conversations.snoozeThread(core, caller, params.id, at);
-    snoozed();
+    core.wake("wake-snoozed");
     return { thread };
   },
 });

@@ -3,16 +3,20 @@ import { AppError, ConfigError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
 import type { Known } from "../../doctor/doctor.ts";
+import type { Core } from "../../store/core.ts";
 import type { SettingRow } from "../../store/settings.ts";
 import type { Tx } from "../../store/store.ts";
 import { appOperation, type OperatorContext } from "../operation.ts";
 import { strictBody } from "../schemas.ts";
 
 /** `commandLine`: the setting can only be changed at the command line. */
-const shown = (
-  { options }: Pick<OperatorContext, "options">,
-  { name, value, default: preset, description }: SettingRow,
-) => ({ name, value, default: preset, description, ...(options.isPath(name) && { commandLine: true as const }) });
+const shown = ({ options }: Core, { name, value, default: preset, description }: SettingRow) => ({
+  name,
+  value,
+  default: preset,
+  description,
+  ...(options.isPath(name) && { commandLine: true as const }),
+});
 
 export const getServer = appOperation({
   name: "getServer",
@@ -22,7 +26,7 @@ export const getServer = appOperation({
   run(context) {
     const { engine, reason } = context.searching();
     return {
-      settings: context.options.list().map((row) => shown(context, row)),
+      settings: context.core.options.list().map((row) => shown(context.core, row)),
       search: { engine, ...(reason !== undefined && { reason }) },
     };
   },
@@ -30,16 +34,16 @@ export const getServer = appOperation({
 
 /** @throws AppError forbidden for a path, which only people with access to the machine may set; bad_request */
 function change(context: OperatorContext, name: string, work: (tx: Tx) => void) {
-  const { act, options, requireConfirmed } = context;
+  const { core, act, requireConfirmed } = context;
   try {
-    if (options.isPath(name)) {
+    if (core.options.isPath(name)) {
       throw new AppError("forbidden", `${name} is set at the command line: mailroom settings set ${name} VALUE`);
     }
     act((tx) => {
       requireConfirmed(tx);
       work(tx);
     });
-    return shown(context, options.find(name));
+    return shown(core, core.options.find(name));
   } catch (error) {
     throw error instanceof ConfigError ? new AppError("bad_request", error.message) : error;
   }
@@ -56,7 +60,7 @@ export const setSetting = appOperation({
   params: BY_NAME,
   body: strictBody({ value: t.String() }),
   run: (context, { params: { name }, body: { value } }) =>
-    change(context, name, (tx) => context.options.set(tx, name, value)),
+    change(context, name, (tx) => context.core.options.set(tx, name, value)),
 });
 
 /** Restores the default. */
@@ -66,7 +70,7 @@ export const resetSetting = appOperation({
   method: "DELETE",
   path: "/server/:name",
   params: BY_NAME,
-  run: (context, { params: { name } }) => change(context, name, (tx) => context.options.reset(tx, name)),
+  run: (context, { params: { name } }) => change(context, name, (tx) => context.core.options.reset(tx, name)),
 });
 
 const lookOf = (look: Known["last"]) => (look === undefined ? null : { ...look, at: isoOf(look.at) });

@@ -6,10 +6,11 @@ import { hashPassword, type Workspace } from "../../admin/people.ts";
 import * as workspaceAdmin from "../../admin/workspaces.ts";
 import { nullable, t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
-import { type Administration, appOperation } from "../operation.ts";
+import type { MailCore } from "../../mailbox/core.ts";
+import { appOperation } from "../operation.ts";
 import { BY_ID, strictBody } from "../schemas.ts";
 
-function shown({ core }: Administration, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) {
+function shown(core: MailCore, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) {
   return {
     id,
     name,
@@ -28,8 +29,8 @@ export const listWorkspaces = appOperation({
   audience: "operator",
   method: "GET",
   path: "/workspaces",
-  run: (context) => ({
-    workspaces: workspaceAdmin.listWorkspaces(context.core).map((workspace) => shown(context, workspace)),
+  run: ({ core }) => ({
+    workspaces: workspaceAdmin.listWorkspaces(core).map((workspace) => shown(core, workspace)),
   }),
 });
 
@@ -62,7 +63,7 @@ export const addWorkspace = appOperation({
         passwordHash,
         ownMailbox: true,
       });
-      return shown(context, workspace);
+      return shown(core, workspace);
     });
   },
 });
@@ -81,7 +82,7 @@ export const pauseWorkspace = appOperation({
       workspaceAdmin.workspaceOf(core, id);
       if (pausedReason === null) workspaceAdmin.resumeWorkspace(tx, id);
       else workspaceAdmin.pauseWorkspace(tx, id, pausedReason);
-      return shown(context, workspaceAdmin.workspaceOf(core, id));
+      return shown(core, workspaceAdmin.workspaceOf(core, id));
     });
   },
 });

@@ -17,9 +17,9 @@ export const listAppPasswords = appOperation({
   audience: "person",
   method: "GET",
   path: "/app-passwords",
-  run: ({ store, caller, mailApps, signsProfiles }) => ({
+  run: ({ core, caller, mailApps, signsProfiles }) => ({
     appPasswords: passwords
-      .listAppPasswords(store.db, caller.userId)
+      .listAppPasswords(core.db, caller.userId)
       .map(({ id, name, createdAt, lastUsedAt, access }) => ({
         id,
         name,
@@ -27,7 +27,7 @@ export const listAppPasswords = appOperation({
         createdAt: isoOf(createdAt),
         lastUsedAt: maybeIsoOf(lastUsedAt),
       })),
-    labelFolders: wantsLabelFolders(store.db, caller.userId),
+    labelFolders: wantsLabelFolders(core.db, caller.userId),
     mailApps: { ...mailApps, profile: hasProfile(mailApps) && { signed: signsProfiles() } },
   }),
 });
@@ -39,11 +39,11 @@ export const createAppPassword = appOperation({
   method: "POST",
   path: "/app-passwords",
   body: t.Object({ name: t.String(), access: t.Optional(oneOf(APP_PASSWORD_ACCESS)) }),
-  run({ store, runtime, caller: { userId }, requireConfirmed }, { body }) {
+  run({ core, caller: { userId }, requireConfirmed }, { body }) {
     const name = nameOf("the app", body.name);
-    return store.transact((tx) => {
+    return core.store.transact((tx) => {
       requireConfirmed(tx);
-      return passwords.createAppPassword(tx, runtime, { userId, name, access: body.access ?? "all" });
+      return passwords.createAppPassword(tx, core.runtime, { userId, name, access: body.access ?? "all" });
     });
   },
 });
@@ -54,8 +54,8 @@ export const revokeAppPassword = appOperation({
   method: "DELETE",
   path: "/app-passwords/:id",
   params: BY_ID,
-  run({ store, caller }, { params: { id } }) {
-    if (!store.transact((tx) => passwords.revokeAppPassword(tx, caller.userId, id))) {
+  run({ core, caller }, { params: { id } }) {
+    if (!core.store.transact((tx) => passwords.revokeAppPassword(tx, caller.userId, id))) {
       throw new AppError("not_found", "You have no such app password");
     }
   },
@@ -68,7 +68,7 @@ export const setMailAppPreferences = appOperation({
   method: "PATCH",
   path: "/me/mail-apps",
   body: t.Object({ labelFolders: t.Boolean() }),
-  run({ store, caller }, { body: { labelFolders } }) {
-    store.transact((tx) => people.setLabelFolders(tx, caller.userId, labelFolders));
+  run({ core, caller }, { body: { labelFolders } }) {
+    core.store.transact((tx) => people.setLabelFolders(tx, caller.userId, labelFolders));
   },
 });

@@ -30,10 +30,10 @@ export const listApprovals = appOperation({
   audience: "person",
   method: "GET",
   path: "/approvals",
-  run({ core, caller, store: { db } }) {
+  run({ core, caller }) {
     const held = approvals.list(core, caller, { most: MOST_LISTED + 1 });
     const keys = keysById(
-      db,
+      core.db,
       held.map(({ keyId }) => keyId),
     );
     return {
@@ -50,9 +50,9 @@ export const getApproval = appOperation({
   method: "GET",
   path: "/approvals/:id",
   params: BY_ID,
-  run({ core, caller, store: { db } }, { params: { id } }) {
+  run({ core, caller }, { params: { id } }) {
     const held = approvals.getHeld(core, caller, id);
-    const keys = keysById(db, [held.keyId]);
+    const keys = keysById(core.db, [held.keyId]);
     const key = keys.get(held.keyId);
     const { state, reason, recipients, decider, decidedAt } = held;
     return {

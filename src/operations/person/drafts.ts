@@ -101,8 +101,8 @@ export const discardDraft = appOperation({
   method: "DELETE",
   path: "/drafts/:id",
   params: BY_ID,
-  run({ caller, store }, { params }) {
-    store.transact((tx) => removeDraft(tx, readDraft(tx, caller, params.id)));
+  run({ core, caller }, { params }) {
+    core.store.transact((tx) => removeDraft(tx, readDraft(tx, caller, params.id)));
   },
 });
 

@@ -40,10 +40,12 @@ export const setUpServer = appOperation({
     password: t.String(),
   }),
   largestBody: LARGEST_BODY,
-  async run({ firstRun, identity, store, runtime, source, userAgent, giveToken }, { body: { token, ...given } }) {
+  async run({ core, firstRun, identity, source, userAgent, giveToken }, { body: { token, ...given } }) {
     await firstRun.requireToken(token, source, identity.slowdown);
     const { userId, address, apiKey, dns } = await firstRun.setUp(given);
-    const session = store.transact((tx) => startSession(tx, runtime, { userId, userAgent, source, kept: true }));
+    const session = core.store.transact((tx) =>
+      startSession(tx, core.runtime, { userId, userAgent, source, kept: true }),
+    );
     giveToken(session.token, true);
     return { address, apiKey, dns };
   },

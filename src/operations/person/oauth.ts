@@ -40,8 +40,8 @@ export const approveAuthorization = appOperation({
     lasts: t.Optional(t.Boolean()),
   }),
   run(context, { params: { id }, body: { lasts = false, ...chosen } }) {
-    const { store, oauth, requireConfirmed } = context;
-    return store.transact((tx) => {
+    const { core, oauth, requireConfirmed } = context;
+    return core.store.transact((tx) => {
       requireConfirmed(tx);
       const caller = findPerson(tx, context.caller.userId);
       if (!caller) throw new AppError("unauthorized", "Sign in to continue");
@@ -77,8 +77,8 @@ export const listGrants = appOperation({
   audience: "person",
   method: "GET",
   path: "/oauth/grants",
-  run: ({ store, caller }) => ({
-    grants: grantsOf(store.db, caller).map(({ id, client, scopes, policy, createdAt, lastUsedAt }) => ({
+  run: ({ core, caller }) => ({
+    grants: grantsOf(core.db, caller).map(({ id, client, scopes, policy, createdAt, lastUsedAt }) => ({
       id,
       client,
       scopes,
@@ -95,12 +95,12 @@ export const revokeGrant = appOperation({
   method: "DELETE",
   path: "/oauth/grants/:id",
   params: BY_ID,
-  run({ store, runtime, caller }, { params: { id } }) {
-    store.transact((tx) => {
+  run({ core, caller }, { params: { id } }) {
+    core.store.transact((tx) => {
       if (!grantsOf(tx, caller).some((grant) => grant.id === id)) {
         throw new AppError("not_found", "You have given no such program access");
       }
-      revokeKey(tx, id, runtime.now());
+      revokeKey(tx, id, core.now());
     });
   },
 });

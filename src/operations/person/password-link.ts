@@ -16,9 +16,9 @@ const guesses = createSlots({ atOnce: 1, mostWaiting: 20 });
  * Finds whom a link is for. A wrong one is slowed like a failed sign-in.
  * @throws AppError forbidden for a link that does not work, whatever the reason; rate_limited
  */
-async function requireLink({ store, core, identity, source }: VisitorContext, token: string) {
+async function requireLink({ core, identity, source }: VisitorContext, token: string) {
   try {
-    return people.invitedBy(core, store.db, token);
+    return people.invitedBy(core, core.db, token);
   } catch (error) {
     if (error instanceof AppError) await guesses.within(source, () => identity.slowdown.failed(source));
     throw error;
@@ -48,11 +48,11 @@ export const choosePassword = appOperation({
   body: t.Object({ token, password: t.String() }),
   largestBody: LARGEST_BODY,
   async run(context, { body: { token, password } }) {
-    const { store, core, log, source } = context;
+    const { core, source } = context;
     // Before the hash, so that strangers cannot have passwords hashed.
     const { id: userId } = await requireLink(context, token);
     const passwordHash = await hashPassword(password);
-    store.transact((tx) => people.choosePassword(core, tx, token, passwordHash));
-    log.info("a password was chosen with a link", { source, userId });
+    core.store.transact((tx) => people.choosePassword(core, tx, token, passwordHash));
+    core.log.info("a password was chosen with a link", { source, userId });
   },
 });

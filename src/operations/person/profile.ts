@@ -11,8 +11,8 @@ export const changeName = appOperation({
   method: "PATCH",
   path: "/me",
   body: t.Object({ name: t.String() }),
-  run({ store, caller }, { body: { name } }) {
-    store.transact((tx) => people.setName(tx, caller.userId, name));
+  run({ core, caller }, { body: { name } }) {
+    core.store.transact((tx) => people.setName(tx, caller.userId, name));
   },
 });
 
@@ -52,7 +52,7 @@ export const setSendingPreferences = appOperation({
   method: "PATCH",
   path: "/me/sending",
   body: t.Object({ undoSeconds: t.Integer() }),
-  run({ store, caller }, { body: { undoSeconds } }) {
-    store.transact((tx) => people.setUndoSeconds(tx, caller.userId, undoSeconds));
+  run({ core, caller }, { body: { undoSeconds } }) {
+    core.store.transact((tx) => people.setUndoSeconds(tx, caller.userId, undoSeconds));
   },
 });

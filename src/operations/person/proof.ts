@@ -24,16 +24,16 @@ const WRONG_WITH_CODE = "The password or the code is not right. Each code works 
  * @throws AppError forbidden, whichever was wrong; unauthorized when the session ended meanwhile; rate_limited
  */
 export async function prove<T>(
-  { caller, session, source, store, identity, runtime, giveToken }: PersonContext,
+  { core, caller, session, source, identity, giveToken }: PersonContext,
   { password, code }: { password: string; code?: string | undefined },
   work: (tx: Tx, userId: string) => T,
 ): Promise<T> {
   const { userId } = caller;
   const proved = await identity.signIn.again({ caller, secret: password, code, source, over: "app" });
-  const { result, token } = store.transact((tx) => {
+  const { result, token } = core.store.transact((tx) => {
     if (!proved?.present()) throw new AppError("forbidden", hasSecondFactor(tx, userId) ? WRONG_WITH_CODE : WRONG);
     people.notePassword(tx, userId, password);
-    return { token: confirmSession(tx, runtime, session), result: work(tx, userId) };
+    return { token: confirmSession(tx, core.runtime, session), result: work(tx, userId) };
   });
   giveToken(token, session.kept);
   return result;

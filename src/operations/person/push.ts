@@ -14,9 +14,9 @@ export const getPush = appOperation({
   audience: "person",
   method: "GET",
   path: "/me/push",
-  run: ({ store, session }) => ({
-    publicKey: keysIn(store.db)?.publicKey ?? null,
-    choice: choiceOf(store.db, session.id) ?? null,
+  run: ({ core, session }) => ({
+    publicKey: keysIn(core.db)?.publicKey ?? null,
+    choice: choiceOf(core.db, session.id) ?? null,
   }),
 });
 
@@ -33,13 +33,13 @@ export const setPush = appOperation({
     mailboxes: t.Array(t.String({ maxLength: 100 }), { minItems: 1, maxItems: 100, uniqueItems: true }),
     details: t.Boolean(),
   }),
-  run({ store, caller, session, runtime }, { body }) {
+  run({ core, caller, session }, { body }) {
     requirePushService(body.endpoint);
     if (!isTarget(body)) throw new AppError("unprocessable", "The browser gave no encryption keys");
     const { userId } = caller;
-    store.transact((tx) => {
+    core.store.transact((tx) => {
       for (const id of body.mailboxes) requireReach(tx, caller, id);
-      subscribe(tx, { ...body, sessionId: session.id, userId, createdAt: runtime.now() });
+      subscribe(tx, { ...body, sessionId: session.id, userId, createdAt: core.now() });
     });
   },
 });
@@ -49,8 +49,8 @@ export const endPush = appOperation({
   audience: "person",
   method: "DELETE",
   path: "/me/push",
-  run({ store, session }) {
-    store.transact((tx) => unsubscribe(tx, session.id));
+  run({ core, session }) {
+    core.store.transact((tx) => unsubscribe(tx, session.id));
   },
 });
 

@@ -30,14 +30,14 @@ export const changeThreads = appOperation({
   method: "POST",
   path: "/threads/change",
   body: t.Object({ ids, folder, starred, unread, addLabels, removeLabels, snoozedUntil: t.Optional(dateTime()) }),
-  run({ caller, core, runtime, snoozed }, { body: { ids, snoozedUntil, ...change } }) {
+  run({ caller, core }, { body: { ids, snoozedUntil, ...change } }) {
     if (snoozedUntil !== undefined && change.folder !== undefined) {
       throw new AppError("bad_request", "folder and snoozedUntil exclude each other");
     }
     const until =
-      snoozedUntil === undefined ? {} : { snoozedUntil: readUntil("snoozedUntil", snoozedUntil, runtime.now()) };
+      snoozedUntil === undefined ? {} : { snoozedUntil: readUntil("snoozedUntil", snoozedUntil, core.now()) };
     const result = conversations.changeThreads(core, caller, ids, { ...change, ...until });
-    if (snoozedUntil !== undefined) snoozed();
+    if (snoozedUntil !== undefined) core.wake("wake-snoozed");
     return result;
   },
 });
@@ -48,9 +48,9 @@ export const undoChange = appOperation({
   method: "POST",
   path: "/threads/undo",
   body: t.Object({ undo: t.String({ maxLength: 100 }) }),
-  run({ caller, core, snoozed }, { body: { undo } }) {
+  run({ caller, core }, { body: { undo } }) {
     const result = conversations.undoChange(core, caller, undo);
-    snoozed();
+    core.wake("wake-snoozed");
     return result;
   },
 });
@@ -124,8 +124,8 @@ export const getProgress = appOperation({
   method: "GET",
   path: "/messages/:id/progress",
   params: BY_ID,
-  run: ({ store, caller }, { params }) => ({
-    recipients: progressOf(store.db, caller, params.id),
-    approver: approverOf(store.db, params.id) ?? null,
+  run: ({ core, caller }, { params }) => ({
+    recipients: progressOf(core.db, caller, params.id),
+    approver: approverOf(core.db, params.id) ?? null,
   }),
 });

@@ -25,11 +25,12 @@ export const getReceived = appOperation({
   method: "GET",
   path: "/messages/:id/received",
   params: BY_ID,
-  run({ core, store: { db }, caller }, { params }) {
-    const message = receivedMessage(db, caller, params.id);
+  run({ core, caller }, { params }) {
+    const message = receivedMessage(core.db, caller, params.id);
     const sender = message?.provenSender;
     const unsubscribe = message && wayToUnsubscribe(core, message);
-    const images = sender === undefined ? "asked" : showsImagesOf(db, caller.userId, sender) ? "always" : "offered";
+    const images =
+      sender === undefined ? "asked" : showsImagesOf(core.db, caller.userId, sender) ? "always" : "offered";
     return {
       images: images as "asked" | "offered" | "always",
       ...(unsubscribe && { unsubscribe }),
@@ -88,12 +89,12 @@ export const setImagesOfSender = appOperation({
   path: "/messages/:id/images",
   params: BY_ID,
   body: t.Object({ always: t.Boolean() }),
-  run({ store, caller, runtime }, { params, body: { always } }) {
-    const sender = receivedMessage(store.db, caller, params.id)?.provenSender;
+  run({ core, caller }, { params, body: { always } }) {
+    const sender = receivedMessage(core.db, caller, params.id)?.provenSender;
     if (sender === undefined) throw new AppError("conflict", "We couldn't verify the sender of this message");
     const { userId } = caller;
-    store.transact((tx) =>
-      always ? trustImages(tx, { userId, sender, now: runtime.now() }) : distrustImages(tx, userId, sender),
+    core.store.transact((tx) =>
+      always ? trustImages(tx, { userId, sender, now: core.now() }) : distrustImages(tx, userId, sender),
     );
   },
 });
@@ -103,7 +104,7 @@ export const listImagesShown = appOperation({
   audience: "person",
   method: "GET",
   path: "/me/image-senders",
-  run: ({ store, caller }) => ({ senders: listImageSenders(store.db, caller.userId) }),
+  run: ({ core, caller }) => ({ senders: listImageSenders(core.db, caller.userId) }),
 });
 
 export const hideImagesOf = appOperation({
@@ -112,7 +113,7 @@ export const hideImagesOf = appOperation({
   method: "DELETE",
   path: "/me/image-senders/:sender",
   params: t.Object({ sender: t.String({ maxLength: 320 }) }),
-  run({ store, caller }, { params }) {
-    store.transact((tx) => distrustImages(tx, caller.userId, params.sender));
+  run({ core, caller }, { params }) {
+    core.store.transact((tx) => distrustImages(tx, caller.userId, params.sender));
   },
 });

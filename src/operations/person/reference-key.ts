@@ -26,17 +26,17 @@ export const createReferenceKey = appOperation({
   path: "/reference-key",
   body: strictBody({ scopes: t.Array(oneOf(CHOICES), { maxItems: CHOICES.length }) }),
   success: 201,
-  run: ({ store, runtime, caller: { userId }, session, requireConfirmed }, { body: { scopes } }) =>
-    store.transact((tx) => {
+  run: ({ core, caller: { userId }, session, requireConfirmed }, { body: { scopes } }) =>
+    core.store.transact((tx) => {
       const caller = findPerson(tx, userId);
       if (!caller) throw new AppError("unauthorized", "Sign in to continue");
       requireAdmin(caller);
       requireConfirmed(tx);
-      const now = runtime.now();
+      const now = core.now();
       revokeKeysMadeIn(tx, [session.id], now);
       const ms = Math.min(KEY_MS, session.createdAt + LONGEST_SESSION_MS - now);
       const expiresAt = isoOf(now + ms);
-      const { key } = createKey(tx, runtime, {
+      const { key } = createKey(tx, core.runtime, {
         userId,
         name: `API reference, until ${expiresAt.slice(11, 16)} UTC`,
         scopes: ["read", ...scopes],
@@ -53,7 +53,7 @@ export const endReferenceKey = appOperation({
   audience: "person",
   method: "DELETE",
   path: "/reference-key",
-  run({ store, runtime, session }) {
-    store.transact((tx) => revokeKeysMadeIn(tx, [session.id], runtime.now()));
+  run({ core, session }) {
+    core.store.transact((tx) => revokeKeysMadeIn(tx, [session.id], core.now()));
   },
 });

@@ -27,11 +27,11 @@ export const getOwnRules = appOperation({
   path: "/mailboxes/:id/rules",
   params: BY_ID,
   run(context, { params: { id } }) {
-    const { store, options, runtime } = context;
-    const mailbox = managed(context, store.db, id);
+    const { core } = context;
+    const mailbox = managed(context, core.db, id);
     return {
-      rules: viewRules({ options, now: runtime.now() }, store.db, mailbox),
-      forwardOutside: options.get("rules.forwardOutside"),
+      rules: viewRules({ options: core.options, now: core.now() }, core.db, mailbox),
+      forwardOutside: core.options.get("rules.forwardOutside"),
     };
   },
 });
@@ -45,10 +45,14 @@ export const setOwnRules = appOperation({
   body: GivenRules,
   largestBody: LARGEST_RULES,
   run(context, { params: { id }, body: { rules } }) {
-    const { caller: person, store, options, runtime, requireConfirmed } = context;
-    store.transact((tx) => {
+    const { core, caller: person, requireConfirmed } = context;
+    core.store.transact((tx) => {
       const mailbox = managed(context, tx, id);
-      changeRules({ options, now: runtime.now() }, tx, mailbox, rules, { person, byKey: false, requireConfirmed });
+      changeRules({ options: core.options, now: core.now() }, tx, mailbox, rules, {
+        person,
+        byKey: false,
+        requireConfirmed,
+      });
     });
   },
 });
@@ -62,9 +66,9 @@ export const testOwnRule = appOperation({
   params: BY_ID,
   query: t.Object({ match: t.String({ maxLength: 500 }) }),
   async run(context, { params: { id }, query: { match } }) {
-    const { store, core, runtime } = context;
-    const mailboxId = managed(context, store.db, id).id;
-    const notes = notesOn(match, runtime.now());
+    const { core } = context;
+    const mailboxId = managed(context, core.db, id).id;
+    const notes = notesOn(match, core.now());
     return { ...(await countMatching(core, mailboxId, match)), notes };
   },
 });
@@ -76,7 +80,7 @@ export const getOwnAbsence = appOperation({
   path: "/mailboxes/:id/absence",
   params: BY_ID,
   run: (context, { params: { id } }) =>
-    absenceView(absenceOf(context.store.db, managed(context, context.store.db, id).id)),
+    absenceView(absenceOf(context.core.db, managed(context, context.core.db, id).id)),
 });
 
 export const setOwnAbsence = appOperation({
@@ -87,8 +91,8 @@ export const setOwnAbsence = appOperation({
   params: BY_ID,
   body: GivenAbsence,
   run(context, { params: { id }, body }) {
-    const { store, runtime } = context;
-    store.transact((tx) => putAbsence(tx, managed(context, tx, id).id, readAbsence(body), runtime.now()));
+    const { core } = context;
+    core.store.transact((tx) => putAbsence(tx, managed(context, tx, id).id, readAbsence(body), core.now()));
   },
 });
 
@@ -99,7 +103,7 @@ export const endOwnAbsence = appOperation({
   path: "/mailboxes/:id/absence",
   params: BY_ID,
   run(context, { params: { id } }) {
-    const { store, runtime } = context;
-    store.transact((tx) => putAbsence(tx, managed(context, tx, id).id, undefined, runtime.now()));
+    const { core } = context;
+    core.store.transact((tx) => putAbsence(tx, managed(context, tx, id).id, undefined, core.now()));
   },
 });

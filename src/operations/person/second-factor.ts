@@ -15,7 +15,7 @@ import { CODE, PASSWORD, prove } from "./proof.ts";
 
 const PasswordAndCode = t.Object({ password: PASSWORD, code: CODE });
 
-const presentFactor = ({ store, caller }: PersonContext) => factors.secondFactorOf(store.db, caller.userId);
+const presentFactor = ({ core, caller }: PersonContext) => factors.secondFactorOf(core.db, caller.userId);
 
 /** Does `work` after checking password and code. @throws AppError forbidden, conflict without a second factor */
 async function proveWithCode<T>(
@@ -45,8 +45,8 @@ export const proposeSecondFactor = appOperation({
   audience: "person",
   method: "POST",
   path: "/me/second-factor/new",
-  run({ runtime, caller }) {
-    const secret = factors.proposeSecret(runtime);
+  run({ core, caller }) {
+    const secret = factors.proposeSecret(core.runtime);
     return { secret, qr: drawQr(keyUri(secret, caller.email)) };
   },
 });
@@ -60,9 +60,9 @@ export const addSecondFactor = appOperation({
   body: t.Object({ secret: t.String({ maxLength: 64 }), code: CODE, password: PASSWORD }),
   async run(context, { body: { secret, code, password } }) {
     if (presentFactor(context)) throw new AppError("conflict", "You have a second factor already");
-    const { identity, runtime, session } = context;
+    const { core, identity, session } = context;
     const recoveryCodes = await prove(context, { password }, (tx, userId) => {
-      endSessions(tx, userId, runtime.now(), session.id);
+      endSessions(tx, userId, core.now(), session.id);
       return identity.secondFactors.enrol(tx, userId, { secret, code });
     });
     return { recoveryCodes };
@@ -77,10 +77,10 @@ export const renewRecoveryCodes = appOperation({
   path: "/me/second-factor/recovery-codes",
   body: PasswordAndCode,
   async run(context, { body }) {
-    const { runtime } = context;
+    const { core } = context;
     return {
       recoveryCodes: await proveWithCode(context, body, (tx, userId) =>
-        factors.renewRecoveryCodes(tx, runtime, userId),
+        factors.renewRecoveryCodes(tx, core.runtime, userId),
       ),
     };
   },

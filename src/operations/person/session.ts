@@ -32,26 +32,26 @@ export const signIn = appOperation({
   }),
   largestBody: 16_384,
   async run(
-    { store, identity, runtime, log, source, userAgent, token: formerToken, giveToken },
+    { core, identity, source, userAgent, token: formerToken, giveToken },
     { body: { email, password, code, keep: kept = true } },
   ): Promise<{ next: "code" } | undefined> {
     const given = { username: email, secret: password, code, source, over: "app" } as const;
     const signedIn = await identity.signIn.inBrowser(given);
     if (signedIn === "code") return { next: "code" };
-    const { token, userId } = store.transact((tx) => {
+    const { token, userId } = core.store.transact((tx) => {
       // The password may have changed, or the person been removed, during the check.
       const caller = signedIn?.present();
       if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
-      const former = formerToken === undefined ? undefined : sessions.findSession(tx, formerToken, runtime.now());
-      if (former) sessions.endSession(tx, former.caller.userId, former.id, runtime.now());
+      const former = formerToken === undefined ? undefined : sessions.findSession(tx, formerToken, core.now());
+      if (former) sessions.endSession(tx, former.caller.userId, former.id, core.now());
       const { userId } = caller;
-      return { userId, ...sessions.startSession(tx, runtime, { userId, userAgent, source, kept }) };
+      return { userId, ...sessions.startSession(tx, core.runtime, { userId, userAgent, source, kept }) };
     });
     giveToken(token, kept);
-    await store
+    await core.store
       .note((tx) => people.notePassword(tx, userId, password))
       .catch((error) => {
-        log.warn("the length of a password was not noted", { error });
+        core.log.warn("the length of a password was not noted", { error });
       });
     return undefined;
   },
@@ -62,14 +62,14 @@ export const getMe = appOperation({
   audience: "person",
   method: "GET",
   path: "/me",
-  run: ({ store, core, session: { name }, caller: { userId, email, role } }) => ({
+  run: ({ core, session: { name }, caller: { userId, email, role } }) => ({
     id: userId,
     name,
     email,
     role,
     shortPassword: people.hasShortPassword(core, userId),
     /** Position in the feed of changes, from which /app/live goes on without a gap. */
-    news: latestChange(store.db),
+    news: latestChange(core.db),
   }),
 });
 
@@ -79,8 +79,8 @@ export const signOut = appOperation({
   method: "POST",
   path: "/sign-out",
   onStandby: true,
-  run({ store, runtime, caller, session, dropToken }) {
-    store.transact((tx) => sessions.endSession(tx, caller.userId, session.id, runtime.now()));
+  run({ core, caller, session, dropToken }) {
+    core.store.transact((tx) => sessions.endSession(tx, caller.userId, session.id, core.now()));
     dropToken();
   },
 });
@@ -90,9 +90,9 @@ export const listSessions = appOperation({
   audience: "person",
   method: "GET",
   path: "/sessions",
-  run: ({ store, runtime, caller, session }) => ({
+  run: ({ core, caller, session }) => ({
     sessions: sessions
-      .listSessions(store.db, caller.userId, runtime.now())
+      .listSessions(core.db, caller.userId, core.now())
       .map(({ id, userAgent, source, createdAt, lastUsedAt }) => ({
         id,
         browser: describeUserAgent(userAgent),
@@ -113,8 +113,8 @@ export const endSession = appOperation({
   path: "/sessions/:id",
   onStandby: true,
   params: BY_ID,
-  run({ store, runtime, caller, session, dropToken }, { params: { id } }) {
-    if (!store.transact((tx) => sessions.endSession(tx, caller.userId, id, runtime.now()))) {
+  run({ core, caller, session, dropToken }, { params: { id } }) {
+    if (!core.store.transact((tx) => sessions.endSession(tx, caller.userId, id, core.now()))) {
       throw new AppError("not_found", "You have no such session");
     }
     if (id === session.id) dropToken();
@@ -127,8 +127,8 @@ export const endOtherSessions = appOperation({
   method: "DELETE",
   path: "/sessions",
   onStandby: true,
-  run({ store, runtime, caller, session }) {
-    store.transact((tx) => sessions.endSessions(tx, caller.userId, runtime.now(), session.id));
+  run({ core, caller, session }) {
+    core.store.transact((tx) => sessions.endSessions(tx, caller.userId, core.now(), session.id));
   },
 });
 

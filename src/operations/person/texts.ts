@@ -21,7 +21,7 @@ export const getTexts = appOperation({
   method: "GET",
   path: "/mailboxes/:id/texts",
   params: BY_ID,
-  run: ({ caller, store }, { params: { id } }) => readTexts(store.db, caller, id),
+  run: ({ core, caller }, { params: { id } }) => readTexts(core.db, caller, id),
 });
 
 export const changeSignature = appOperation({
@@ -31,8 +31,8 @@ export const changeSignature = appOperation({
   path: "/mailboxes/:id/signature",
   params: BY_ID,
   body: t.Object({ text: Signature }),
-  run: ({ caller, store }, { params: { id }, body: { text } }) =>
-    store.transact((tx) => {
+  run: ({ core, caller }, { params: { id }, body: { text } }) =>
+    core.store.transact((tx) => {
       requireTextsManaged(tx, caller, id);
       return setSignature(tx, id, text);
     }),
@@ -47,8 +47,8 @@ export const saveTemplate = appOperation({
   params: BY_ID,
   body: t.Object({ ...Template.properties, replaces: t.Optional(t.String()) }),
   largestBody: LARGEST_TEMPLATE,
-  run: ({ caller, store }, { params: { id }, body: { replaces, ...template } }) =>
-    store.transact((tx) => {
+  run: ({ core, caller }, { params: { id }, body: { replaces, ...template } }) =>
+    core.store.transact((tx) => {
       requireTextsManaged(tx, caller, id);
       return keepTemplate(tx, id, template, replaces);
     }),
@@ -60,8 +60,8 @@ export const deleteTemplate = appOperation({
   method: "DELETE",
   path: "/mailboxes/:id/templates/:name",
   params: t.Object({ id: t.String(), name: t.String() }),
-  run: ({ caller, store }, { params: { id, name } }) =>
-    store.transact((tx) => {
+  run: ({ core, caller }, { params: { id, name } }) =>
+    core.store.transact((tx) => {
       requireTextsManaged(tx, caller, id);
       return dropTemplate(tx, id, name);
     }),

@@ -31,7 +31,7 @@ function requireDocumented(method: string, path: string, { status, body }: Answe
 /** Starts one, with a key of Olga's that has all scopes. Rates are high unless `settings` says otherwise. */
 export async function startAdmin(settings?: Record<string, string>) {
   const api = await startApi(settings ? { settings } : {});
-  const { store, runtime, administration } = api;
+  const { core, store, runtime } = api;
   store.transact((tx) => {
     const ada = { id: "ada", workspaceId: "wsp_1", email: "ada@example.test", name: "ada", createdAt: runtime.now() };
     tx.insert(schema.users)
@@ -53,7 +53,7 @@ export async function startAdmin(settings?: Record<string, string>) {
 
   /** Adds another workspace with an owner. Olga must not reach anything in it. */
   const other = store.transact((tx) => {
-    const { id } = workspaceAdmin.addWorkspace(administration.core, tx, "Other");
+    const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
     const eve = { id: "eve", workspaceId: id, email: "eve@other.test", name: "eve", createdAt: runtime.now() };
     tx.insert(schema.users)
       .values({ ...eve, role: "owner" })

@@ -57,19 +57,10 @@ export async function startApi(given: Given = {}) {
     extractText(new Uint8Array(await readSource(source)), hints, sending.now);
   const core = { ...sending, parser: { ...sending.parser, readDocument } };
   const { store, options, runtime, log, lines } = core;
-  const administration = {
-    core,
-    store,
-    options,
-    runtime,
-    log,
-  };
   const idempotency = createIdempotency(core);
   const pools = createPools({ mostConnections: 1_000, runtime });
   const api = createApi({
     core,
-    snoozed() {},
-    administration,
     idempotency,
     reads: createReadJournal(core),
     pools,
@@ -186,7 +177,6 @@ export async function startApi(given: Given = {}) {
     file,
     raw,
     idempotency,
-    administration,
     stopApi: api.stop,
   };
 }
