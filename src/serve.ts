@@ -27,7 +27,7 @@ import { newestFiledAt } from "./doctor/checks/machine.ts";
 import { createEvents } from "./events/events.ts";
 import { createConnections } from "./http/connections.ts";
 import { createDiscovery } from "./http/discovery.ts";
-import { createMetricsPage, type HttpParts, startHttp } from "./http/server.ts";
+import { type HttpParts, metricsResponse, startHttp } from "./http/server.ts";
 import { createWeb } from "./http/web.ts";
 import { createImap } from "./imap/server.ts";
 import { createReadJournal } from "./journal/reads.ts";
@@ -196,7 +196,6 @@ async function start(
   const notify: NotifyAdmins = (notice, record) => notifyAdmins(mail.core, notice, record);
   backends.push(parser);
   frontends.push(relay);
-  const base = { store, options, runtime, log, meters };
   const events = createEvents(core, { notifyAdmins: notify, mostConnections: shares.webhooks });
   frontends.push(events);
   const operators = () => workspaceAdmin.listWorkspaces(core)[0]?.id;
@@ -257,7 +256,6 @@ async function start(
     core: mail.core,
     idempotency,
     reads,
-    meters,
     pools,
   };
   const mailApps = {
@@ -271,13 +269,11 @@ async function start(
   const sourceOf = createSourceReader(trustedProxies);
   const api = createApi({ ...performing, slowdown, touchKey, addressOf });
   const web = createWeb({
-    ...base,
     ...performing,
     allow: () => allow,
     firstRun: opened.firstRun,
     doctor,
     sourceOf,
-    baseUrl,
     identity,
     oauth,
     mailApps,
@@ -322,7 +318,7 @@ async function start(
     search: search.state,
     ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
     ...(replication && { replica: replication.state }),
-    metrics: createMetricsPage({ metrics, options }),
+    metrics: (request, peer) => metricsResponse(core, request, peer),
     discovery: createDiscovery(core, mailApps, sourceOf),
     certificates,
     connections,

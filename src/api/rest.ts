@@ -196,8 +196,8 @@ export function createRest(
     addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
   },
 ) {
-  const { core, surfaces, gate, cors, mcp, addressOf, meters } = parts;
-  const { log, site } = core;
+  const { core, surfaces, gate, cors, mcp, addressOf } = parts;
+  const { log, meters, site } = core;
   const { baseUrl } = site;
   const inProgress = new WeakMap<Request, Progress>();
   /** The documents by path. Each is written when a client first asks for it. */
@@ -224,7 +224,7 @@ export function createRest(
     const path = pathOf(request.url);
     const refusal =
       error instanceof NotFoundError ? refuseRoute(method, path) : readFailure(core, error, request, { method, path });
-    meters?.countApiRefusal(refusal.code);
+    meters.countApiRefusal(refusal.code);
     const challenge = path === MCP_PATH ? challengeOfMcp(baseUrl, request) : REALM;
     return Response.json(
       { error: refusal.message, code: refusal.code },
@@ -269,7 +269,7 @@ export function createRest(
     progress.admitted = await gate.admitOrDefer(address, authorization, tell);
     const { caller, refusal } = progress.admitted;
     noteAsker(request, caller);
-    if (refusal) meters?.countApiRefusal(refusal.code);
+    if (refusal) meters.countApiRefusal(refusal.code);
     return undefined;
   }
 

@@ -16,10 +16,7 @@ async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): Asy
   check();
 }
 
-export function draftFileRoutes({
-  core,
-  pools: { uploads },
-}: Pick<AppServices, "core"> & { pools: Pick<Pools, "uploads"> }): Route[] {
+export function draftFileRoutes(core: AppServices["core"], uploads: Pools["uploads"]): Route[] {
   return [
     {
       ...APP_ROUTES.attachFile,

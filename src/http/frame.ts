@@ -47,7 +47,7 @@ const withImageUrls = (document: string, urlFor: (url: string) => string): strin
  * `/messages/{id}/frame`, with remote images for `?images=1` and for senders that the person trusts, and without links in spam (rules: Links in spam); `/attachments/{id}/preview`, a download unless it is a
  * raster image; and `/images`, the URLs of remote images in the frame.
  */
-export function frameRoutes({ core, images }: { core: MailCore; images: ImageProxy }): Route[] {
+export function frameRoutes(core: MailCore, images: ImageProxy): Route[] {
   const { db } = core;
   async function frame(caller: Caller, id: string, query: string): Promise<Response> {
     await renewHtml(core, id);

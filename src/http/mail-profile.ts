@@ -6,10 +6,9 @@ import { createHash } from "node:crypto";
 import { type Caller, ownAmong, type Reach, reachOf } from "../access/caller.ts";
 import { downloadResponse } from "../api/download.ts";
 import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
 import { hasProfile, type MailApps } from "../operations/operation.ts";
-import type { Store } from "../store/store.ts";
+import type { Reader } from "../store/core.ts";
 import type { KeyPair } from "../tls/certificates.ts";
 import { signFile, signs } from "../tls/sign.ts";
 import type { Route } from "./route.ts";
@@ -81,24 +80,23 @@ ${plistOf(profile)}
 `;
 }
 
-export function mailProfileRoute({
-  store,
-  mailApps,
-  certificate,
-  runtime,
-}: {
-  store: Pick<Store, "db">;
-  mailApps: MailApps;
-  /** The certificate of the listeners, if there is one. */
-  certificate(): KeyPair | undefined;
-  runtime: Pick<Runtime, "now">;
-}): Route {
+export function mailProfileRoute(
+  { db, now }: Reader,
+  {
+    mailApps,
+    certificate,
+  }: {
+    mailApps: MailApps;
+    /** The certificate of the listeners, if there is one. */
+    certificate(): KeyPair | undefined;
+  },
+): Route {
   return {
     ...APP_ROUTES.getMailProfile,
     async run({ session: { caller } }) {
       const own = ownAmong(
         caller,
-        [...reachOf(store.db, caller).values()].filter(({ access }) => access.read),
+        [...reachOf(db, caller).values()].filter(({ access }) => access.read),
       );
       if (!own || !hasProfile(mailApps)) throw new AppError("not_found", "There is no profile for you here");
       const profile = Buffer.from(profileFor(caller, own.mailbox, mailApps));
@@ -106,7 +104,7 @@ export function mailProfileRoute({
       return downloadResponse({
         filename: `${own.mailbox.address}.mobileconfig`,
         contentType: "application/x-apple-aspen-config",
-        content: pair && signs(pair) ? await signFile(profile, pair, runtime.now()) : profile,
+        content: pair && signs(pair) ? await signFile(profile, pair, now()) : profile,
       });
     },
   };

@@ -7,20 +7,12 @@ import { createTools } from "../api/mcp/tools.ts";
 import { describeApi } from "../api/openapi.ts";
 import type { ApiDocument } from "../api/reference/document.ts";
 import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, REFERENCE_PATH, type Surface } from "../api/surfaces.ts";
+import type { Core } from "../store/core.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 import { addFonts, ICON, type Pages } from "./pages.ts";
 
-/**
- * Responds to a GET or HEAD for the reference or one of its files; undefined for other paths. `baseUrl`: the public
- * origin.
- */
-export function createReference({
-  baseUrl,
-  headers,
-}: {
-  baseUrl: string;
-  headers: Readonly<Record<string, string>>;
-}): Pages {
+/** Responds to a GET or HEAD for the reference or one of its files; undefined for other paths. */
+export function createReference({ site: { baseUrl } }: Core, headers: Readonly<Record<string, string>>): Pages {
   const describe = (surface: Surface) => ({
     // The document is made as JSON; this names its type.
     document: describeApi(surface, baseUrl) as unknown as ApiDocument,

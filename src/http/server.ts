@@ -10,10 +10,10 @@ import { hostOf, pathOf, queryOf } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
 import { REFERENCE_PATH } from "../api/surfaces.ts";
 import type { AppError } from "../base/errors.ts";
-import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
+import { CONTENT_TYPE } from "../base/metrics.ts";
 import { canonicalAddress, isLoopback, isLoopbackHost, networkList } from "../net/ip.ts";
 import { APP_PREFIX } from "../operations/app-routes.ts";
-import type { Options } from "../store/settings.ts";
+import type { Core } from "../store/core.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import type { HttpServer } from "./carrier.ts";
 import { type Discovery, isAutodiscover } from "./discovery.ts";
@@ -55,7 +55,8 @@ interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "pools" | "
   web: Pick<Web, "respond">;
   /** The refusal of every request for mail, while there is one. */
   unavailable?: () => AppError | undefined;
-  metrics?: MetricsPage;
+  /** Responds for /metrics. `peer`: the address the connection came from, undefined when the system does not tell it. */
+  metrics?: (request: Request, peer: string | undefined) => Promise<Response>;
   /** The MTA-STS policy at a host and path: null for a policy host's other paths, undefined for other hosts. */
   policyAt?: (host: string, path: string) => string | null | undefined;
   /** The settings of mail apps; undefined for requests for something else. */
@@ -120,9 +121,6 @@ async function openResponse(request: Request, path: string, parts: OpenParts): P
   return text(proof, 200, { "content-type": "application/octet-stream", "cache-control": "no-store" });
 }
 
-/** `peer`: the address the connection came from, undefined when the system does not tell it. */
-type MetricsPage = (request: Request, peer: string | undefined) => Promise<Response>;
-
 const FORWARDED = ["x-forwarded-for", "forwarded"];
 
 const sha256 = (text: string): Buffer => createHash("sha256").update(text).digest();
@@ -132,37 +130,27 @@ const sha256 = (text: string): Buffer => createHash("sha256").update(text).diges
  * metrics.allowNetworks. Without the token it refuses forwarded requests, because the proxy's address does not tell who
  * asks.
  */
-export function createMetricsPage({
-  metrics,
-  options,
-}: {
-  metrics: Pick<Metrics, "expose">;
-  options: Pick<Options, "get">;
-}): MetricsPage {
-  function hasToken(request: Request): boolean {
-    const token = options.get("metrics.token");
-    const given = request.headers.get("authorization") ?? "";
-    return token !== "none" && timingSafeEqual(sha256(given), sha256(`Bearer ${token}`));
+export async function metricsResponse(core: Core, request: Request, peer: string | undefined): Promise<Response> {
+  if (mayReadMetrics(core, request, peer)) {
+    return new Response(await core.metrics.expose(), {
+      headers: { "content-type": CONTENT_TYPE, "cache-control": "no-store", "x-content-type-options": "nosniff" },
+    });
   }
+  return text(
+    "Metrics are for this machine and the networks of metrics.allowNetworks, without a proxy, or take metrics.token\n",
+    403,
+  );
+}
 
-  function mayRead(request: Request, peer: string | undefined): boolean {
-    if (hasToken(request)) return true;
-    if (FORWARDED.some((name) => request.headers.has(name))) return false;
-    const address = canonicalAddress(peer ?? "");
-    if (address === undefined) return false;
-    const networks = options.get("metrics.allowNetworks");
-    return isLoopback(address) || (networks !== "none" && networkList(networks)(address));
-  }
-
-  return async (request, peer) =>
-    mayRead(request, peer)
-      ? new Response(await metrics.expose(), {
-          headers: { "content-type": CONTENT_TYPE, "cache-control": "no-store", "x-content-type-options": "nosniff" },
-        })
-      : text(
-          "Metrics are for this machine and the networks of metrics.allowNetworks, without a proxy, or take metrics.token\n",
-          403,
-        );
+function mayReadMetrics({ options }: Core, request: Request, peer: string | undefined): boolean {
+  const token = options.get("metrics.token");
+  const given = request.headers.get("authorization") ?? "";
+  if (token !== "none" && timingSafeEqual(sha256(given), sha256(`Bearer ${token}`))) return true;
+  if (FORWARDED.some((name) => request.headers.has(name))) return false;
+  const address = canonicalAddress(peer ?? "");
+  if (address === undefined) return false;
+  const networks = options.get("metrics.allowNetworks");
+  return isLoopback(address) || (networks !== "none" && networkList(networks)(address));
 }
 
 /** Starts a server with the app. @throws when the address cannot be bound */

@@ -1,13 +1,10 @@
 /** The web app's part of the server: pages, and the app's API with sessions, sign-in and live updates. */
 import { isReading, methodResponse, READING } from "../api/methods.ts";
 import type { Serving } from "../api/rest.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { openUnsubscribing } from "../compose/unsubscribe.ts";
 import type { HttpClientParts } from "../net/http-client.ts";
 import { APP_PREFIX } from "../operations/app-routes.ts";
 import type { AppServices, OperatorContext } from "../operations/operation.ts";
-import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
 import type { KeyPair } from "../tls/certificates.ts";
 import { signs } from "../tls/sign.ts";
 import { createAppApi } from "./app-api.ts";
@@ -27,16 +24,11 @@ export interface WebParts
   extends Serving,
     Omit<AppServices, "unsubscribing" | "signsProfiles">,
     Pick<OperatorContext, "doctor" | "searching"> {
-  store: Pick<Store, "db" | "transact" | "note" | "onCommit">;
-  options: Pick<Options, "get">;
   /** The certificate of the listeners, if there is one. */
   certificate(): KeyPair | undefined;
   /** Excepted networks for strangers' URLs to unsubscribe at, as readDestination takes them. */
   allow: HttpClientParts["allow"];
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  /** Public origin. */
-  baseUrl: string;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns">;
 }
 
 export interface Web {
@@ -49,17 +41,18 @@ export interface Web {
 }
 
 export function createWeb(parts: WebParts): Web {
-  const secure = parts.baseUrl.startsWith("https:");
+  const { core } = parts;
+  const secure = core.site.baseUrl.startsWith("https:");
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
-  const gate = createPageGate(parts.core, cookie);
-  const images = openImageProxy({ runtime: parts.runtime });
-  const unsubscribing = openUnsubscribing(parts.core, parts.allow);
-  const live = createLive(parts.core, cookie);
+  const gate = createPageGate(core, cookie);
+  const images = openImageProxy(core);
+  const unsubscribing = openUnsubscribing(core, parts.allow);
+  const live = createLive(core, cookie);
   const pages = createPages(headers);
   const pdfPage = createPdfPage(headers);
-  const reference = createReference({ ...parts, headers });
-  const oauth = createOAuthEndpoints(parts.core, { ...parts, slowdown: parts.identity.slowdown });
+  const reference = createReference(core, headers);
+  const oauth = createOAuthEndpoints(core, { ...parts, slowdown: parts.identity.slowdown });
   const api = createAppApi({
     ...parts,
     gate,
@@ -73,7 +66,12 @@ export function createWeb(parts: WebParts): Web {
         return pair !== undefined && signs(pair);
       },
     },
-    routes: [...draftFileRoutes(parts), ...frameRoutes({ ...parts, images }), mailProfileRoute(parts), live.route],
+    routes: [
+      ...draftFileRoutes(core, parts.pools.uploads),
+      ...frameRoutes(core, images),
+      mailProfileRoute(core, parts),
+      live.route,
+    ],
   });
 
   return {

@@ -12,7 +12,6 @@ import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspaces.ts";
 import { AppError } from "../base/errors.ts";
-import type { Meters } from "../base/metrics.ts";
 import { type KeptFile, type OutgoingFile, readAttachments, requireReadable, uploadName } from "../compose/files.ts";
 import type { AttachmentRequest } from "../compose/requests.ts";
 import { noteDeed } from "../journal/entries.ts";
@@ -20,6 +19,7 @@ import type { ReadJournal } from "../journal/reads.ts";
 import { maskAnswer } from "../mailbox/codes.ts";
 import type { MailCore } from "../mailbox/core.ts";
 import type { SendCore } from "../outbound/core.ts";
+import type { Core } from "../store/core.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import type {
@@ -40,7 +40,6 @@ export interface OperationServices {
   core: SendCore;
   idempotency: Idempotency;
   reads: Pick<ReadJournal, "note">;
-  meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
 }
 
 /** A request as REST, MCP or the app has read it. */
@@ -84,7 +83,7 @@ export type Perform = (
 
 export function performerOf(operation: Operation, services: OperationServices): Perform {
   const perform = untimedPerformerOf(operation, services);
-  return (caller, read, way) => timed(operation, services, () => perform(caller, read, way));
+  return (caller, read, way) => timed(operation, services.core, () => perform(caller, read, way));
 }
 
 /**
@@ -93,17 +92,17 @@ export function performerOf(operation: Operation, services: OperationServices): 
  */
 async function timed(
   { name, method, audience }: Pick<Operation | AppOperation, "name" | "method" | "audience">,
-  { meters, core: { store } }: Pick<OperationServices, "meters" | "core">,
+  { meters, store }: Core,
   work: () => Promise<Performed>,
 ): Promise<Performed> {
-  const end = meters?.timeOperation(name);
+  const end = meters.timeOperation(name);
   try {
     const performed = await work();
     if (method !== "GET" && audience !== "visitor") await store.replicated();
-    end?.(performed.status);
+    end(performed.status);
     return performed;
   } catch (error) {
-    end?.(error instanceof AppError ? error.status : 500);
+    end(error instanceof AppError ? error.status : 500);
     throw error;
   }
 }
@@ -254,7 +253,7 @@ const attachmentsIn = (body: unknown): AttachmentRequest[] | undefined =>
   (body as { attachments?: AttachmentRequest[] }).attachments;
 
 /** What the app's own operations are performed with. */
-export interface AppOperationServices extends Pick<OperationServices, "core" | "meters"> {
+export interface AppOperationServices {
   services: AppServices & Pick<OperatorContext, "doctor" | "searching">;
 }
 
@@ -265,8 +264,8 @@ export type PerformInApp = (
   read: () => Promise<OperationRequest>,
 ) => Promise<Performed>;
 
-export function appPerformerOf(operation: AppOperation, parts: AppOperationServices): PerformInApp {
-  const { core, services } = parts;
+export function appPerformerOf(operation: AppOperation, { services }: AppOperationServices): PerformInApp {
+  const { core } = services;
   const check = inputCheckOf(operation);
 
   function contextOf(browsing: BrowserRequest, signedIn: SignedIn) {
@@ -279,7 +278,7 @@ export function appPerformerOf(operation: AppOperation, parts: AppOperationServi
   }
 
   return (browsing, signedIn, read) =>
-    timed(operation, parts, async () => {
+    timed(operation, core, async () => {
       if (operation.audience !== "visitor" && !signedIn) throw new Error("a request came past the gate");
       if (operation.method !== "GET" && !operation.onStandby) core.store.requireWritable();
       const input = await read();

@@ -6,8 +6,7 @@ import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
 import * as workspaceAdmin from "../../src/admin/workspaces.ts";
 import { writeBackupState } from "../../src/backup/layout.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
-import { createMetricsPage } from "../../src/http/server.ts";
+import { metricsResponse } from "../../src/http/server.ts";
 import { savePair, savePrivately, selfSign } from "../../src/tls/pair.ts";
 import { type Family, readExposition, sampleOf } from "../harness/clients/exposition.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -16,6 +15,7 @@ import { zone } from "../harness/peers/dns-server.ts";
 import { startReceiver } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";
 import { type Booted, boot, bootEmpty } from "../harness/servers/boot.ts";
+import { testCore } from "../harness/servers/core.ts";
 
 async function scrape({ http }: Booted): Promise<Map<string, Family>> {
   const response = await fetch(`${http}/metrics`);
@@ -191,13 +191,15 @@ test("certificates of domains are counted, and the ends of those that end first 
 });
 
 describe("/metrics", () => {
-  const page = (networks: "none" | string[]) =>
-    createMetricsPage({ metrics: createMetrics(), options: { get: () => networks as never } });
   const ask = async (
     peer: string | undefined,
     headers: Record<string, string> = {},
     networks: "none" | string[] = "none",
-  ) => (await page(networks)(new Request("http://localhost/metrics", { headers }), peer)).status;
+  ) => {
+    const core = testCore();
+    core.store.transact((tx) => core.options.set(tx, "metrics.allowNetworks", networks.toString()));
+    return (await metricsResponse(core, new Request("http://localhost/metrics", { headers }), peer)).status;
+  };
 
   type Case = [client: string, status: number, peer?: string, headers?: Record<string, string>, networks?: string[]];
   const CASES: Case[] = [
@@ -214,7 +216,7 @@ describe("/metrics", () => {
     ["a proxy that speaks RFC 7239", 403, "127.0.0.1", { forwarded: "for=127.0.0.1" }],
     ["a proxy in an allowed network", 403, "192.0.2.1", { "X-Forwarded-For": "::1" }, ["192.0.2.0/24"]],
   ];
-  test.each(CASES)("for %s is %i", async (_client, status, peer, headers, networks) => {
+  test.each(CASES)("for %s is %i", async (...[, status, peer, headers, networks]: Case) => {
     expect(await ask(peer, headers, networks)).toBe(status);
   });
 
