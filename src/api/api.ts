@@ -5,7 +5,6 @@ import type { Slowdown } from "../access/slowdown.ts";
 import { latestEvent } from "../events/outbox.ts";
 import { latestChange } from "../mailbox/change-feed.ts";
 import type { Operation } from "../operations/operation.ts";
-import { createCors } from "./cors.ts";
 import { createGate } from "./gate.ts";
 import { createMcp } from "./mcp.ts";
 import { createRest, type Serving } from "./rest.ts";
@@ -24,15 +23,14 @@ interface ApiParts extends Serving {
 
 export function createApi({ operations = MAIL_API.operations, ...parts }: ApiParts) {
   const gate = createGate(parts.core, parts);
-  const cors = createCors(parts.core);
   const { db } = parts.core;
   const waiting = createWaiting(parts.core, {
     places: parts.pools.waits,
     latest: () => [latestEvent(db), latestChange(db), stoppedKeys(db)].join(),
   });
-  const mcp = createMcp({ ...parts, operations, gate, cors, waiting });
+  const mcp = createMcp({ ...parts, operations, gate, waiting });
   const surfaces = [{ ...MAIL_API, operations }, EXT_API, ADMIN_API];
-  const rest = createRest({ ...parts, surfaces, gate, cors, mcp, waiting });
+  const rest = createRest({ ...parts, surfaces, gate, mcp, waiting });
   return {
     rest,
     /** Ends the requests that wait. */

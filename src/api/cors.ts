@@ -23,40 +23,36 @@ const EXPOSED = [
   "x-request-id",
 ].join(", ");
 
-export type Cors = ReturnType<typeof createCors>;
+/** Undefined when no origin is allowed. */
+function allowedOrigins({ options }: Core): readonly string[] | undefined {
+  const origins = options.get("api.allowOrigins");
+  return origins === "none" ? undefined : origins;
+}
 
-export function createCors({ options }: Core) {
-  /** Undefined when no origin is allowed. */
-  function allowedOrigins(): readonly string[] | undefined {
-    const origins = options.get("api.allowOrigins");
-    return origins === "none" ? undefined : origins;
-  }
+export const allows = (core: Core, origin: string | null): boolean =>
+  origin !== null && allowedOrigins(core)?.includes(origin) === true;
 
-  const allows = (origin: string | null): boolean => origin !== null && allowedOrigins()?.includes(origin) === true;
+/** True for the request with which a browser asks whether an allowed origin may send another one. */
+export const isPreflight = (core: Core, { method, headers }: Request): boolean =>
+  method === "OPTIONS" && headers.has("access-control-request-method") && allows(core, headers.get("origin"));
 
-  return {
-    allows,
-    /** True for the request with which a browser asks whether an allowed origin may send another one. */
-    isPreflight: ({ method, headers }: Request): boolean =>
-      method === "OPTIONS" && headers.has("access-control-request-method") && allows(headers.get("origin")),
-    preflightResponse: (): Response =>
-      new Response(null, {
-        status: 204,
-        headers: {
-          "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
-          // The wildcard does not cover Authorization.
-          "access-control-allow-headers": "authorization, *",
-          "access-control-max-age": String(PREFLIGHT_SECONDS),
-        },
-      }),
-    /** Sets the headers that let the page of an allowed origin read a response. */
-    setHeaders({ headers: given }: Request, headers: Headers): void {
-      if (!allowedOrigins()) return;
-      headers.append("vary", "origin");
-      const origin = given.get("origin");
-      if (origin === null || !allows(origin)) return;
-      headers.set("access-control-allow-origin", origin);
-      headers.set("access-control-expose-headers", EXPOSED);
+export const preflightResponse = (): Response =>
+  new Response(null, {
+    status: 204,
+    headers: {
+      "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+      // The wildcard does not cover Authorization.
+      "access-control-allow-headers": "authorization, *",
+      "access-control-max-age": String(PREFLIGHT_SECONDS),
     },
-  };
+  });
+
+/** Sets the headers that let the page of an allowed origin read a response. */
+export function setHeaders(core: Core, { headers: given }: Request, headers: Headers): void {
+  if (!allowedOrigins(core)) return;
+  headers.append("vary", "origin");
+  const origin = given.get("origin");
+  if (origin === null || !allows(core, origin)) return;
+  headers.set("access-control-allow-origin", origin);
+  headers.set("access-control-expose-headers", EXPOSED);
 }

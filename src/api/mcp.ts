@@ -11,7 +11,8 @@ import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { OperationServices } from "../operations/perform.ts";
-import type { Cors } from "./cors.ts";
+import type { Core } from "../store/core.ts";
+import * as cors from "./cors.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import { createCalls } from "./mcp/call.ts";
 import { FENCE_EXPLAINED } from "./mcp/fence.ts";
@@ -41,12 +42,11 @@ export function createMcp(
     pools: Pick<Pools, "bodies">;
     operations: readonly Operation[];
     gate: Pick<Gate, "readmit">;
-    cors: Pick<Cors, "allows">;
     waiting: Pick<Waiting, "of">;
   },
 ) {
-  const { core, operations, gate, cors } = parts;
-  const checkOrigin = createOriginCheck(core.site.baseUrl, cors);
+  const { core, operations, gate } = parts;
+  const checkOrigin = createOriginCheck(core);
   const tools = createTools(operations);
   const call = createCalls(parts);
   const clients = createClientNames();
@@ -164,11 +164,10 @@ const isAddress = (hostname: string): boolean => isIP(hostname.replace(/^\[(.*)\
  * Invariant: for programs, which send no Origin, the check looks at the Host alone. An IP address as Host passes, since
  * only a name can be rebound.
  *
- * `baseUrl` is the public origin. Pages of origins that `cors` allows may send requests, too. The check throws AppError
- * forbidden.
+ * Pages of allowed origins (cors.ts) may send requests, too. The check throws AppError forbidden.
  */
-function createOriginCheck(baseUrl: string, cors: Pick<Cors, "allows">): (headers: Headers) => void {
-  const base = new URL(baseUrl);
+function createOriginCheck(core: Core): (headers: Headers) => void {
+  const base = new URL(core.site.baseUrl);
 
   function isOurHost(host: string): boolean {
     const hostname = urlOf(`http://${host}`)?.hostname;
@@ -192,7 +191,7 @@ function createOriginCheck(baseUrl: string, cors: Pick<Cors, "allows">): (header
     }
     known = host;
     const origin = headers.get("origin");
-    if (origin !== null && !isOurOrigin(origin) && !cors.allows(origin)) {
+    if (origin !== null && !isOurOrigin(origin) && !cors.allows(core, origin)) {
       throw new AppError(
         "forbidden",
         "Requests from pages of this Origin are refused: api.allowOrigins does not list it",

@@ -16,7 +16,7 @@ import { type AppOperation, type Download, isMediaType, type Operation } from ".
 import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
 import { compressJson } from "./compression.ts";
-import type { Cors } from "./cors.ts";
+import * as cors from "./cors.ts";
 import { downloadResponse } from "./download.ts";
 import { readFailure } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./gate.ts";
@@ -190,13 +190,12 @@ export function createRest(
   parts: Serving & {
     surfaces: readonly Surface[];
     gate: Gate;
-    cors: Cors;
     mcp: Mcp;
     waiting: Pick<Waiting, "of">;
     addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
   },
 ) {
-  const { core, surfaces, gate, cors, mcp, addressOf } = parts;
+  const { core, surfaces, gate, mcp, addressOf } = parts;
   const { log, meters, site } = core;
   const { baseUrl } = site;
   const inProgress = new WeakMap<Request, Progress>();
@@ -330,9 +329,9 @@ export function createRest(
   return async (request: Request, peer: string | undefined): Promise<Response> => {
     const progress: Progress = inProgress.get(request) ?? { peer, rates: [], compresses: false };
     inProgress.set(request, progress);
-    const response = cors.isPreflight(request) ? preflightResponse(request) : await app.handle(request);
+    const response = cors.isPreflight(core, request) ? preflightResponse(request) : await app.handle(request);
     setHeaders(response.headers, progress);
-    cors.setHeaders(request, response.headers);
+    cors.setHeaders(core, request, response.headers);
     // The query is not logged: it shows what a person looks for in their mail.
     const { method, url } = request;
     log.debug("request", { trace: traceOf(request), method, path: pathOf(url), status: response.status });

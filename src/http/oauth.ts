@@ -7,7 +7,7 @@
  */
 import { createRateLimit } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
-import { createCors } from "../api/cors.ts";
+import * as cors from "../api/cors.ts";
 import { readFailure } from "../api/failure.ts";
 import { describeMcp } from "../api/mcp/discovery.ts";
 import { isReading, methodResponse, READING } from "../api/methods.ts";
@@ -51,7 +51,6 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: 
   const { options, runtime, log, site } = core;
   const { baseUrl } = site;
   const documents = new Map([...describeOAuth(baseUrl), ...describeMcp(baseUrl, resourceOf(baseUrl))]);
-  const cors = createCors(core);
   const sources = createRateLimit(
     () => options.get("api.ipRequestsPerMinute"),
     () => options.get("api.cooldownSeconds"),
@@ -116,7 +115,7 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: 
     try {
       admit(source);
       if (document && request.method === "OPTIONS") return new Response(null, { status: 204, headers: DOCUMENT });
-      if (cors.isPreflight(request)) return cors.preflightResponse();
+      if (cors.isPreflight(core, request)) return cors.preflightResponse();
       if (document) {
         return isReading(request) ? Response.json(document, { headers: DOCUMENT }) : methodResponse(READING);
       }
@@ -140,7 +139,7 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: 
     if (!documents.has(path) && !Object.hasOwn(endpoints, path)) return undefined;
     const response = await respondTo(request, path, sourceOf(peer, request.headers.get("x-forwarded-for")));
     response.headers.set("x-content-type-options", "nosniff");
-    if (!documents.has(path)) cors.setHeaders(request, response.headers);
+    if (!documents.has(path)) cors.setHeaders(core, request, response.headers);
     log.debug("request", { trace: traceOf(request), method: request.method, path, status: response.status });
     return response;
   };
