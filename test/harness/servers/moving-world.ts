@@ -12,7 +12,6 @@ import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
-import * as people from "../../../src/admin/people.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
@@ -221,25 +220,15 @@ const iso = ({ runtime }: Pick<Booted, "runtime">, ms: number): string => new Da
 
 /** Another workspace, with people, mail, files and what its key did. */
 async function makeOthers(
-  { opened, apiWith, mx }: ExtWorld,
+  { core, write, join, apiWith, mx }: ExtWorld,
   keys: Awaited<ReturnType<typeof makeDkimKeys>>,
 ): Promise<string> {
-  const {
-    core: { store },
-    core,
-  } = opened;
-  const key = store.transact((tx) => {
-    const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Others Ltd");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", keys).id);
-    const { userId } = people.addUser(core, tx, {
-      workspaceId,
-      email: "eve@other.test",
-      name: "Eve",
-      role: "owner",
-      ownMailbox: true,
-    });
-    return developers.createKey(core, tx, { userId, name: "Theirs", scopes: ["read", "send", "write", "admin"] }).key;
+  const workspaceId = write((tx) => {
+    const { id } = workspaceAdmin.addWorkspace(core, tx, "Others Ltd");
+    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
+    return id;
   });
+  const { key } = join("eve@other.test", "owner", { name: "Eve", workspaceId });
   const sender = mailer(mx);
   for (let i = 0; i < 5; i++) {
     await sender.send(
