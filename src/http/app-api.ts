@@ -8,7 +8,7 @@
 
 import { Elysia, NotFoundError } from "elysia";
 import { type Caller, requireAdmin } from "../access/caller.ts";
-import { type Session, Unconfirmed } from "../access/sessions.ts";
+import { presentSession, requireConfirmed, type Session, Unconfirmed } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspaces.ts";
 import { downloadResponse } from "../api/download.ts";
 import { readFailure } from "../api/failure.ts";
@@ -35,7 +35,7 @@ import {
 } from "../operations/perform.ts";
 import { Done } from "../operations/schemas.ts";
 import type { Core } from "../store/core.ts";
-import type { PageGate } from "./gate.ts";
+import * as gate from "./gate.ts";
 import type { Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
@@ -43,7 +43,6 @@ import type { SessionCookie } from "./session-cookie.ts";
 const MOST_BODY_BYTES = 65_536;
 
 export interface AppApiParts extends Serving, AppOperationServices {
-  gate: PageGate;
   cookie: SessionCookie;
   /** Routes whose bodies are not JSON. */
   routes: readonly Route[];
@@ -71,7 +70,7 @@ async function respond(operation: Operation | AppOperation, { status, answer }: 
 }
 
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { core, gate, cookie, routes, pools, sourceOf, headers } = parts;
+  const { core, cookie, routes, pools, sourceOf, headers } = parts;
   const { db, log } = core;
   const failureResponse = createFailureResponse(core);
   const peers = new WeakMap<Request, string>();
@@ -96,7 +95,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
 
   /** @throws AppError forbidden, unauthorized; NotFoundError for a path that cannot be decoded */
   function admit({ request, params }: Routed): Session {
-    const session = gate.admit(request);
+    const session = gate.admit(core, cookie, request);
     noteAsker(request, { ...session.caller, keyId: session.id });
     if (Object.values<string | null>(params).includes(null)) throw new NotFoundError();
     return session;
@@ -115,17 +114,17 @@ export function createAppApi(parts: AppApiParts): AppApi {
       const { browsing, cookies } = browsingOf(routed);
       let performed: Performed;
       if (operation.audience === "visitor") {
-        gate.requireSameOrigin(request);
+        gate.requireSameOrigin(core, request);
         const from = { request, params, count() {}, requireSession() {} };
         performed = await perform(browsing, undefined, () => readInput(operation, from));
       } else {
         const session = admit(routed);
         requireRole(session.caller);
-        const requireSession = () => requireRole(gate.requireSession(db, session).caller);
+        const requireSession = () => requireRole(presentSession(db, session, core.now()).caller);
         const signedIn: SignedIn = {
           session,
-          requireSession: (db) => gate.requireSession(db, session),
-          requireConfirmed: (db) => gate.requireConfirmed(db, session),
+          requireSession: (db) => presentSession(db, session, core.now()),
+          requireConfirmed: (db) => requireConfirmed(db, session, core.now()),
         };
         performed = await pools.bodies.within(session.caller, (count) =>
           perform(browsing, signedIn, () => readInput(operation, { request, params, count, requireSession })),
@@ -163,7 +162,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
   for (const { method, path, run } of routes) {
     add(method, path, async (routed) => {
       const session = admit(routed);
-      return run({ ...routed, session, requireSession: () => gate.requireSession(db, session) });
+      return run({ ...routed, session, requireSession: () => presentSession(db, session, core.now()) });
     });
   }
 

@@ -10,7 +10,6 @@ import { signs } from "../tls/sign.ts";
 import { createAppApi } from "./app-api.ts";
 import { draftFileRoutes } from "./draft-files.ts";
 import { frameRoutes } from "./frame.ts";
-import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
@@ -45,7 +44,6 @@ export function createWeb(parts: WebParts): Web {
   const secure = core.site.baseUrl.startsWith("https:");
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
-  const gate = createPageGate(core, cookie);
   const images = openImageProxy(core);
   const unsubscribing = openUnsubscribing(core, parts.allow);
   const live = createLive(core, cookie);
@@ -55,7 +53,6 @@ export function createWeb(parts: WebParts): Web {
   const oauth = createOAuthEndpoints(core, { ...parts, slowdown: parts.identity.slowdown });
   const api = createAppApi({
     ...parts,
-    gate,
     cookie,
     headers,
     services: {
