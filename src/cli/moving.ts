@@ -46,26 +46,21 @@ export const movingCommands = [
     },
     async run(session, { arguments: { name }, options }) {
       await session.prepareFolder(resolve(options.to));
-      const { opened, config, runtime, log, io } = session;
+      const { opened, io } = session;
       const { id, name: known } = workspaceAdmin.workspaceNamed(opened.core, name);
       const {
         rows,
         settings: _,
         ...exported
-      } = await exportWorkspace(
-        { store: opened.core.store, runtime, log },
-        {
-          data: config.data,
-          workspace: { id, name: known },
-          folder: options.to,
-          final: options.final,
-          sealFor: options["seal-for"],
-          settings: settingsOf(session),
-          hostname: config.hostname,
-          version,
-          ...progressOf(session),
-        },
-      );
+      } = await exportWorkspace(opened.core, {
+        workspace: { id, name: known },
+        folder: options.to,
+        final: options.final,
+        sealFor: options["seal-for"],
+        settings: settingsOf(session),
+        version,
+        ...progressOf(session),
+      });
       if (!exported.final) {
         io.writeStderr(
           "mailroom: this server goes on serving the workspace. To move it, import this export, then make the rest with --final and import that\n",
@@ -123,20 +118,9 @@ export const movingCommands = [
     name: "workspace remove",
     summary: "Remove a workspace that has left for another server, or whose import was given up, with all its mail",
     arguments: { name: "NAME" },
-    async run(
-      {
-        opened: {
-          core: { store },
-          core,
-        },
-        config,
-        runtime,
-        log,
-      },
-      { arguments: { name } },
-    ) {
+    async run({ opened: { core } }, { arguments: { name } }) {
       const { id, name: known } = workspaceAdmin.workspaceNamed(core, name);
-      await removeWorkspace({ store, runtime, log }, { data: config.data, workspaceId: id });
+      await removeWorkspace(core, id);
       return { id, name: known, removed: true };
     },
   }),

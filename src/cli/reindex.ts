@@ -18,19 +18,12 @@ const countMessages = statement<{ n: number }>("SELECT count(*) AS n FROM messag
 export const reindex = command({
   name: "reindex",
   summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
-  async run({
-    opened: {
-      core: { store, engine },
-    },
-    config,
-    runtime,
-    log,
-    io,
-  }) {
+  async run({ opened: { core }, runtime, io }) {
+    const { store, engine } = core;
     const { prune, isDamaged, empty, complete, refill, pending } = engine;
     const total = countMessages(store.db).get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });
-    const pacing = createPacing({ folder: config.data, runtime, log, isInterrupted });
+    const pacing = createPacing(core, isInterrupted);
     if (isDamaged()) {
       io.writeStderr("the index is damaged: it is emptied first, and search finds what is indexed again\n");
       store.transact(empty);

@@ -124,7 +124,7 @@ export const importCommand = command({
     }
     const paths = rest.map((path) => resolve(path));
     const files = session.lendFiles({ read: paths, token: options["token-command"] });
-    const { opened, config, runtime, log } = session;
+    const { opened, runtime } = session;
     const { core } = opened;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
@@ -138,9 +138,9 @@ export const importCommand = command({
             stdin: options["password-stdin"],
             token: options["token-command"] === undefined ? undefined : files.token,
           });
-    const parser = openParser({ folder: config.data, store: core.store, runtime, log });
+    const parser = openParser(core);
     const { isInterrupted, tell } = watchProgress(session);
-    const pacing = createPacing({ folder: config.data, runtime, log, isInterrupted });
+    const pacing = createPacing(core, isInterrupted);
     const startedAt = runtime.now();
     let result: ImportResult;
     try {

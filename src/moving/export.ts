@@ -50,15 +50,15 @@ import {
 import { keepNewest, patiently, prepareFolder, sweepPool, sweepUnfinished } from "../backup/make.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
-import type { Log } from "../base/log.ts";
 import { letOthersRun, pause } from "../base/pause.ts";
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import { isoOf, readTime } from "../base/time.ts";
 import { releaseLeases as releaseDeliveries } from "../events/queue.ts";
 import { releaseLeases } from "../outbound/claims.ts";
 import { park, unpark } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, isClaimed, tryClaim } from "../store/claim.ts";
+import type { Core } from "../store/core.ts";
 import { emptyDatabase, MIGRATIONS } from "../store/migrate.ts";
 import { workspaces } from "../store/schema.ts";
 import { openSnapshot } from "../store/snapshot.ts";
@@ -69,8 +69,6 @@ import { columnsOf, countOf, messagesBetween } from "./rows.ts";
 import { belongs, MOVED } from "./tables.ts";
 
 export interface ExportRequest {
-  /** The data folder. */
-  data: string;
   workspace: { id: string; name: string };
   /** The folder; made when missing, but not the folders above it. */
   folder: string;
@@ -80,7 +78,6 @@ export interface ExportRequest {
   sealFor?: string | undefined;
   /** The server's settings that differ from their defaults, with secrets masked. */
   settings: Record<string, string>;
-  hostname: string;
   version: string;
   isInterrupted(): boolean;
   onProgress(line: () => string): void;
@@ -91,12 +88,6 @@ export interface Exported extends ExportManifest {
   /** Blobs that the folder lacked, and their bytes. */
   copied: number;
   copiedBytes: number;
-}
-
-export interface ExportParts {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes" | "fetch">;
-  log: Log;
 }
 
 /** Conversations that one statement copies. */
@@ -111,8 +102,9 @@ const LONGEST_ATTEMPT_MS = 30 * 60_000;
 const INTERRUPTED = "interrupted; run it again to go on";
 
 /** @throws AppError, errors of the file system and SQLite; a finished export in the folder then stays */
-export async function exportWorkspace(parts: ExportParts, request: ExportRequest): Promise<Exported> {
-  const { data, runtime } = { ...request, ...parts };
+export async function exportWorkspace(core: Core, request: ExportRequest): Promise<Exported> {
+  const { runtime, site } = core;
+  const data = site.folder;
   const folder = resolve(request.folder);
   await prepareFolder(data, folder, EXPORT);
   const releaseFolder = await patiently(() => tryClaim(join(folder, LOCK)), `into ${folder}`, runtime);
@@ -120,8 +112,8 @@ export async function exportWorkspace(parts: ExportParts, request: ExportRequest
     await requireSame(folder, request.workspace);
     const releaseBlobs = await patiently(() => claimBlobs(data), `of ${data}`, runtime);
     try {
-      if (request.final) await close(parts, request);
-      const exported = await writeExport(parts, { ...request, folder });
+      if (request.final) await close(core, request);
+      const exported = await writeExport(core, { ...request, folder });
       await keepNewest(folder, 1, readTime("createdAt", exported.createdAt), EXPORT);
       await sweepPool(folder, EXPORT);
       return exported;
@@ -149,8 +141,8 @@ async function newestManifest(folder: string): Promise<ExportManifest | undefine
 }
 
 /** Ends the service of the workspace here, and waits for what is under way. @throws AppError conflict */
-async function close({ store, runtime }: ExportParts, request: ExportRequest): Promise<void> {
-  const { data, workspace, isInterrupted, onProgress } = request;
+async function close({ store, runtime, site }: Core, request: ExportRequest): Promise<void> {
+  const { workspace, isInterrupted, onProgress } = request;
   store.transact((tx) => {
     const { moving } = rowOf(tx, workspace.id);
     if (moving === "in") throw new AppError("conflict", `the import of ${workspace.name} has not ended here`);
@@ -158,7 +150,7 @@ async function close({ store, runtime }: ExportParts, request: ExportRequest): P
     const exportId = newId(runtime, "exp");
     tx.update(workspaces).set({ moving: "out", exportId }).where(eq(workspaces.id, workspace.id)).run();
   });
-  const isRunning = isClaimed(data);
+  const isRunning = isClaimed(site.folder);
   if (isRunning) await pause(runtime, GRACE_MS);
   const until = runtime.now() + LONGEST_ATTEMPT_MS;
   for (;;) {
@@ -200,8 +192,9 @@ const attemptsAtWebhooks = (db: Db, workspaceId: string): number =>
     )
     .get(workspaceId)?.n ?? 0;
 
-async function writeExport({ store, runtime, log }: ExportParts, request: ExportRequest): Promise<Exported> {
-  const { data, folder, workspace, hostname, version, sealFor } = request;
+async function writeExport(core: Core, request: ExportRequest): Promise<Exported> {
+  const { store, runtime, site } = core;
+  const { folder, workspace, version, sealFor } = request;
   await sweepUnfinished(folder);
   // The newest by its name, whatever the clock says.
   const last = (await listGenerations(folder, EXPORT)).at(-1)?.id ?? "";
@@ -212,13 +205,11 @@ async function writeExport({ store, runtime, log }: ExportParts, request: Export
   try {
     await makeFolder(unfinished);
     const database = join(unfinished, DATABASE);
-    const rows = await copyRows(request, database);
+    const rows = await copyRows(core, request, database);
     await syncFile(database);
     const blobs = await copyBlobs(store, request, unfinished);
     if (sealFor !== undefined) {
-      await encryptText(JSON.stringify(secretsIn(database, data, { runtime, log })), join(unfinished, SECOND_FACTORS), [
-        sealFor,
-      ]);
+      await encryptText(JSON.stringify(secretsIn(core, database)), join(unfinished, SECOND_FACTORS), [sealFor]);
     }
     const { moving, exportId } = rowOf(store.db, workspace.id);
     const manifest: ExportManifest = {
@@ -226,7 +217,7 @@ async function writeExport({ store, runtime, log }: ExportParts, request: Export
       version,
       schema: MIGRATIONS.length,
       createdAt: isoOf(createdAt),
-      hostname,
+      hostname: site.hostname,
       id: moving === "out" && exportId !== null ? exportId : newId(runtime, "exp"),
       workspace: { id: workspace.id, name: workspace.name },
       final: moving === "out",
@@ -251,14 +242,14 @@ async function writeExport({ store, runtime, log }: ExportParts, request: Export
 }
 
 /** Makes the database of an export. Returns the number of rows by table. */
-async function copyRows({ data, workspace, isInterrupted, onProgress }: ExportRequest, path: string) {
+async function copyRows({ site }: Core, { workspace, isInterrupted, onProgress }: ExportRequest, path: string) {
   writeFileSync(path, emptyDatabase(), { flag: "wx", mode: 0o600 });
   const db = new Database(path, { readwrite: true, strict: true });
   try {
     // A file that is not finished is removed.
     db.exec("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536");
     db.exec("PRAGMA foreign_keys = OFF");
-    db.query("ATTACH ? AS source").run(join(data, "mailroom.db"));
+    db.query("ATTACH ? AS source").run(join(site.folder, "mailroom.db"));
     const aside = db
       .query<{ type: string; name: string; sql: string }, []>(
         "SELECT type, name, sql FROM main.sqlite_schema WHERE type IN ('trigger', 'index') AND sql IS NOT NULL",
@@ -363,12 +354,8 @@ async function copyBlobs(
 }
 
 /** The secrets of second factors in the database, by the ids of their people, in base64. */
-function secretsIn(
-  database: string,
-  data: string,
-  { runtime, log }: Omit<ExportParts, "store">,
-): Record<string, string> {
-  const seal = openSeal(sealKeyIn(data), runtime, log);
+function secretsIn({ runtime, log, site }: Core, database: string): Record<string, string> {
+  const seal = openSeal(sealKeyIn(site.folder), runtime, log);
   const db = new Database(database, { readonly: true });
   try {
     const rows = db.query<{ userId: string; secret: Uint8Array }, []>(

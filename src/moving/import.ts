@@ -135,7 +135,7 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
   sqlite.prepare("ATTACH ? AS moved").run(found.database);
   checkValues(sqlite, manifest.workspace);
   await checkTrust(sqlite, found, runtime.now());
-  const pacing = createPacing({ folder: data, runtime, log, isInterrupted });
+  const pacing = createPacing(core, isInterrupted);
   const secrets = await secretsOf(found, identities);
 
   requireFree(sqlite, manifest, Object.keys(UNIQUE));

@@ -4,25 +4,24 @@
  */
 import { AppError } from "../base/errors.ts";
 import { deleteMail } from "../mailbox/removal.ts";
+import type { Core } from "../store/core.ts";
 import type { NotAPromise, Tx } from "../store/store.ts";
 import { createPacing } from "../transfer/import.ts";
-import { type ExportParts, rowOf } from "./export.ts";
+import { rowOf } from "./export.ts";
 import { clearing } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 const DELETED_AT_ONCE = 200;
 
 /** @throws AppError conflict for a workspace that is served; errors of the store */
-export async function removeWorkspace(
-  { store, runtime, log }: Pick<ExportParts, "store" | "runtime" | "log">,
-  { data, workspaceId }: { data: string; workspaceId: string },
-): Promise<void> {
+export async function removeWorkspace(core: Core, workspaceId: string): Promise<void> {
+  const { store } = core;
   const { moving, name } = rowOf(store.db, workspaceId);
   if (moving === null) {
     throw new AppError("conflict", `this server serves ${name}: only a workspace that has left can be removed`);
   }
   const sqlite = store.db.$client;
-  const pacing = createPacing({ folder: data, runtime, log });
+  const pacing = createPacing(core);
   const paced = <T>(work: (tx: Tx) => NotAPromise<T>): Promise<T> =>
     pacing.run(DELETED_AT_ONCE, (begun) =>
       store.transact((tx) => {

@@ -10,9 +10,7 @@
  */
 import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
-import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { MailCore } from "../mailbox/core.ts";
 import { usageOf } from "../mailbox/mailboxes.ts";
 import { originalOnly } from "../mailbox/prepare.ts";
@@ -23,7 +21,8 @@ import { fingerprintOf, firstMessageId } from "../message/identity.ts";
 import { createDnsCache } from "../net/dns-cache.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { isClaimed } from "../store/claim.ts";
-import { isBusy, type Store } from "../store/store.ts";
+import type { Core } from "../store/core.ts";
+import { isBusy } from "../store/store.ts";
 import { UnparseableError } from "../workers/jobs.ts";
 import { createParserPool, type ParserPool } from "../workers/parser-pool.ts";
 import type { StartParser } from "../workers/parser-process.ts";
@@ -280,18 +279,7 @@ export interface Pacing {
   isServed(): boolean;
 }
 
-/** `folder`: the data folder. */
-export function createPacing({
-  folder,
-  runtime,
-  log,
-  isInterrupted = () => false,
-}: {
-  folder: string;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Pick<Log, "warn">;
-  isInterrupted?(): boolean;
-}): Pacing {
+export function createPacing({ site: { folder }, runtime, log }: Core, isInterrupted = () => false): Pacing {
   let room = FEWEST;
   let served = isClaimed(folder);
   let lookedAt = runtime.now();
@@ -337,24 +325,19 @@ export function createPacing({
 /** Jobs queued at a parser, to last through a transaction, in which the main thread hands out none. */
 const IN_HAND = 32;
 
-/** `folder`: the data folder; `startParser`: for tests. */
-export function openParser({
-  folder,
-  store: { remote },
-  ...parts
-}: {
-  folder: string;
-  store: Pick<Store, "remote">;
-  runtime: Runtime;
-  log: Log;
-  startParser?: StartParser;
-}): ParserPool {
+/** `start`: for tests. */
+export function openParser(
+  { site: { folder }, store: { remote }, runtime, log }: Core,
+  start?: StartParser,
+): ParserPool {
   return createParserPool({
-    ...parts,
+    ...(start && { start }),
+    runtime,
+    log,
     blobFolder: join(folder, "blobs"),
     // The server empties its own at each start.
     ...(remote && { remote, stageFolder: join(folder, BLOB_CACHE, `.import-${process.pid}`) }),
-    names: createDnsCache(parts.runtime),
+    names: createDnsCache(runtime),
     mostInHand: IN_HAND,
   });
 }

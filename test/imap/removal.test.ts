@@ -7,7 +7,6 @@ import * as domains from "../../src/admin/domains.ts";
 import * as erasure from "../../src/admin/erasure.ts";
 import * as people from "../../src/admin/people.ts";
 import * as workspaceAdmin from "../../src/admin/workspaces.ts";
-import { createLog } from "../../src/base/log.ts";
 import { removeWorkspace } from "../../src/moving/remove.ts";
 import { workspaces } from "../../src/store/schema.ts";
 import { tablesOf } from "../harness/data/table-rows.ts";
@@ -115,21 +114,14 @@ describe("nothing is left, and all of others'", () => {
           return { email: eve.email, userId: people.addUser(core, tx, eve).userId };
         }),
       ({ app }) => {
-        const {
-          core: { store },
-          config,
-        } = app.opened;
-        const [other] = store.db
+        const { core } = app.opened;
+        const [other] = core.db
           .update(workspaces)
           .set({ moving: "out" })
           .where(eq(workspaces.name, "Other"))
           .returning()
           .all();
-        const request = { data: config.data, workspaceId: other?.id ?? "" };
-        return removeWorkspace(
-          { store, runtime: app.runtime, log: createLog("silent", app.runtime.now, () => {}) },
-          request,
-        );
+        return removeWorkspace(core, other?.id ?? "");
       },
     ));
 });

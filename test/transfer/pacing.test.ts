@@ -5,6 +5,7 @@ import { isBusy, openStore } from "../../src/store/store.ts";
 import { createPacing } from "../../src/transfer/import.ts";
 import { newDataFolder } from "../harness/data/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { coreOver } from "../harness/servers/core.ts";
 
 /** A store in which another process writes, and a pacing whose waits are over at once. */
 function setUp(warned: (times: number, other: Database) => void, isInterrupted?: () => boolean) {
@@ -14,18 +15,13 @@ function setUp(warned: (times: number, other: Database) => void, isInterrupted?:
   const other = new Database(join(folder, "mailroom.db"));
   other.exec("BEGIN IMMEDIATE");
   let times = 0;
-  const pacing = createPacing({
-    folder,
-    runtime: {
-      now: runtime.now,
-      setTimer: (wake) => {
-        setImmediate(wake);
-        return () => {};
-      },
-    },
-    log: { warn: () => warned(++times, other) },
-    ...(isInterrupted && { isInterrupted }),
-  });
+  const core = coreOver(store, runtime);
+  const setTimer: typeof runtime.setTimer = (wake) => {
+    setImmediate(wake);
+    return () => {};
+  };
+  const log = { ...core.log, warn: () => warned(++times, other) };
+  const pacing = createPacing({ ...core, runtime: { ...runtime, setTimer }, log }, isInterrupted);
   const write = () =>
     pacing.run(1, (begun) =>
       store.transact(() => {

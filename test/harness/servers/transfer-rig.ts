@@ -50,10 +50,10 @@ export async function importInto(
   path: string,
   { into = "alice@example.test", folder = "inbox", read = false, request = {}, transact }: ImportOptions = {},
 ): Promise<ImportResult> {
-  const { core, config } = opened;
+  const { core } = opened;
   const store = { ...core.store, ...(transact && { transact }) };
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const parser = openParser({ folder: config.data, store, runtime, log, startParser: shareParser });
+  const parser = openParser({ ...core, store, log }, shareParser);
   const entry = mailboxAdmin.mailboxAt(core, into);
   const destination = destinationOf(core, entry, people.listUsers(core, entry.workspaceId), { folder, read });
   try {
