@@ -1,5 +1,4 @@
 /** A clock that was ahead by a day: sending, retries and webhooks continue once it is set right. */
-
 import { describe, expect, test } from "bun:test";
 import * as developers from "../src/admin/developers.ts";
 import * as domains from "../src/admin/domains.ts";

@@ -2,7 +2,6 @@
  * Makes the first workspace: all that a fresh appliance needs to take and serve mail, in one transaction. At the
  * command line, or in the browser with the token that the server prints when it starts without a workspace.
  */
-
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createSlots, type Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";

@@ -4,7 +4,6 @@
  *
  * Invariant: a `content` in what is read names a file of this request.
  */
-
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Busboy, type BusboyFileStream } from "@fastify/busboy";

@@ -2,7 +2,6 @@
  * The commands about domains, mailboxes, webhooks and the queue that are more than an operation: they tell the operator more,
  * or do several things.
  */
-
 import * as developers from "../admin/developers.ts";
 import { DEFAULT_OVERLAP_HOURS, type Endpoint } from "../admin/developers.ts";
 import type { DnsRecord } from "../admin/dns.ts";

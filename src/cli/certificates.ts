@@ -1,5 +1,4 @@
 /** `mailroom certificates renew` has the running server ask its authority now. */
-
 import { maybeIsoOf } from "../base/time.ts";
 import { askRenewal } from "../serve.ts";
 import { command, type Document, FailedCheck } from "./command.ts";

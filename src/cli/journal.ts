@@ -1,5 +1,4 @@
 /** `mailroom key journal` and `mailroom key undo`: what a key did, and taking it back (rules: Journal, Undo). */
-
 import type { JournalEntry, LeftReason, UndoReport } from "../admin/journal.ts";
 import * as journal from "../admin/journal.ts";
 import { AppError, UsageError } from "../base/errors.ts";

@@ -1,5 +1,4 @@
 /** `mailroom key …`: API keys of anybody, with what they are restricted to, for the operator. */
-
 import { readFileSync } from "node:fs";
 import * as developers from "../admin/developers.ts";
 import { type KeyRecord, type Policy, SCOPES } from "../admin/developers.ts";

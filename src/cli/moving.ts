@@ -1,5 +1,4 @@
 /** `mailroom workspace export|import|reopen|remove`: a workspace moves to another server. */
-
 import { resolve } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
 import * as workspaceAdmin from "../admin/workspaces.ts";

@@ -1,5 +1,4 @@
 /** The commands that are projections of operations (operations/command.ts), and how they find what an argument names. */
-
 import * as developers from "../admin/developers.ts";
 import * as domains from "../admin/domains.ts";
 import * as mailboxAdmin from "../admin/mailboxes.ts";

@@ -1,5 +1,4 @@
 /** `mailroom import` and `mailroom export`: mail from files and accounts on other servers, and into an mbox file. */
-
 import { resolve } from "node:path";
 import * as people from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";

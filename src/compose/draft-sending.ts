@@ -8,7 +8,6 @@
  * Invariant: the draft is removed in the transaction that accepts the message. After a crash before the commit, the
  * draft is still due and is sent at the next start; after a crash behind it, no draft is left to be sent again.
  */
-
 import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";

@@ -5,7 +5,6 @@
  *
  * Invariant: a draft that is scheduled for sending does not change; the sending is undone first.
  */
-
 import { eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { holderOf } from "../access/credentials.ts";

@@ -2,7 +2,6 @@
  * The attachments of a request (rules: Attached files): files and messages that the caller can read, by their handles; text;
  * and files that came with the request, which lie in the spool.
  */
-
 import { createHash } from "node:crypto";
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";

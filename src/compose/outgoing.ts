@@ -1,5 +1,4 @@
 /** Makes messages to send or to keep as drafts: envelope, headers and limits on their size. */
-
 import type { Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newTimedToken, randomToken } from "../base/runtime.ts";

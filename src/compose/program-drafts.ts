@@ -3,7 +3,6 @@
  * time (rules: Drafts over the API). They are the drafts that people open in the app, and each change names the revision
  * that it starts from.
  */
-
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";

@@ -2,7 +2,6 @@
  * Sends and drafts for the API: makes messages of the fields of requests (rules: Send request, Reply request, Drafts).
  * Refuses in the order of rules: Order of refusals: size, conversation, permission, then the fields.
  */
-
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";

@@ -2,7 +2,6 @@
  * The demo workspace, with people, mailboxes and mail. Its mail goes through prepareMessage and filing like all mail,
  * so the demo shows what the appliance does. It is loaded whole or not at all.
  */
-
 import { eq } from "drizzle-orm";
 import { createKey, findCaller, reviveKey, verifyPassword } from "../access/credentials.ts";
 import * as domains from "../admin/domains.ts";

@@ -5,7 +5,6 @@
  * Invariant: nothing runs for a request from another origin, and only operations for visitors run without a valid
  * session. Responses are not cached.
  */
-
 import { Elysia, NotFoundError } from "elysia";
 import { type Caller, requireAdmin } from "../access/caller.ts";
 import { presentSession, requireConfirmed, type Session, Unconfirmed } from "../access/sessions.ts";

@@ -4,7 +4,6 @@
  *
  * Every rule is judged by the message and its conversation as filing alone would leave them, so none sees what another did.
  */
-
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { filled, type Given, oneOf, type Static, t } from "../base/json-schema.ts";

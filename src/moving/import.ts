@@ -11,7 +11,6 @@
  * Invariants: until the last transaction nobody reaches anything of the workspace, and it takes nothing from other
  * workspaces: no name, address or domain. What is theirs is never changed. The same export again changes nothing.
  */
-
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { join, resolve } from "node:path";
 import { sealKeyIn } from "../access/identity.ts";

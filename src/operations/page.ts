@@ -1,7 +1,6 @@
 /**
  * Pages of the lists of administration: `cursor` and `limit` in the query, `nextCursor` in the answer (rules: Pages).
  */
-
 import { nullable, t } from "../base/json-schema.ts";
 import { decodeRowCursor, encodeRowCursor, type RowPosition } from "../store/cursor.ts";
 import { DEFAULT_LIMIT, parameter } from "./schemas.ts";

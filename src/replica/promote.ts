@@ -5,7 +5,6 @@
  * Invariant: the lease is taken before the last look at the replica. What the server before acknowledged after that look
  * it had not: it looks at the lease after each upload and before its answer.
  */
-
 import { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -6,7 +6,6 @@
  * The WAL cannot restart until the copy ends, so it grows by those writes. Unlike the online backup it never starts
  * over because of a write, and it leaves out deleted data.
  */
-
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";

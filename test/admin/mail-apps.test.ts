@@ -1,5 +1,4 @@
 /** The records by which mail apps find the server, and their hosts. */
-
 import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
 import * as domains from "../../src/admin/domains.ts";

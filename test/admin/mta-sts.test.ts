@@ -1,5 +1,4 @@
 /** The MTA-STS policy of hosted domains: its hosts, the records that announce it, and its setting. */
-
 import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
 import * as domains from "../../src/admin/domains.ts";

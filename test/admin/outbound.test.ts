@@ -1,5 +1,4 @@
 /** Outbound mail as administration sees it: the queue and the suppression list over a store in memory. */
-
 import { expect, test } from "bun:test";
 import * as outbound from "../../src/admin/outbound.ts";
 import { claim } from "../../src/outbound/claims.ts";

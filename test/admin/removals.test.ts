@@ -1,5 +1,4 @@
 /** Removals of mailboxes that were cut short: the server finishes plain ones, and the caller erasures. */
-
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

@@ -1,5 +1,4 @@
 /** Sending over the API with the real pipeline: a refusal leaves nothing behind, and a key commits with its message. */
-
 import { expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

@@ -1,5 +1,4 @@
 /** Following the messages that arrive, over REST: `after`, `waitSeconds` and the filters (rules: List of messages). */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as people from "../../src/admin/people.ts";

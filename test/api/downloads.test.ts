@@ -1,5 +1,4 @@
 /** Downloads of attachments and messages: their bytes, and headers that mail cannot change. */
-
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { downloadResponse } from "../../src/api/download.ts";

@@ -1,5 +1,4 @@
 /** Authentication in the test's process: the work of a worker, with a resolver for its DNS questions. */
-
 import { type Authentication, judge } from "../../src/authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../../src/authentication/evidence.ts";
 import type { DNSResolver } from "../../src/authentication/mailauth.ts";

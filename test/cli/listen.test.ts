@@ -1,5 +1,4 @@
 /** `mailroom listen`: events that other processes commit, printed and forwarded (rules: Listening). */
-
 import { expect, test } from "bun:test";
 import { Webhook } from "standardwebhooks";
 import * as workspaceAdmin from "../../src/admin/workspaces.ts";

@@ -1,5 +1,4 @@
 /** Invitations in received mail, and the answers that go to their organizers. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import * as people from "../../src/admin/people.ts";

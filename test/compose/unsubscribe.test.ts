@@ -1,5 +1,4 @@
 /** Leaving mailing lists: who may, by which way, what the list's server sees, and what is remembered. */
-
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

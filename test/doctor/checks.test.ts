@@ -1,5 +1,4 @@
 /** Each check of a healthy server, and of servers with one problem. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";

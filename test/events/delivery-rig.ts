@@ -1,5 +1,4 @@
 /** Endpoints of one workspace, events and their deliveries, on a real store. */
-
 import { eq } from "drizzle-orm";
 import { sampleOf } from "../../src/events/catalogue.ts";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";

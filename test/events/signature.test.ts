@@ -2,7 +2,6 @@
  * Receivers verify deliveries: with the `stripe` package, whose scheme this is, and with `standardwebhooks`; by their own
  * clock, and while a secret is being rotated (rules: Webhook signature).
  */
-
 import { expect, setSystemTime, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";

@@ -1,5 +1,4 @@
 /** Webhooks from outside: receivers on sockets, and a clock that stands until moved (rules: Events). */
-
 import { describe, expect, spyOn, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as outbound from "../../src/admin/outbound.ts";

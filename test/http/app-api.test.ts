@@ -1,5 +1,4 @@
 /** The app's mail over HTTP: the operations of the API for a session, reach, snoozing, deleting, events. */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import * as people from "../../src/admin/people.ts";

@@ -1,5 +1,4 @@
 /** Approving in a real browser what API keys want to send: one and many, by mouse and keyboard, on a phone, live. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";

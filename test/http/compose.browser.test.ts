@@ -1,5 +1,4 @@
 /** Writing mail in a real browser: attachments, saving while typing, forwarding, agents' drafts, undo. */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

@@ -1,5 +1,4 @@
 /** The settings that mail apps find: autoconfig and Autodiscover, by Host header and address. */
-
 import { describe, expect, test } from "bun:test";
 import * as domains from "../../src/admin/domains.ts";
 import { createXmlParser } from "../../src/message/markup.ts";

@@ -1,5 +1,4 @@
 /** Messages in their frame, previews and remote images, over HTTP, for a person who is signed in. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as people from "../../src/admin/people.ts";
 import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";

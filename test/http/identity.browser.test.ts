@@ -2,7 +2,6 @@
  * Identity in a real browser: a second factor from its QR code, recovery codes, an app password that a mail app uses, the list
  * of sessions. A session that ends loses nothing that the person typed.
  */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";

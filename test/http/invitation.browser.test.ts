@@ -2,7 +2,6 @@
  * Links to choose a password and locks in a real browser: an owner makes a link, whoever it is for chooses a password and is in;
  * a reset keeps the second factor; a lock ends the page that is open.
  */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";

@@ -1,5 +1,4 @@
 /** The app in a real browser, as people use it: signing in, reading, searching, moving with undo, answering, new mail. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as people from "../../src/admin/people.ts";

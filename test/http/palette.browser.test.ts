@@ -1,5 +1,4 @@
 /** Ctrl+K in a real browser: any action, folder, label, mailbox, setting and person by name; and what is fetched ahead. */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

@@ -2,7 +2,6 @@
  * Replacing a password ends all that the old one gave access to: sessions, app passwords, API keys, and their open connections.
  * The person gets a mail about it.
  */
-
 import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";

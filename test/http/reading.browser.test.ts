@@ -2,7 +2,6 @@
  * Reading and tidying in a real browser: suggestions, selecting, bulk actions with undo, labels, snoozing, spam and its reasons,
  * deleting for good, changes by others, the delivery of sent mail, shortcuts, and failures.
  */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as people from "../../src/admin/people.ts";

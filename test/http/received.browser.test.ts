@@ -1,5 +1,4 @@
 /** What a person does with received mail, in a real browser: leave its list, see a sender's images, answer invitations. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as people from "../../src/admin/people.ts";

@@ -1,5 +1,4 @@
 /** Settings in a real browser: API keys, webhooks with tests and log, and the pages that each role sees. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as developers from "../../src/admin/developers.ts";

@@ -1,5 +1,4 @@
 /** Settings over HTTP: roles, the person's own profile, API keys, webhooks and their log. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as people from "../../src/admin/people.ts";
 import * as workspaceAdmin from "../../src/admin/workspaces.ts";

@@ -2,7 +2,6 @@
  * The doctor in the settings: its rights, one examination at a time, its progress, and its regular examinations. Alice owns the
  * first workspace, Ann is an admin there, Bob a member; Zoe owns the second.
  */
-
 import { beforeAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,4 @@
 /** API keys in the settings, in a real browser: purposes, policies, pauses of one key and of all. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as developers from "../../src/admin/developers.ts";

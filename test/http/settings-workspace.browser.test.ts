@@ -1,5 +1,4 @@
 /** Settings of a workspace in a real browser: each page works, and has no barriers for a screen reader. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as domains from "../../src/admin/domains.ts";

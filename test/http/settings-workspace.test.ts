@@ -2,7 +2,6 @@
  * Settings of a workspace over HTTP: rights, separation from other workspaces, and the function of each part. Alice owns the
  * first workspace, Ann is an admin there, Bob a member; Zoe owns the second.
  */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as domains from "../../src/admin/domains.ts";
 import * as people from "../../src/admin/people.ts";

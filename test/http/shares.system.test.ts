@@ -1,5 +1,4 @@
 /** One workspace, and one person in it, take as much as they get of what all share; others are served meanwhile. */
-
 import { afterEach, expect, test } from "bun:test";
 import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";

@@ -1,5 +1,4 @@
 /** The composer's windows, recipients, signatures, templates and times, in a real browser. */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

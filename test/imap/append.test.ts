@@ -1,5 +1,4 @@
 /** APPEND, EXPUNGE, and what an app sees of mail that waits. */
-
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import * as developers from "../../src/admin/developers.ts";

@@ -1,5 +1,4 @@
 /** What a key does over IMAP: its journal, and taking it back. */
-
 import { beforeEach, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as journal from "../../src/admin/journal.ts";

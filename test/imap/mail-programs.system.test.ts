@@ -1,5 +1,4 @@
 /** Programs of others that read mail: neomutt and aerc in a terminal, Evolution's library, and Python's imapclient. */
-
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,4 @@
 /** mbsync, set up as docs/mail-apps.md says: it copies both ways, and again after changes on both sides. */
-
 import { expect } from "bun:test";
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

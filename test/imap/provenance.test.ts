@@ -1,5 +1,4 @@
 /** Mail that an API key has filed makes nobody a participant (rules: Policies), by whatever road it came. */
-
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import { createAppPassword } from "../../src/access/app-passwords.ts";

@@ -1,5 +1,4 @@
 /** What ends while an app reads, and what is written anew under its eyes. */
-
 import { describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

@@ -1,5 +1,4 @@
 /** What IMAP keeps of a mailbox, and of its people's apps, goes with it: counted in every table that there is. */
-
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createAppPassword } from "../../src/access/app-passwords.ts";

@@ -1,5 +1,4 @@
 /** Thunderbird: it understands what autoconfig tells it, and reads, flags and moves. */
-
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import * as people from "../../src/admin/people.ts";

@@ -1,5 +1,4 @@
 /** Mail that the server writes by itself: what rules forward, and replies of those who are absent (rules: Forwarding, Out of office). */
-
 import { describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import * as removals from "../../src/admin/removals.ts";

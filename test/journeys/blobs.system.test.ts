@@ -1,5 +1,4 @@
 /** Attachments in S3, over SMTP, REST and the command line: a real S3 server behind a proxy that misbehaves. */
-
 import { describe, expect, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";

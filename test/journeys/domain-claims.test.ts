@@ -3,7 +3,6 @@
  * world whose zones a test may change: nobody gets their neighbours' mail by claiming where it goes, and an owner who
  * proves the domain gets it whoever claimed it before.
  */
-
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";

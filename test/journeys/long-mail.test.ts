@@ -2,7 +2,6 @@
  * Long mail for many mailboxes here, from outside and from one of them: each transaction is short, and everything is
  * found in the end (rules: Arrival, Search).
  */
-
 import { expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { countBacklog } from "../../src/search/fts5/upkeep.ts";

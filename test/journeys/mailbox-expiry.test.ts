@@ -2,7 +2,6 @@
  * A mailbox that expires (rules: Mailbox expiry), over real sockets: from then on neither mail nor people's programs get anything through it; what
  * it has can be read for 30 days, and is gone after them, whatever the clock and the process did meanwhile.
  */
-
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

@@ -1,5 +1,4 @@
 /** Policies of API keys (rules: Policies, Comparing addresses, Paused keys) over real sockets, and attempts to get past them. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createTransport } from "nodemailer";

@@ -2,7 +2,6 @@
  * Reports about mail that was sent, from the socket to the suppression list: who is believed (rules: Reports), and
  * that nobody learns from any of it who was a Bcc recipient (rules: Bcc).
  */
-
 import { describe, expect, test } from "bun:test";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";

@@ -1,5 +1,4 @@
 /** A message's whole way out: accepted over the API, tried, deferred, delivered or bounced, and told. */
-
 import { expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import { events, outboundContents, queueEntries, suppressions } from "../../src/store/schema.ts";

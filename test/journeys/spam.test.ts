@@ -2,7 +2,6 @@
  * Spam, from the socket to the API and the events: what a mailbox is taught over PATCH and by answering is followed by
  * the next mail that arrives, in that mailbox alone, and by nobody who only shows somebody else's address.
  */
-
 import { expect, test } from "bun:test";
 import { events } from "../../src/store/schema.ts";
 import { type Letter, letter, mailer } from "../harness/mail/mail.ts";

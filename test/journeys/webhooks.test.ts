@@ -2,7 +2,6 @@
  * Events of real mail as a receiver gets them: all five kinds of one appliance, with the shape that the published schemas
  * say, and never a body or a Bcc recipient (rules: Events, Bcc).
  */
-
 import { expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import { describeApi } from "../../src/api/openapi.ts";

@@ -1,5 +1,4 @@
 /** The operator limits what a workspace may have: mailboxes, and bytes of mail in all of them. */
-
 import { describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";

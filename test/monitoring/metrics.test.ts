@@ -1,5 +1,4 @@
 /** /metrics: its clients, and the metrics after events on the server. */
-
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import * as developers from "../../src/admin/developers.ts";

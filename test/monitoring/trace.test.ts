@@ -1,5 +1,4 @@
 /** `mailroom trace`: the steps of mail that was received, refused, sent and bounced, with its webhooks. */
-
 import { expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";

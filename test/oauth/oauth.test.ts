@@ -1,5 +1,4 @@
 /** Programs find the server, register, ask and get tokens (rules: OAuth). */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as people from "../../src/admin/people.ts";
 import { confirm, setPassword, signIn, signInOnly } from "../harness/clients/browser-session.ts";

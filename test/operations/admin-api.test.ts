@@ -1,5 +1,4 @@
 /** The administration API over HTTP: its way in, what holds for all of its operations, and its document. */
-
 import { describe, expect, test } from "bun:test";
 import * as outbound from "../../src/admin/outbound.ts";
 import { describeApi } from "../../src/api/openapi.ts";

@@ -1,5 +1,4 @@
 /** The journal of a key and its undo over the administration API. */
-
 import { beforeAll, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import { MAIL_SCOPES } from "../../src/store/schema.ts";

@@ -1,5 +1,4 @@
 /** The administration API's people over HTTP (rules: Administered people): who may make, change and remove whom. */
-
 import { describe, expect, test } from "bun:test";
 import * as domains from "../../src/admin/domains.ts";
 import * as people from "../../src/admin/people.ts";

@@ -1,5 +1,4 @@
 /** Rules and absences of mailboxes over the administration API (rules: Mail rules, Out of office). */
-
 import { describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import { type Policy, SCOPES, type Scope } from "../../src/store/schema.ts";

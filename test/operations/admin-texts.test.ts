@@ -1,5 +1,4 @@
 /** Signatures and templates over the administration API and in the app (rules: Signatures and templates). */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

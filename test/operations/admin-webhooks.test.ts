@@ -1,5 +1,4 @@
 /** Webhook endpoints and their deliveries over the administration API. Deliveries themselves are test/events'. */
-
 import { describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import { AppError } from "../../src/base/errors.ts";

@@ -1,5 +1,4 @@
 /** Links to choose a password (rules: Invitation): over the API, in the app, and for whoever opens one. */
-
 import { describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";

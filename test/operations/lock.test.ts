@@ -1,5 +1,4 @@
 /** Locking a person out and in again (rules: Lock): what ends, in every protocol, what is told of it, and who may. */
-
 import { describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as locks from "../../src/admin/locks.ts";

@@ -1,5 +1,4 @@
 /** nodemailer through the whole appliance to a server elsewhere; and apps that did not receive our 250. */
-
 import { describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

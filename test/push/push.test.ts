@@ -1,5 +1,4 @@
 /** What browsers are told by Web Push, whom it reaches, and what becomes of push services that fail. */
-
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createECDH } from "node:crypto";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";

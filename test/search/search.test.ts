@@ -1,5 +1,4 @@
 /** The choice of the engine that serves a search, the handling of late, wrong or missing responses, and the metrics. */
-
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";

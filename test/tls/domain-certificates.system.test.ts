@@ -1,5 +1,4 @@
 /** Certificates for hosts of domains beside the server's own, from a real authority, Pebble. */
-
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

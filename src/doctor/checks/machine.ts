@@ -1,5 +1,4 @@
 /** Checks of the machine and the data folder: room, open files, clock, permissions, schema, backups. */
-
 import { basename, join } from "node:path";
 import { desc } from "drizzle-orm";
 import { generationTime, listGenerations, readBackupState, readManifest } from "../../backup/layout.ts";

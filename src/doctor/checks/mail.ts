@@ -1,5 +1,4 @@
 /** Checks of the mail service: DNS records of the domains, the way out, the outbound queue. */
-
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import { type DomainEntry, listDomains, seeRecords } from "../../admin/domains.ts";
 import type { Log } from "../../base/log.ts";

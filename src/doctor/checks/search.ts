@@ -1,5 +1,4 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
-
 import { join } from "node:path";
 import { findExecutable, readProcessState } from "../../base/child-process.ts";
 import { isoOf } from "../../base/time.ts";

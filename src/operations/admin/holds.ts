@@ -1,5 +1,4 @@
 /** Messages of API keys that wait for a person (rules: Held for approval). */
-
 import { requireAdmin } from "../../access/caller.ts";
 import { reasonOf } from "../../admin/names.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";

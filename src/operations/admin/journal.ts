@@ -1,5 +1,4 @@
 /** What API keys did, and taking it back (rules: Journal, Undo). */
-
 import type { JournalEntry, LeftReason, UndoReport } from "../../admin/journal.ts";
 import * as journal from "../../admin/journal.ts";
 import { dateTime, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";

@@ -1,5 +1,4 @@
 /** API keys of a workspace (rules: Keys over the API). */
-
 import type { Caller } from "../../access/caller.ts";
 import { allPausedSince, mayBeMadeBy } from "../../access/credentials.ts";
 import type { KeyRecord } from "../../admin/developers.ts";

@@ -1,5 +1,4 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
-
 import { requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox } from "../../access/policy.ts";
 import * as mailboxAdmin from "../../admin/mailboxes.ts";

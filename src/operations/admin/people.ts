@@ -1,5 +1,4 @@
 /** People of a workspace (rules: Administered people). admin/people.ts decides who may change whom. */
-
 import * as developers from "../../admin/developers.ts";
 import { lockUser, unlockUser } from "../../admin/locks.ts";
 import * as people from "../../admin/people.ts";

@@ -1,5 +1,4 @@
 /** Recipients of outbound mail that are not settled yet (rules: Queue over the API). */
-
 import type { UnsettledView } from "../../admin/outbound.ts";
 import * as outbound from "../../admin/outbound.ts";
 import { dateTime, email, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";

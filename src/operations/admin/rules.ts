@@ -1,5 +1,4 @@
 /** Rules of mailboxes, and the times in which nobody reads them (rules: Mail rules, Out of office). */
-
 import { requireScope, requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
 import * as mailboxAdmin from "../../admin/mailboxes.ts";

@@ -1,5 +1,4 @@
 /** Addresses that a workspace may not write to. */
-
 import type { Suppression } from "../../admin/outbound.ts";
 import * as outbound from "../../admin/outbound.ts";
 import { dateTime, email, filled, type Static, t } from "../../base/json-schema.ts";

@@ -1,5 +1,4 @@
 /** The caller's workspace, for its admins. All workspaces are for the operator (operator/workspaces.ts). */
-
 import type { Workspace } from "../../admin/workspaces.ts";
 import * as workspaceAdmin from "../../admin/workspaces.ts";
 import { t } from "../../base/json-schema.ts";

@@ -1,5 +1,4 @@
 /** Drafts of programs: new messages for a person, or the program itself, to send later (rules: Drafts over the API). */
-
 import { t } from "../../base/json-schema.ts";
 import {
   changeProgramDraft,

@@ -1,5 +1,4 @@
 /** Sending and drafting (rules: Reply request, Drafts, Send request). */
-
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import type { Runtime } from "../../base/runtime.ts";

@@ -1,5 +1,4 @@
 /** A person's own app passwords, the other settings for a mail app, and what mail apps see. */
-
 import * as passwords from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
 import * as people from "../../admin/people.ts";

@@ -1,5 +1,4 @@
 /** The page that a link to choose a password leads to, for browsers in which nobody needs to be signed in. */
-
 import { createSlots } from "../../access/slowdown.ts";
 import * as people from "../../admin/people.ts";
 import { hashPassword } from "../../admin/people.ts";

@@ -2,7 +2,6 @@
  * Repeated proof of identity within a session. Somebody at an open browser, or with a copy of its cookie, can make no
  * change that outlasts the session. Guessing is as slow as at sign-in, and the first proof invalidates a copied cookie.
  */
-
 import { hasSecondFactor } from "../../access/second-factor.ts";
 import { confirmSession } from "../../access/sessions.ts";
 import * as people from "../../admin/people.ts";

@@ -1,5 +1,4 @@
 /** Sign-in, sign-out, the person's own data, and their sessions. */
-
 import * as sessions from "../../access/sessions.ts";
 import * as people from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";

@@ -1,5 +1,4 @@
 /** Drafts of programs over /api/ext/v1, and sending later (rules: Drafts over the API, Sending later). */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as developers from "../../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";

@@ -2,7 +2,6 @@
  * Calls of every tool, on mail that came over SMTP, by clients of both eras: they give the same mail, rights and refusals as
  * REST. render.test.ts tests the form of results.
  */
-
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";

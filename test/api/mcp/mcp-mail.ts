@@ -1,5 +1,4 @@
 /** Answers of operations for the tests of rendering, and the checks that hold for every result. */
-
 import { expect } from "bun:test";
 
 import { type Answers, RENDERERS as RENDERED } from "../../../src/api/mcp/render.ts";

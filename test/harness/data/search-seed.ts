@@ -1,5 +1,4 @@
 /** A store with two workspaces and messages for the index. */
-
 import type { EmailAddress } from "../../../src/message/address.ts";
 import type { SearchEngine, SearchScope } from "../../../src/search/engine.ts";
 import { foldDocument } from "../../../src/search/fold.ts";

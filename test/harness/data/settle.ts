@@ -1,5 +1,4 @@
 /** Changes the settings of a data folder without a command. */
-
 import { systemRuntime } from "../../../src/base/runtime.ts";
 import { openOptions } from "../../../src/store/settings.ts";
 import { openStore } from "../../../src/store/store.ts";

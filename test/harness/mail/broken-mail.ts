@@ -1,5 +1,4 @@
 /** Messages with words planted in them, and the ways in which mailers, relays and attackers break messages. */
-
 import { expect } from "bun:test";
 import { withoutBcc } from "../../../src/message/headers.ts";
 import { type ParsedMessage, parseMessage } from "../../../src/message/parse.ts";

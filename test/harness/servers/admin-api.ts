@@ -1,5 +1,4 @@
 /** A whole appliance, and calls of its administration API over a real socket. */
-
 import * as domains from "../../../src/admin/domains.ts";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { type Zone, zone } from "../peers/dns-server.ts";

@@ -1,5 +1,4 @@
 /** The API of api-setup.ts with people who administer: Olga is the owner, Ada an admin, Max a member. */
-
 import { eq } from "drizzle-orm";
 import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
 import { describeApi } from "../../../src/api/openapi.ts";

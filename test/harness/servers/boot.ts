@@ -1,5 +1,4 @@
 /** A whole appliance in the test's process: database in memory, fake clock, real sockets on free ports. */
-
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import * as developers from "../../../src/admin/developers.ts";

@@ -1,5 +1,4 @@
 /** An appliance in which the examples of all operations can be run: whatever they name exists. */
-
 import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
 import * as people from "../../../src/admin/people.ts";

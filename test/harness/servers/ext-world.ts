@@ -2,7 +2,6 @@
  * An appliance in which alice, who owns the workspace, shares her mailbox with max, a member who has one of his own, for
  * viewing only. Both have keys.
  */
-
 import type { Client } from "../clients/api.ts";
 import { type Letter, letter, mailer } from "../mail/mail.ts";
 import { type Booted, boot } from "./boot.ts";

@@ -1,5 +1,4 @@
 /** A whole appliance for people's mail apps, and a remote server that gets their mail. */
-
 import { expect } from "bun:test";
 import * as people from "../../../src/admin/people.ts";
 import { connectSmtp, type SmtpClient } from "../clients/smtp-client.ts";

@@ -1,5 +1,4 @@
 /** Imports into a running appliance, as the command does. */
-
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";

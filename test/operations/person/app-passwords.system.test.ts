@@ -1,5 +1,4 @@
 /** A mail app sends with an app password. */
-
 import { expect, test } from "bun:test";
 import * as people from "../../../src/admin/people.ts";
 import { setPassword, signIn } from "../../harness/clients/browser-session.ts";

@@ -1,5 +1,4 @@
 /** App passwords: people make and revoke them over HTTP, and mail apps use them over SMTP, where they cannot give a second factor. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import * as people from "../../../src/admin/people.ts";

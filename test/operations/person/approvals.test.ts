@@ -1,5 +1,4 @@
 /** Messages that wait for approval, as the app gets them over HTTP (rules: Held for approval). */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import type { Policy } from "../../../src/store/schema.ts";

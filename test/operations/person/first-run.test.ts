@@ -1,5 +1,4 @@
 /** The first run over HTTP: it needs the token, slows guesses, happens once, and signs the owner in. */
-
 import { describe, expect, test } from "bun:test";
 import * as people from "../../../src/admin/people.ts";
 import { setUp } from "../../../src/admin/setup.ts";

@@ -1,5 +1,4 @@
 /** Labels of a mailbox in the app: renamed, removed and coloured (rules: Label colours). */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as people from "../../../src/admin/people.ts";

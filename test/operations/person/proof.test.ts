@@ -2,7 +2,6 @@
  * Changes that outlast a session need a recent proof of identity. With a copied cookie alone, nobody gets a key, sets a password,
  * gives access to others or changes the server, and the copy ends when the person gives the proof.
  */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";

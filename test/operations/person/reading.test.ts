@@ -1,5 +1,4 @@
 /** Tidying over HTTP: changing several conversations at once, undo, labels, people, events. */
-
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
 import * as people from "../../../src/admin/people.ts";

@@ -1,5 +1,4 @@
 /** The key that the API reference makes for who is signed in (rules: Reference key): who gets it, what it may do, when it ends. */
-
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import * as people from "../../../src/admin/people.ts";

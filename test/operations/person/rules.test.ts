@@ -1,5 +1,4 @@
 /** Rules and absences in the app: for the people who manage a mailbox, and forwarding after a proof (rules: Mail rules, Forwarding). */
-
 import { describe, expect, test } from "bun:test";
 import { accessNotices, type GrantAccess, grants, mailboxes } from "../../../src/store/schema.ts";
 import { confirm, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";

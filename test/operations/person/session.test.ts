@@ -1,5 +1,4 @@
 /** Signing in and out over HTTP, the end of sessions, and requests without a session or from other sites. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import * as credentials from "../../../src/access/credentials.ts";

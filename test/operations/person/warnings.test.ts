@@ -1,5 +1,4 @@
 /** Warnings about received mail (rules: Warnings): who poses as somebody of the workspace, where answers and links lead. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as people from "../../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
