@@ -39,10 +39,8 @@ async function createWorld() {
 
   async function start() {
     const opened = open(config, runtime, log, { doctor: { checks: {} } });
-    const {
-      core: { store, options },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store, options } = core;
     if (apiKey === "") {
       const dkim = await keys;
       store.transact((tx) => options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));

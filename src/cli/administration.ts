@@ -43,10 +43,8 @@ export const domainCommands = [
     arguments: { domain: "DOMAIN" },
     options: { ...WORKSPACE, "skip-dns": { summary: "Take your word for it instead of looking them up" } },
     async run(session, { arguments: { domain: name }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id, workspaceId } = find("domain", session, name, options.workspace);
       const workspace = workspaceName(session, workspaceId);
       const present = () => domainDocument(domainView(domains.domainIn(core, workspaceId, id), []), { workspace });
@@ -83,10 +81,8 @@ export const mailboxCommands = [
     arguments: { ...MAILBOX, action: ["add", "remove"], alias: "ALIAS" },
     options: WORKSPACE,
     run(session, { arguments: { address, action, alias }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const mailbox = find("mailbox", session, address, options.workspace);
       store.transact((tx) => {
         if (action === "add") mailboxAdmin.addAlias(core, tx, mailbox.id, alias);
@@ -101,10 +97,8 @@ export const mailboxCommands = [
     arguments: MAILBOX,
     options: { from: { value: "USER", required: true, summary: "Address of the user" }, ...WORKSPACE },
     run(session, { arguments: { address }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const mailbox = find("mailbox", session, address, options.workspace);
       const user = people.userAt(core, options.from);
       store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailbox.id, user.id));
@@ -199,10 +193,8 @@ export const queueCommands = [
     summary: "Release all mail that is held, as after a restore",
     options: WORKSPACE,
     run(session, { options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const workspaceId = workspaceIdOf(session, options.workspace);
       return { released: store.transact((tx) => outbound.releaseHeld(core, tx, workspaceId)) };
     },

@@ -40,10 +40,8 @@ const keyJournal = command({
   options: { since: { ...SINCE, summary: `${SINCE.summary}; without it the latest ${LATEST}` } },
   columns: ["at", "kind", "operation", "outcome", "face", "client", "source", "reads", "changes", "recipients", "ids"],
   run({ opened, runtime }, { arguments: { key }, options }) {
-    const {
-      core,
-      core: { store },
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const subject = journal.subjectOf(store.db, key);
     const since = options.since === undefined ? undefined : readSince(options.since, runtime.now());
     if (since === undefined) return journal.listEntries(core, subject, { limit: LATEST }).entries.map(entryDocument);
@@ -109,10 +107,8 @@ const undo = command({
   },
   text: describeUndo,
   async run({ opened, runtime }, { arguments: { key }, options }) {
-    const {
-      core,
-      core: { store },
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const subject = journal.subjectOf(store.db, key);
     const since = readSince(options.since, runtime.now());
     const dryRun = options["dry-run"];

@@ -48,10 +48,8 @@ function change(
   workspace: string | undefined,
   set: { name?: string; policy?: Policy; paused?: boolean },
 ) {
-  const {
-    core: { store },
-    core,
-  } = session.opened;
+  const { core } = session.opened;
+  const { store } = core;
   const { workspaceId } = keyNamed(session, id, workspace);
   const key = store.transact((tx) => {
     const { policy } = set;
@@ -74,10 +72,8 @@ const pausing = (name: "key pause" | "key resume", summary: string, all: string)
       const paused = name === "key pause";
       if (more.length > 0 || (id === undefined) !== all) throw new UsageError("give the ID of a key, or --all");
       if (id !== undefined) return change(session, id, workspace, { paused });
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const only = workspaceIdOf(session, workspace);
       const workspaces = workspaceAdmin.listWorkspaces(core).filter((known) => only === undefined || known.id === only);
       store.transact((tx) => {
@@ -101,10 +97,8 @@ export const keyCommands = [
     run(session, { options }) {
       // Before root's rights are given up, with which root may have named a file.
       const given = options.policy === undefined ? {} : policyOf(options.policy);
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const user = find("person", session, options.user, options.workspace);
       const { name, scopes } = options;
       const { id, key, policy } = store.transact((tx) => {
@@ -135,10 +129,8 @@ export const keyCommands = [
     arguments: { id: "ID" },
     options: WORKSPACE,
     run(session, { arguments: { id }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const workspaceId = workspaceIdOf(session, options.workspace);
       const goesOn = store.transact((tx) => {
         developers.revokeKey(core, tx, id, workspaceId);

@@ -42,10 +42,8 @@ export const userCommands = [
       ...WORKSPACE,
     },
     async run(session, { arguments: { address }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const workspaceId = workspaceFor(session, options.workspace, address);
       const passwordHash = await passwordHashOf(session, options);
       const { userId, mailboxId } = store.transact((tx) =>
@@ -73,10 +71,8 @@ export const userCommands = [
       ...WORKSPACE,
     },
     async run(session, { arguments: { address }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id, email } = find("person", session, address, options.workspace);
       const given = options["password-stdin"] ? await session.readSecret() : undefined;
       const password = given ?? randomPassword(session.runtime);
@@ -92,10 +88,8 @@ export const userCommands = [
     arguments: USER,
     options: WORKSPACE,
     run(session, { arguments: { address }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id, email } = find("person", session, address, options.workspace);
       const { link, expiresAt } = store.transact((tx) => people.inviteUser(core, tx, id));
       return { id, address: email, link, expiresAt: isoOf(expiresAt) };
@@ -113,10 +107,8 @@ export const userCommands = [
       ...WORKSPACE,
     },
     run(session, { arguments: { address }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id } = find("person", session, address, options.workspace);
       if (options.reset) store.transact((tx) => people.resetSecondFactor(core, tx, id));
       const { email, secondFactor } = people.userAt(core, address);
@@ -136,10 +128,8 @@ export const userCommands = [
       ...WORKSPACE,
     },
     async run(session, { arguments: { address }, options }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id, email } = find("person", session, address, options.workspace);
       if (options.erase) {
         if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(core, id, options)) };

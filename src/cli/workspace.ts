@@ -125,10 +125,8 @@ export const workspaceCommands = [
     summary: "Add a workspace",
     arguments: { name: "NAME" },
     run(session, { arguments: { name } }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       return present(
         session,
         store.transact((tx) => workspaceAdmin.addWorkspace(core, tx, name)),
@@ -149,10 +147,8 @@ export const workspaceCommands = [
     arguments: { name: "NAME" },
     options: REASON,
     run(session, { arguments: { name }, options: { reason } }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       store.transact((tx) => workspaceAdmin.pauseWorkspace(tx, id, reason));
       return shown(session, name);
@@ -163,10 +159,8 @@ export const workspaceCommands = [
     summary: "Accept mail for sending from a workspace again",
     arguments: { name: "NAME" },
     run(session, { arguments: { name } }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       store.transact((tx) => workspaceAdmin.resumeWorkspace(tx, id));
       return shown(session, name);
@@ -185,10 +179,8 @@ export const workspaceCommands = [
       },
     },
     run(session, { arguments: { name }, options: { mailboxes, bytes } }) {
-      const {
-        core: { store },
-        core,
-      } = session.opened;
+      const { core } = session.opened;
+      const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       const limits = {
         ...(mailboxes !== undefined && { mostMailboxes: limitOf("mailboxes", mailboxes, readCount, "a whole number") }),

@@ -69,10 +69,8 @@ describe("who may see it", () => {
   test("a member is refused another's key, and nobody finds one of another workspace", async () => {
     const world = await bootExt();
     const { opened, owner, maxId, maxKeyId } = world;
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const { id } = newKey(world);
     const [alice, max] = [
       callerOf(world, { userId: owner.userId, role: "owner", email: ALICE }),
@@ -278,10 +276,8 @@ describe("with time and people", () => {
     for (const erases of [false, true]) {
       const world = await bootExt();
       const { opened, maxId, maxKeyId, owner } = world;
-      const {
-        core: { store },
-        core,
-      } = opened;
+      const { core } = opened;
+      const { store } = core;
       const aliceKey = newKey(world);
       const { threadId } = await world.receive(MAX, "News");
       await world.asMax.patch(`/threads/${threadId}`, { folder: "archive" });

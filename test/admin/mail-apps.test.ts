@@ -110,10 +110,8 @@ test("the doctor warns of missing ones, which is no failure of mail", async () =
 
 test("their hosts are listed by domain, after those of policies", async () => {
   const app = await boot({ MAILROOM_IMAPS: `127.0.0.1:${await takePort()}` });
-  const {
-    core: { store },
-    core,
-  } = app.opened;
+  const { core } = app.opened;
+  const { store } = core;
   store.transact((tx) =>
     domains.markVerified(core, tx, domains.addDomain(core, tx, app.owner.workspaceId, "other.test", []).id),
   );

@@ -38,10 +38,8 @@ describe("the policy", () => {
 
   test("is served at no other host, and for no unverified domain", async () => {
     const app = await boot(ON);
-    const {
-      core: { store },
-      core,
-    } = app.opened;
+    const { core } = app.opened;
+    const { store } = core;
     store.transact((tx) => domains.addDomain(core, tx, app.owner.workspaceId, "new.test", []));
     for (const host of ["mail.example.test", "example.test", "mta-sts.new.test", "mta-sts.elsewhere.test"]) {
       expect([host, (await ask(app, host)).status]).toEqual([host, 404]);

@@ -76,10 +76,8 @@ test("a mailbox gets no address or owner once its removal has begun, which would
 
 test("the server finishes a removal that a killed command left", async () => {
   const { opened, owner, advance } = await boot();
-  const {
-    core: { store },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store } = core;
   const { workspaceId } = owner;
   const id = store.transact((tx) =>
     mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "old@example.test", name: "Old" }),

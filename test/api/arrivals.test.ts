@@ -87,10 +87,8 @@ describe("waiting", () => {
   test("a fifth request of a key is 429, and ends when its client goes", async () => {
     const ending = new AbortController();
     const before = timers();
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const made = store.transact((tx) =>
       developers.createKey(core, tx, { userId: world.maxId, name: "W", scopes: ["read"] }),
     );

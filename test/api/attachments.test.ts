@@ -137,10 +137,8 @@ const keyWith = (...scopes: Scope[]): Client => {
 
 /** The key of a member who reaches their own mailbox only. */
 async function strangersKey(): Promise<Client> {
-  const {
-    core: { store, runtime },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store, runtime } = core;
   return store.transact((tx) => {
     const carl = { workspaceId: booted.owner.workspaceId, email: "carl@example.test", name: "Carl" } as const;
     const { userId } = people.addUser(core, tx, { ...carl, role: "member", ownMailbox: true });

@@ -29,10 +29,8 @@ async function startListening(...options: string[]) {
   const silent = createLog("silent", runtime.now, () => {});
   const folder = open(readConfig({ MAILROOM_DATA: data }), runtime, silent);
   opened.add(folder);
-  const {
-    core: { store },
-    core,
-  } = folder;
+  const { core } = folder;
+  const { store } = core;
 
   let count = 0;
   function happen<E extends EventName>(event: E, { changed = {}, workspace = "acme.test" } = {}): string {

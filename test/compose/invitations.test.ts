@@ -45,10 +45,8 @@ async function sent(): Promise<{ id: string; threadId: string; raw: string }> {
 beforeAll(async () => {
   // The answers wait.
   booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const bob = store.transact((tx) =>
     people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),

@@ -69,10 +69,8 @@ beforeAll(async () => {
     },
   });
   booted = await boot({}, dns, { authorities: [authority] });
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const bob = store.transact((tx) =>
     people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),

@@ -67,10 +67,8 @@ test("the demo has people, a share, and mail of every kind", async () => {
 
 test("an agent has drafted an answer, and another one waits for approval", async () => {
   const { opened, caller } = await openDemo();
-  const {
-    core: { store },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store } = core;
   const { threads: inbox } = await listThreads(core, caller, { folder: "inbox", limit: 100 });
   const idOf = (subject: string) => inbox.find((thread) => thread.subject.startsWith(subject))?.id;
   expect(markedDrafts(core, caller, ADA).filter(({ agent }) => agent)).toMatchObject([
@@ -139,10 +137,8 @@ test("key and password are the same in every demo, and say that they are public"
 
 test("a demo from before gets key and password; a revoked key and a changed password work again", async () => {
   const { opened, demo, caller } = await openDemo();
-  const {
-    core: { store },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store } = core;
   const isOpen = async () => {
     const ada = store.db.select().from(users).where(eq(users.email, ADA)).get();
     return {
@@ -166,10 +162,8 @@ test("a demo from before gets key and password; a revoked key and a changed pass
 
 test("key and password are those of another owner once Ada is gone", async () => {
   const { opened, demo, caller } = await openDemo();
-  const {
-    core: { store },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store } = core;
   store.transact((tx) => {
     people.setRole(tx, people.userAt(core, BEN).id, "owner");
     people.removeUser(tx, caller.userId);

@@ -78,10 +78,8 @@ test("v1 is the lower-case hex HMAC-SHA256 of `<t>.<raw body>`, keyed with the w
 
 test("while the secret is rotated, v1 is by the old one and webhook-signature by both, until the overlap ends", async () => {
   const { receiver, secret: old, opened, happen, settled, advance, runtime } = await deliver();
-  const {
-    core: { store },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store } = core;
   const { secret } = store.transact((tx) => developers.rotateWebhookSecret(core, tx, receiver.id, 24));
   expect(secret).not.toBe(old);
   const next = async (): Promise<Hook> => {
@@ -109,10 +107,8 @@ test("while the secret is rotated, v1 is by the old one and webhook-signature by
 
 test("a second rotation is refused during an overlap, unless it ends the old secret at once", async () => {
   const { receiver, opened, happen, settled, runtime } = await deliver();
-  const {
-    core: { store },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store } = core;
   const rotate = (hours: number) =>
     store.transact((tx) => developers.rotateWebhookSecret(core, tx, receiver.id, hours)).secret;
   const second = rotate(1);

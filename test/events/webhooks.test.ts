@@ -229,10 +229,8 @@ describe("an endpoint that fails", () => {
   test("is disabled after 15 deliveries in a row, and its admins are mailed once", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "sending.mailboxPerHour": "0", "sending.workspacePerHour": "0" });
     const { opened, receive, owner, api, advance, log } = rig;
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     store.transact((tx) => {
       const added = { workspaceId: owner.workspaceId, name: "Somebody", ownMailbox: true } as const;
       people.addUser(core, tx, { ...added, email: "bob@example.test", role: "admin" });
@@ -308,10 +306,8 @@ describe("an endpoint that fails", () => {
 
   test("may be disabled while the deliverer works: the deliverer sweeps its waiting deliveries, and ends", async () => {
     const { add, happen, settled, log, opened } = await openRig();
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const receiver = startReceiver();
     // One endpoint more than one turn claims for: the last is due, and not claimed.
     const ids = Array.from({ length: 17 }, () => add(receiver.url).id);
@@ -541,10 +537,8 @@ describe("at the request of an admin", () => {
       "webhooks.retrySeconds": "60",
       "webhooks.disableAfter": "2",
     });
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const receiver = receive();
     happen("message.outbound");
     await settled();
@@ -583,10 +577,8 @@ describe("at the request of an admin", () => {
 
   test("resending a waiting delivery makes its next attempt now; during an attempt it is refused", async () => {
     const { receive, happen, settled, log, opened, advance, runtime } = await openRig();
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const receiver = receive();
     receiver.answer = FAILS;
     happen("message.outbound");
@@ -607,10 +599,8 @@ describe("at the request of an admin", () => {
 
   test("a test is a signed sample, sent once, which changes no count and reaches a disabled endpoint", async () => {
     const { receive, settled, log, opened, advance, happen } = await openRig({ "webhooks.disableAfter": "1" });
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const receiver = receive(["message.bounced", "message.delivered"]);
     const send = async (event?: string) => {
       store.transact((tx) => developers.testWebhook(core, tx, receiver.id, event));
@@ -649,10 +639,8 @@ describe("at the request of an admin", () => {
 
   test("removing an endpoint removes its deliveries", async () => {
     const { receive, happen, settled, opened, advance } = await openRig();
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const [removed, kept] = [receive(), receive()];
     removed.answer = FAILS;
     happen("message.outbound");

@@ -52,10 +52,8 @@ async function arrive(to = ALICE): Promise<Row> {
 }
 
 test("an operation is refused to everybody whom it is not for, whatever they send", async () => {
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { userId } = store.transact((tx) => {
     const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
     return people.addUser(core, tx, {

@@ -107,10 +107,8 @@ async function settle(): Promise<void> {
 describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await boot();
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     await setPassword(booted, booted.owner.userId);
     const { workspaceId } = booted.owner;
     store.transact((tx) =>

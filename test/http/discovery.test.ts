@@ -110,10 +110,8 @@ describe("autoconfig", () => {
 
   test("is served for domains that are verified here, and no others", async () => {
     const app = await boot(ON);
-    const {
-      core: { store },
-      core,
-    } = app.opened;
+    const { core } = app.opened;
+    const { store } = core;
     store.transact((tx) => domains.addDomain(core, tx, app.owner.workspaceId, "new.test", []));
     for (const [host, path] of [
       ["autoconfig.new.test", PATH],

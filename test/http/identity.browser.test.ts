@@ -57,10 +57,8 @@ async function nextCode(): Promise<string> {
 describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId, userId } = booted.owner;
     const bobId = store.transact(
       (tx) =>
@@ -257,19 +255,15 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.getByText("Password changed").waitFor();
     await section("Mail apps").click();
     await page.getByText("None yet.").waitFor();
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const key = { userId: booted.owner.userId, name: "Another", scopes: ["read"] } as const;
     booted.api = booted.apiWith(store.transact((tx) => developers.createKey(core, tx, key)).key);
   }, 120_000);
 
   test("an admin resets the second factor of a person who lost it", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     store.transact((tx) => people.setRole(tx, people.userAt(core, BOB).id, "owner"));
     const admin = await newPage();
     await admin.goto(`${booted.http}/settings/people`);
@@ -344,10 +338,8 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   }, 120_000);
 
   test("a short password from before still signs in, and its person is asked to change it until they have", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId } = booted.owner;
     const cara = { workspaceId, email: "cara@example.test", name: "Cara", role: "member", ownMailbox: true } as const;
     const passwordHash = await hashPassword("old one");

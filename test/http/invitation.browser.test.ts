@@ -90,10 +90,8 @@ describe.skipIf(!chromiumPresent)(`links and locks${chromiumNote}`, () => {
   }, 120_000);
 
   test("a reset keeps the second factor: the code is asked for, and nothing else again", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { id } = people.userAt(core, BOB);
     await setPassword(booted, id);
     const phone = await signInOnly(booted, BOB);

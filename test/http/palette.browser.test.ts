@@ -30,10 +30,8 @@ describe.skipIf(!chromiumPresent)(`finding by name${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await boot();
     await setPassword(booted, booted.owner.userId);
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId } = booted.owner;
     store.transact(
       (tx) => void mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),

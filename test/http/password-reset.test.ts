@@ -26,10 +26,8 @@ let key: string;
 
 beforeEach(async () => {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId } = booted.owner;
   bobId = store.transact((tx) => {
     const { userId } = people.addUser(core, tx, {
@@ -157,10 +155,8 @@ describe("a password replaced by an admin", () => {
 });
 
 test("a password replaced by the operator ends the same", async () => {
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const open = await mailApp(appPassword);
   const passwordHash = await hashPassword("from the operator");
   store.transact((tx) => people.replacePassword(core, tx, bobId, { passwordHash }));

@@ -273,10 +273,8 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
   }, 120_000);
 
   test("all matches are selected, also those not shown, archived in portions, and undone at once", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const bob = {
       workspaceId: booted.owner.workspaceId,
       email: "bob@example.test",

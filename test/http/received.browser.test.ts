@@ -103,10 +103,8 @@ describe.skipIf(!chromiumPresent)(`received mail${chromiumNote}`, () => {
   }, 120_000);
 
   test("a proven sender is a quiet fact, and what deceives is said, whoever sent it", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId } = booted.owner;
     store.transact((tx) =>
       people.addUser(core, tx, {

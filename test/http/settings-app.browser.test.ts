@@ -43,10 +43,8 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     receiver = startReceiver();
     receiver.answer = (_, nth) =>
       new Response(nth === 1 ? "not today" : "thank you", { status: nth === 1 ? 503 : 200 });
-    const {
-      core: { options, store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { options, store } = core;
     const bobId = store.transact((tx) => {
       options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
       const { workspaceId } = booted.owner;

@@ -18,10 +18,8 @@ let carol: Page;
 
 beforeAll(async () => {
   booted = await boot();
-  const {
-    core: { store, options },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store, options } = core;
   const ids = store.transact((tx) => {
     options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
     options.set(tx, "webhooks.disableAfter", "1");
@@ -71,10 +69,8 @@ describe("a person's own profile", () => {
   });
 
   test("changing the password needs the current one, and ends the other sessions", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const email = "dora@example.test";
     const { userId } = store.transact((tx) =>
       people.addUser(core, tx, {

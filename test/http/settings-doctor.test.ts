@@ -49,10 +49,8 @@ beforeAll(async () => {
       outbound: () => answer.promise,
     },
   });
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const other = store.transact((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
     domains.addDomain(core, tx, id, "other.test", []);

@@ -149,10 +149,8 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
   }, 120_000);
 
   test("its journal tells what a key did, and an undo first tells what it would take back", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const { id, key } = store.transact((tx) =>
       developers.createKey(core, tx, {
         ...{ userId: world.owner.userId, name: "Tidier", scopes: ["read", "send", "write"] },

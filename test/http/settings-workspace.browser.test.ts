@@ -123,10 +123,8 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   }, 120_000);
 
   test("mailboxes: an expiry is set and removed", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId } = booted.owner;
     const address = "brief@example.test";
     store.transact((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: "Brief" }));
@@ -151,10 +149,8 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   }, 120_000);
 
   test("a mailbox with mail is shown as being removed until its last message is gone", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId } = booted.owner;
     const address = "old@example.test";
     store.transact((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: "Old" }));
@@ -230,10 +226,8 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
   }, 120_000);
 
   test("domains: a notice about an unverified domain stands above the mail of people who can verify it", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const other = store.transact((tx) => {
       const { id } = workspaceAdmin.addWorkspace(core, tx, "Rival");
       domains.addDomain(core, tx, booted.owner.workspaceId, "new.test", []);

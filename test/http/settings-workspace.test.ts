@@ -35,10 +35,8 @@ const ids: Record<string, string> = {};
 
 beforeAll(async () => {
   booted = await boot({}, zone(published));
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   ids.alice = booted.owner.userId;
   const add = async (workspaceId: string, email: string, role: Role): Promise<void> => {
     const name = email.split("@")[0] ?? "";

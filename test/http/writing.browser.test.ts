@@ -57,10 +57,8 @@ describe.skipIf(!chromiumPresent)(`the composer${chromiumNote}`, () => {
   beforeAll(async () => {
     // Mail to it waits, since its DNS fails.
     booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     await setPassword(booted, booted.owner.userId);
     const { workspaceId } = booted.owner;
     team = store.transact((tx) => ({

@@ -246,10 +246,8 @@ describe("EXPUNGE", () => {
 
 describe("mail that waits", () => {
   const keyOf = (policy: object): string => {
-    const {
-      core: { store },
-      core,
-    } = world.app.opened;
+    const { core } = world.app.opened;
+    const { store } = core;
     const { userId } = world.app.owner;
     return store.transact((tx) =>
       developers.createKey(core, tx, { userId, name: "Held", scopes: ["read", "write", "send"], policy }),

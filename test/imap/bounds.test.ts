@@ -108,10 +108,8 @@ test("messages that a person appends wait for room, and are refused after a minu
 test("all persons of a workspace together have a part of the memory, and leave some to another workspace", async () => {
   await fill((mostLargeBytes() * 3) / 4 - 1_000, (n) => client(world.member(`Person${n}`)));
   await expectRefused(await client());
-  const {
-    core: { store },
-    core,
-  } = world.app.opened;
+  const { core } = world.app.opened;
+  const { store } = core;
   const keys = await makeDkimKeys();
   const other = store.transact((tx) => {
     const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");

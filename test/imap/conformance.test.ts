@@ -130,10 +130,8 @@ describe("SELECT (RFC 3501 §6.3.1, RFC 9051 §6.3.2)", () => {
 
   test("who may only read opens to read only", async () => {
     const { world } = await opened();
-    const {
-      core: { store },
-      core,
-    } = world.app.opened;
+    const { core } = world.app.opened;
+    const { store } = core;
     const { userId } = world.app.owner;
     const { key } = store.transact((tx) =>
       developers.createKey(core, tx, { userId, name: "Reader", scopes: ["read"] }),
@@ -430,10 +428,8 @@ describe("CONDSTORE and QRESYNC (RFC 7162)", () => {
 describe("LIST and LSUB (RFC 3501 §6.3.8 f., RFC 9051 §6.3.9)", () => {
   async function sharing(): Promise<ImapAccount> {
     const world = await imapWorld();
-    const {
-      core: { store },
-      core,
-    } = world.app.opened;
+    const { core } = world.app.opened;
+    const { store } = core;
     const { workspaceId } = world.app.owner;
     store.transact((tx) =>
       mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "grün@example.test", name: "Grün" }),

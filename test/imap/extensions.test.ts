@@ -9,10 +9,8 @@ let mail: ImapAccount;
 let shared: string;
 beforeAll(async () => {
   app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
-  const {
-    core: { store },
-    core,
-  } = app.opened;
+  const { core } = app.opened;
+  const { store } = core;
   const { workspaceId } = app.owner;
   shared = store.transact((tx) =>
     mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
@@ -113,10 +111,8 @@ test("LIST-EXTENDED: what is subscribed, and who has such children", async () =>
 });
 
 test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELECT", async () => {
-  const {
-    core: { store },
-    core,
-  } = app.opened;
+  const { core } = app.opened;
+  const { store } = core;
   const { workspaceId } = app.owner;
   const address = "grün@example.test";
   store.transact((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address, name: "Grün" }));
@@ -141,10 +137,8 @@ test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELEC
 });
 
 test("UTF8=ACCEPT: names and headers in UTF-8, and no charset of a search", async () => {
-  const {
-    core: { store },
-    core,
-  } = app.opened;
+  const { core } = app.opened;
+  const { store } = core;
   const { workspaceId } = app.owner;
   const latin1 = (text: string): string => Buffer.from(text).toString("latin1");
   store.transact((tx) =>

@@ -13,10 +13,8 @@ let client: ImapAccount;
 const email = "alice@example.test";
 
 async function signIn(policy: Policy = {}): Promise<void> {
-  const {
-    core: { store },
-    core,
-  } = world.app.opened;
+  const { core } = world.app.opened;
+  const { store } = core;
   const { userId } = world.app.owner;
   const made = store.transact((tx) =>
     developers.createKey(core, tx, { userId, name: "App", scopes: ["read", "write"], policy }),

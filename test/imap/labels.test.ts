@@ -202,10 +202,8 @@ describe("names", () => {
   test("a key that only reads sees labels and changes none", async () => {
     const world = await labelled();
     await arrive(world, "One", "Work");
-    const {
-      core: { store },
-      core,
-    } = world.app.opened;
+    const { core } = world.app.opened;
+    const { store } = core;
     const { userId } = world.app.owner;
     const { key } = store.transact((tx) =>
       developers.createKey(core, tx, { userId, name: "Reader", scopes: ["read"] }),
@@ -550,10 +548,8 @@ describe("what apps do", () => {
     test(`a COPY from ${name} that fails leaves what another app moved meanwhile where it is`, async () => {
       const world = await labelled();
       const { own: mail, app } = world;
-      const {
-        core: { store },
-        core,
-      } = app.opened;
+      const { core } = app.opened;
+      const { store } = core;
       const arrived = [];
       for (let i = 0; i < 105; i++) arrived.push(await world.arrive({ subject: `Mail ${i}` }));
       const [first, last] = [arrived[0], arrived[104]] as [(typeof arrived)[0], (typeof arrived)[0]];

@@ -18,10 +18,8 @@ let agent: ImapAccount;
 let person: ImapAccount;
 
 const keyWith = (policy: Policy): string => {
-  const {
-    core: { store },
-    core,
-  } = world.app.opened;
+  const { core } = world.app.opened;
+  const { store } = core;
   const { userId } = world.app.owner;
   const scopes = ["read", "write", "send"] as const;
   return store.transact((tx) => developers.createKey(core, tx, { userId, name: "Agent", scopes, policy })).key;

@@ -34,10 +34,8 @@ describe("a key that is revoked in the midst of a command", () => {
     ["COPY 1:* Shared/ben@example.test/Archive", "folder = 'archive'", 0],
   ])("ends %s", async (command, isChanged, changed) => {
     const world = await imapWorld();
-    const {
-      core: { store },
-      core,
-    } = world.app.opened;
+    const { core } = world.app.opened;
+    const { store } = core;
     const { userId } = world.app.owner;
     const ben = world.member("Ben");
     const { key, id } = store.transact((tx) => {

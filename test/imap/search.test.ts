@@ -353,10 +353,8 @@ test("parts of words are found while the index lacks mail", async () => {
 });
 
 test("of a text that is longer in UTF-8 the end is found, too", async () => {
-  const {
-    core: { store },
-    core,
-  } = world.app.opened;
+  const { core } = world.app.opened;
+  const { store } = core;
   // Thai: "น" more often than the index knows, and "มลรวน".
   const text = Buffer.concat([Buffer.alloc(40_000, 0xb9), Buffer.from(" \xc1\xc5\xc3\xc7\xb9", "latin1")]);
   const octets = [

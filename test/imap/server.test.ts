@@ -310,10 +310,8 @@ describe("by hand", () => {
   });
 
   test("a session ends with its key", async () => {
-    const {
-      core: { store },
-      core,
-    } = app.opened;
+    const { core } = app.opened;
+    const { store } = core;
     const { userId } = app.owner;
     const { key, id } = store.transact((tx) =>
       developers.createKey(core, tx, { userId, name: "Short", scopes: ["read"] }),

@@ -36,10 +36,8 @@ async function trySecret(secret: string, user = ALICE): Promise<string> {
 const makeAppPassword = async (access?: string) =>
   (await world.alice.send<{ id: string; password: string }>("POST", "/app-passwords", { name: "Phone", access })).body;
 function makeKey(policy: Policy = {}, scopes: ("read" | "write")[] = ["read", "write"]) {
-  const {
-    core: { store },
-    core,
-  } = world.opened;
+  const { core } = world.opened;
+  const { store } = core;
   const { userId } = world.owner;
   return store.transact((tx) => developers.createKey(core, tx, { userId, name: "App", scopes, policy }));
 }
@@ -113,10 +111,8 @@ describe("with an API key", () => {
   });
 
   test("its policy names the mailboxes that there are", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const { workspaceId } = world.owner;
     store.transact((tx) =>
       mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),
@@ -291,10 +287,8 @@ describe("with the password of the web app", () => {
   test("a person signs in, and their sessions end when it is replaced", async () => {
     await start();
     const waiting = await idling(JSON.stringify(PASSWORD));
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const hash = await hashPassword("another password");
     store.transact((tx) => people.replacePassword(core, tx, world.owner.userId, { passwordHash: hash }));
     await expectEnd(waiting);

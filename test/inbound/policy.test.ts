@@ -87,10 +87,8 @@ describe("a message that fails", () => {
     const { opened, owner, deliver } = await world();
     const given = { from: "ceo@strict.example", messageId: "<twice@strict.example>" };
     const octets = Buffer.from(letter(given).replaceAll("\n", "\r\n").replace(/\r\n$/, ""));
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const message = await prepareMessage(octets, store.blobs);
     const place = { folder: "inbox", read: false, starred: false, labels: [], receivedAt: 0 } as const;
     const kept = {

@@ -118,10 +118,8 @@ describe("changes", () => {
 
   test("what a person does has no entry", async () => {
     const id = await receive();
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const before = store.db.select().from(journalEntries).all().length;
     const person = { ...world.owner, role: "owner", email: ALICE, scopes: new Set(SCOPES) } as const;
     updateThread(core, person, id, { starred: true });
@@ -190,10 +188,8 @@ describe("mail", () => {
 
   test("what waits for approval counts when it is held, and has a second entry when a person lets it go", async () => {
     const { opened, owner, apiWith } = world;
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const [held, approver] = store.transact((tx) => {
       const made = { userId: owner.userId, name: "Agent" };
       const policy = { send: "hold" } as const;

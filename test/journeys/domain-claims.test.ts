@@ -213,10 +213,8 @@ describe("mail from other servers", () => {
       INSERT INTO addresses VALUES ('a@old.test', 'mbx_1', 'dom_1', 'primary', 1), ('*@known.test', 'mbx_1', 'dom_2', 'catch-all', 1)`);
     sqlite.close();
     const it = await bootEmpty({ MAILROOM_DATA: folder }, { file });
-    const {
-      core: { store },
-      core,
-    } = it.opened;
+    const { core } = it.opened;
+    const { store } = core;
     expect(domains.listDomains(core).map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
       ["known.test", "verified", true],
       ["old.test", "unverified", true],
@@ -240,10 +238,8 @@ describe("mail from here", () => {
       "mail.example": { mx: [[10, "mx.mail.example"]] },
       "mx.mail.example": { a: [remote.host] },
     });
-    const {
-      core: { store },
-      core,
-    } = it.opened;
+    const { core } = it.opened;
+    const { store } = core;
     deliverTo(remote, it.core);
     const squatter = await it.claim("Squatter", "mail.example", "squatter@elsewhere.example");
     it.write((tx) => mailboxAdmin.addAlias(core, tx, squatter.mailboxId, "bank@mail.example"));
@@ -396,10 +392,8 @@ describe("when another workspace verifies the domain", () => {
     const it = await takeOver();
     it.verify(it.winner);
     expect(await deliver(it, "owner@shop.test", "After")).toMatch(ACCEPTED);
-    const {
-      core: { store },
-      core,
-    } = it.opened;
+    const { core } = it.opened;
+    const { store } = core;
     const { workspaceId } = it.loser;
     const second = { workspaceId, email: "second@elsewhere.example", name: "Second", role: "owner" } as const;
     it.write((tx) => people.addUser(core, tx, { ...second, ownMailbox: false }));
@@ -448,10 +442,8 @@ describe("mail that was accepted while the domain was verified for its sender", 
   test("is not sent once another workspace has it, and the sender is told", async () => {
     const remote = await startRemoteMx({ rcpt: "450 4.2.0 later" });
     const it = await world({ "far.example": { mx: [[10, "mx.far.example"]] }, "mx.far.example": { a: [remote.host] } });
-    const {
-      core: { store },
-      core,
-    } = it.opened;
+    const { core } = it.opened;
+    const { store } = core;
     deliverTo(remote, it.core);
     const former = await it.claim("Former", "shop.test", "former@elsewhere.example");
     it.verify(former);

@@ -20,10 +20,8 @@ const MINUTE = 60_000;
 const DAY = 86_400_000;
 
 function keyOf(policy: Policy, scopes: Scope[] = MAIL, userId = world.owner.userId) {
-  const {
-    core: { store },
-    core,
-  } = world.opened;
+  const { core } = world.opened;
+  const { store } = core;
   const made = store.transact((tx) => developers.createKey(core, tx, { userId, name: "Agent", scopes, policy }));
   return { ...made, api: world.apiWith(made.key) };
 }
@@ -192,10 +190,8 @@ describe("holding", () => {
     ["a paused mailbox", 423],
     ["no address", 422],
   ])("%s are refused at once: %d", async (what, status) => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     store.transact((tx) => {
       if (what === "a paused mailbox") mailboxAdmin.pauseMailbox(tx, world.owner.mailboxId, "for a test");
       outbound.suppress(core, tx, {
@@ -339,10 +335,8 @@ describe("approving", () => {
 
   test("of a key that was revoked meanwhile, too", async () => {
     const { emailId } = await hold();
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     store.transact((tx) => developers.revokeKey(core, tx, agent.id));
     expect(await waiting()).toHaveLength(1);
     expect(outcome(await approve(emailId))).toBe(200);
@@ -413,10 +407,8 @@ describe("with sendAt", () => {
   test("what refuses then has it wait again, and says why", async () => {
     const { emailId } = await hold({ sendAt: later(60 * MINUTE) });
     await approve(emailId);
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     store.transact((tx) =>
       outbound.suppress(core, tx, { workspaceId: world.owner.workspaceId, address: MAX, reason: "Asked" }),
     );
@@ -432,10 +424,8 @@ describe("with sendAt", () => {
       const sendAt = later(60 * MINUTE);
       const { body } = await api.post<Sent>("/send", letter({ sendAt, bcc: "Secret.Bcc@remote.example" }));
       if (what === "held") await approve(body.emailId);
-      const {
-        core: { store },
-        core,
-      } = world.opened;
+      const { core } = world.opened;
+      const { store } = core;
       store.transact((tx) =>
         outbound.suppress(core, tx, {
           ...{ workspaceId: world.owner.workspaceId, address: "secret.bcc@remote.example", reason: "Asked" },
@@ -617,10 +607,8 @@ test("an export has the message once it was sent, and not while it waits or was 
 
 test("with its mailbox go its held messages", async () => {
   await hold();
-  const {
-    core,
-    core: { store },
-  } = world.opened;
+  const { core } = world.opened;
+  const { store } = core;
   store.transact((tx) => removals.beginRemoval(tx, world.owner.mailboxId));
   const runDue = (now: number) => removals.finishRemovals(core).runDue(now) as number;
   for (let now = world.runtime.now(), due = runDue(now); due - now < 1_000; due = runDue(now)) now = due;

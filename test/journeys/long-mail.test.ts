@@ -18,10 +18,8 @@ const wordsOf = (characters: number, prefix: string): string =>
 /** An appliance with that many mailboxes, and what each of its commits files and indexes. */
 async function officeOf(count: number) {
   const booted = await boot();
-  const {
-    core: { store, options },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store, options } = core;
   store.transact((tx) => options.set(tx, "sending.mailboxPerHour", "1000"));
   const others = Array.from({ length: count - 1 }, (_, i) => `box${i}@example.test`);
   for (const address of others) {

@@ -141,10 +141,8 @@ describe("mailboxes", () => {
   });
 
   test("what their person loses elsewhere is no news to the key", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const { maxId, maxMailboxId, owner } = world;
     const key = (policy: Policy) =>
       world.apiWith(
@@ -315,10 +313,8 @@ describe("recipients", () => {
   });
 
   test("workspace: addresses of its verified domains, and those alone", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     store.transact((tx) => domains.addDomain(core, tx, world.owner.workspaceId, "claimed.test", []));
     const { api } = await keyWith({ recipients: ["workspace"] });
     expect(outcome(await api.post("/send", letterTo(MAX)))).toBe(202);
@@ -638,10 +634,8 @@ describe("a paused key", () => {
     const { body } = await api.get<{ next: string }>("/api/ext/v1/changes");
     const waiting = api.get(`/api/ext/v1/changes?after=${body.next}&waitSeconds=50`);
     await api.get("/mailboxes");
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     store.transact((tx) => {
       for (const [key, paused] of [
         [other.id, false],
@@ -673,10 +667,8 @@ describe("a paused key", () => {
   });
 
   test("all keys of the workspace are paused by one switch, later ones too, and each keeps its own pause", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const [free, paused] = [await keyWith({}), await keyWith({})];
     await change(paused.id, { paused: true });
     const all = (isPaused: boolean) =>
@@ -746,10 +738,8 @@ describe("what a key makes", () => {
   });
 
   test("a key gives no more to one that has a scope which it lacks or may not give", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const wide = (scopes: Scope[]) =>
       store.transact((tx) =>
         developers.createKey(core, tx, { userId: world.owner.userId, name: "x", scopes, policy: { send: "hold" } }),
@@ -780,10 +770,8 @@ describe("what a key makes", () => {
   });
 
   test("the key of somebody else is restricted, and not given more", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const { id } = store.transact((tx) =>
       developers.createKey(core, tx, {
         userId: world.maxId,

@@ -147,10 +147,8 @@ test("held back from a private address, which is no bounce, until the operator a
 
 test("one mailbox of this server to another: nothing leaves, and all is told", async () => {
   const it = await world({});
-  const {
-    core: { store },
-    core,
-  } = it.opened;
+  const { core } = it.opened;
+  const { store } = core;
   const { workspaceId } = it.owner;
   store.transact((tx) =>
     mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" }),

@@ -45,10 +45,8 @@ describe("further bytes", () => {
   test("are refused on every road once the workspace has as many as it may, whichever mailbox has them", async () => {
     const it = await world();
     const { api, owner, opened } = it;
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const second = store.transact((tx) =>
       mailboxAdmin.addMailbox(core, tx, {
         workspaceId: owner.workspaceId,
@@ -95,10 +93,8 @@ describe("further bytes", () => {
 
   test("of another workspace are its own, and no limit is none", async () => {
     const it = await world();
-    const {
-      core: { store },
-      core,
-    } = it.opened;
+    const { core } = it.opened;
+    const { store } = core;
     const other = store.transact((tx) => {
       const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
       domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", []).id);
@@ -126,10 +122,8 @@ describe("further bytes", () => {
 
 test("a further mailbox is refused, with a person's own as well", async () => {
   const it = await boot();
-  const {
-    core: { store },
-    core,
-  } = it.opened;
+  const { core } = it.opened;
+  const { store } = core;
   const { key } = store.transact((tx) =>
     developers.createKey(core, tx, { userId: it.owner.userId, name: "Admin", scopes: ["admin"] }),
   );

@@ -566,10 +566,8 @@ describe("registration (RFC 7591)", () => {
 
 describe("who may let programs in (rules: OAuth grants)", () => {
   const addMax = async (own: OAuthWorld) => {
-    const {
-      core: { store },
-      core,
-    } = own.opened;
+    const { core } = own.opened;
+    const { store } = core;
     const { userId } = store.transact((tx) =>
       people.addUser(core, tx, {
         workspaceId: own.owner.workspaceId,

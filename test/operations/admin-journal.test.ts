@@ -11,10 +11,8 @@ const ADMIN = "/api/admin/v1";
 
 beforeAll(async () => {
   world = await bootExt();
-  const {
-    core: { store },
-    core,
-  } = world.opened;
+  const { core } = world.opened;
+  const { store } = core;
   const made = store.transact((tx) =>
     developers.createKey(core, tx, { userId: world.owner.userId, name: "Agent", scopes: MAIL_SCOPES }),
   );
@@ -72,10 +70,8 @@ test("an agent trashes conversations and marks others; a person pauses it, reads
 });
 
 test("is for admins; a restricted key and one of another workspace do not see it", async () => {
-  const {
-    core: { store },
-    core,
-  } = world.opened;
+  const { core } = world.opened;
+  const { store } = core;
   const limited = store.transact((tx) =>
     developers.createKey(core, tx, {
       userId: world.owner.userId,

@@ -101,10 +101,8 @@ describe("people are added", () => {
 
   test("at any domain, where there is no other workspace", async () => {
     const { opened, owner } = await boot();
-    const {
-      core: { store },
-      core,
-    } = opened;
+    const { core } = opened;
+    const { store } = core;
     const { workspaceId, userId: by } = owner;
     const ext = { ...NEW, role: "member", workspaceId, email: "ext@remote.example", ownMailbox: false } as const;
     expect(store.transact((tx) => people.addUser(core, tx, ext, by))).toHaveProperty("userId");

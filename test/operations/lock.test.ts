@@ -22,10 +22,8 @@ const AWAY = { match: "from:ann", actions: [{ type: "forward", to: "team@example
 /** Bob, who administers Alice's workspace, has one of each kind of access, and Alice locks him. */
 async function start() {
   const it = await startOAuth({ dns: zone({ "far.test": "SERVFAIL" }) }, { MAILROOM_IMAPS: "127.0.0.1:0" });
-  const {
-    core: { store },
-    core,
-  } = it.opened;
+  const { core } = it.opened;
+  const { store } = core;
   const { workspaceId, apiKey } = it.owner;
   it.set("oauth.grants", "everyone");
   const { userId, mailboxId = "" } = store.transact((tx) => {

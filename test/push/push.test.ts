@@ -80,10 +80,8 @@ beforeAll(async () => {
     authorities: [authority],
     allow: ["127.0.0.2/32"],
   });
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   mailboxId = booted.owner.mailboxId;
   const second = store.transact((tx) =>
     people.addUser(core, tx, {
@@ -240,10 +238,8 @@ describe("a push service", () => {
   });
 
   test("gets messages of a size that it takes, whatever strangers write; what is left follows", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const workspaceId = booted.owner.workspaceId;
     const names = Array.from({ length: 6 }, (_, n) => `box-${n}@example.test`);
     const boxes = store.transact((tx) =>

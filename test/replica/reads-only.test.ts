@@ -62,10 +62,8 @@ beforeAll(async () => {
     }
   }
   await setPassword(server, server.owner.userId);
-  const {
-    core: { store },
-    core,
-  } = server.opened;
+  const { core } = server.opened;
+  const { store } = core;
   const { userId } = store.transact((tx) =>
     people.addUser(core, tx, {
       workspaceId: server.owner.workspaceId,

@@ -120,10 +120,8 @@ describe("in an appliance", () => {
   async function openTenants() {
     const server = startFakeMeilisearch();
     const booted = await boot();
-    const {
-      core: { store, options },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store, options } = core;
     const keys = store.transact((tx) => {
       const { id: other } = workspaceAdmin.addWorkspace(core, tx, "Other");
       const dkim = domains.listDomains(core)[0];

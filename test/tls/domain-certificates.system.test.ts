@@ -100,10 +100,8 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
         }
       }
       // A domain that comes later, and one that goes.
-      const {
-        core: { store },
-        core,
-      } = opened;
+      const { core } = opened;
+      const { store } = core;
       const added = store.transact((tx) => {
         const { id } = domains.addDomain(core, tx, owner.workspaceId, "other.test", []);
         domains.markVerified(core, tx, id);

@@ -197,10 +197,8 @@ describe("Bcc", () => {
 
   test("of mail that somebody else sent from the mailbox is not exported", async () => {
     const booted = await boot();
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const key = store.transact((tx) => {
       const { workspaceId } = booted.owner;
       const { userId } = people.addUser(core, tx, {

@@ -210,10 +210,8 @@ describe("the folder and state of a message", () => {
   });
 
   test("received mail is on the alias that it was delivered to", async () => {
-    const {
-      core: { store },
-      core,
-    } = app.opened;
+    const { core } = app.opened;
+    const { store } = core;
     store.transact((tx) => mailboxAdmin.addAlias(core, tx, app.owner.mailboxId, "sales@example.test"));
     const { thread } = await placed("m.eml", plain, ["Delivered-To: sales+x@example.test"]);
     expect(thread.receivedOn).toBe("sales@example.test");

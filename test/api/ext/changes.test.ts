@@ -146,10 +146,8 @@ describe("waiting", () => {
   });
 
   test("ends with the key", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const made = store.transact((tx) =>
       developers.createKey(core, tx, { userId: world.maxId, name: "Short", scopes: ["read"] }),
     );
@@ -249,10 +247,8 @@ describe("reach", () => {
   });
 
   test("a person who is removed leaves no row about their reach", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const { workspaceId } = world.owner;
     const { userId } = store.transact((tx) => {
       const added = people.addUser(core, tx, {

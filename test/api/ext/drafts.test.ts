@@ -267,10 +267,8 @@ describe("PATCH /drafts/{id}", () => {
   });
 
   test("from another mailbox moves it, and it gets another id", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     store.transact((tx) =>
       mailboxAdmin.addMailbox(core, tx, {
         workspaceId: world.owner.workspaceId,
@@ -584,10 +582,8 @@ describe("sendAt", () => {
   });
 
   test("waits for a person once the key was revoked", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const made = store.transact((tx) =>
       developers.createKey(core, tx, { userId: world.owner.userId, name: "Gone soon", scopes: ["send", "read"] }),
     );
@@ -602,10 +598,8 @@ describe("sendAt", () => {
   });
 
   test("is checked now, too", async () => {
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     store.transact((tx) =>
       outbound.suppress(core, tx, {
         workspaceId: world.owner.workspaceId,

@@ -269,10 +269,8 @@ describe("forward", () => {
 
   test("needs the scope read, as handles do", async () => {
     const { threadId: id, emailId } = await world.receive(ALICE, "Scoped");
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const { userId } = world.owner;
     const { key } = store.transact((tx) => developers.createKey(core, tx, { userId, name: "S", scopes: ["send"] }));
     for (const more of [{ forward: emailId }, { attachments: [{ emailId }] }]) {
@@ -383,10 +381,8 @@ describe("get_message", () => {
     expect(openFences(own.text).inside).toMatch(
       new RegExp(`^Delivery: ${MAX} delivered, x@gone.example \\w+, hidden@gone.example \\w+$`, "m"),
     );
-    const {
-      core: { store },
-      core,
-    } = world.opened;
+    const { core } = world.opened;
+    const { store } = core;
     const maxKey = store.transact((tx) =>
       developers.createKey(core, tx, { userId: world.maxId, name: "M", scopes: ["read"] }),
     );

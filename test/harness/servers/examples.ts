@@ -51,10 +51,8 @@ export async function bootExamples(
   options: Parameters<typeof boot>[2] = {},
 ): Promise<ExampleWorld> {
   const booted = await boot(env, zone(Object.fromEntries(AWAY.map((name) => [name, "SERVFAIL"]))), options);
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId } = booted.owner;
   const add = (email: string, role: "owner" | "member") =>
     store.transact((tx) => people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: true }));

@@ -75,10 +75,8 @@ async function build(): Promise<Source> {
   const data = temporaryFolder();
   const world = await bootExt({ MAILROOM_DATA: data }, dns(), { file: join(data, "mailroom.db") });
   const { opened, server, owner, api } = world;
-  const {
-    core: { store, options },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store, options } = core;
   const keys = await makeDkimKeys();
   const othersKey = await makeOthers(world, keys);
   const agent = store.transact((tx) =>

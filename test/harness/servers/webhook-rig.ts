@@ -19,10 +19,8 @@ export async function openRig(
 ) {
   const booted: Booted = await boot({ ...NO_SMTP, ...env }, dns);
   const { opened, server, owner, runtime, mx } = booted;
-  const {
-    core: { store, options },
-    core,
-  } = opened;
+  const { core } = opened;
+  const { store, options } = core;
   store.transact((tx) => {
     const all = { "webhooks.allowNetworks": "127.0.0.0/8", ...settings };
     for (const [name, value] of Object.entries(all)) options.set(tx, name, value);

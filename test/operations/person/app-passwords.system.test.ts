@@ -13,10 +13,8 @@ test.skipIf(swaks.absent)(
   `a mail app sends with one: ${swaks.named}`,
   async () => {
     const booted = await boot();
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId, userId } = booted.owner;
     const bobs = store.transact((tx) =>
       people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),

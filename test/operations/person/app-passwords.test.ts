@@ -28,10 +28,8 @@ let bob: Page;
 
 async function bootBoth(): Promise<void> {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId } = booted.owner;
   const bobs = store.transact((tx) =>
     people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
@@ -159,10 +157,8 @@ describe("an app password", () => {
 
   test("is removed with its person", async () => {
     const { password } = await make(bob);
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     expect((await tryApp(BOB, password)).code).toBe(235);
     store.transact((tx) => people.removeUser(tx, people.userAt(core, BOB).id));
     expect(await tryApp(BOB, password)).toEqual(REFUSAL);

@@ -22,10 +22,8 @@ let count = 0;
 
 beforeAll(async () => {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
   bobId = store.transact((tx) => people.addUser(core, tx, { ...person, email: BOB, name: "Bob" })).userId;
   for (const id of [booted.owner.userId, bobId]) await setPassword(booted, id);
@@ -737,10 +735,8 @@ describe("sending", () => {
     [
       "the recipient is suppressed",
       (undo) => {
-        const {
-          core: { store },
-          core,
-        } = booted.opened;
+        const { core } = booted.opened;
+        const { store } = core;
         const { workspaceId } = booted.owner;
         store.transact((tx) => {
           if (!undo) outbound.suppress(core, tx, { workspaceId, address: BOB, reason: "asked" });

@@ -30,10 +30,8 @@ async function labelled(mailbox: string, labels: string[]): Promise<void> {
 
 beforeAll(async () => {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId } = booted.owner;
   const { userId: bobId } = store.transact((tx) => {
     const made = people.addUser(core, tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob" });

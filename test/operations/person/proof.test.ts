@@ -31,10 +31,8 @@ let webhook: string;
 
 async function bootBoth(): Promise<void> {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId, mailboxId } = booted.owner;
   mailbox = mailboxId;
   [bob, webhook] = store.transact((tx) => [
@@ -346,10 +344,8 @@ describe("a request that began before the change", () => {
     const more = `authorization: Bearer ${booted.owner.apiKey}`;
     const ends = begin(to, body, "", { at: path === "/mcp" ? "/api" : "/api/v1", method, more });
     for (let i = 0; i < 3; i++) await alice.get("/me");
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const passwordHash = await hashPassword("another one");
     const before = store.db.select().from(messages).all();
     store.transact((tx) => people.replacePassword(core, tx, booted.owner.userId, { passwordHash }));
@@ -367,10 +363,8 @@ describe("a request that began before the change", () => {
       return answers.promise;
     };
     const waiting = await boot({}, zone(published, { hold }));
-    const {
-      core: { store },
-      core,
-    } = waiting.opened;
+    const { core } = waiting.opened;
+    const { store } = core;
     await setPassword(waiting, waiting.owner.userId);
     const page = await signInOnly(waiting, ALICE);
     const { id } = store.transact((tx) => domains.addDomain(core, tx, waiting.owner.workspaceId, "new.test", []));
@@ -384,10 +378,8 @@ describe("a request that began before the change", () => {
   });
 
   test("is refused when its person is no longer an admin", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     store.transact((tx) => people.setRole(tx, bob, "admin"));
     const admin = await signInOnly(booted, BOB);
     const ends = begin("/settings/mailboxes", { address: "new@example.test", name: "New" }, admin.cookie);

@@ -18,10 +18,8 @@ let count = 0;
 
 beforeAll(async () => {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
   const { userId } = store.transact((tx) => people.addUser(core, tx, { ...person, email: BOB, name: "Bob" }));
   bobId = userId;

@@ -39,10 +39,8 @@ beforeAll(async () => {
       "_dmarc.news.example": { txt: ["v=DMARC1; p=none"] },
     }),
   );
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId, mailboxId } = booted.owner;
   const second = store.transact((tx) =>
     people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
@@ -81,10 +79,8 @@ test("of a message that a mail app moved to spam alone are not shown, and the pa
   const { body } = await booted.api.get<{ messages: { id: string; threadId: string }[] }>("/messages?limit=2");
   const [later, first] = body.messages.map(({ id }) => id) as [string, string];
   expect(body.messages[0]?.threadId).toBe(body.messages[1]?.threadId as string);
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { userId, workspaceId } = booted.owner;
   const { seq } = store.db.$client.query("SELECT seq FROM messages WHERE id = ?").get(later) as { seq: number };
   const caller = { userId, workspaceId, role: "owner", email: ALICE, scopes: new Set(["read", "write"]) } as const;

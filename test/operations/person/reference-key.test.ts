@@ -36,10 +36,8 @@ let booted: Booted;
 let alice: Page;
 beforeAll(async () => {
   booted = await boot();
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId } = booted.owner;
   const { userId: bob } = store.transact((tx) =>
     people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),

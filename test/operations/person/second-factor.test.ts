@@ -176,10 +176,8 @@ describe("with a second factor", () => {
 
 describe("a reset by an admin", () => {
   async function twoPeople() {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const { workspaceId } = booted.owner;
     const add = (email: string, role: "admin" | "member") =>
       store.transact((tx) => people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: false }))

@@ -49,10 +49,8 @@ describe("signing in", () => {
   });
 
   test("with a password from before new ones had ten characters: it goes on, and the app is told until it is changed", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const old = await credentials.hashPassword("old one");
     const ben = { email: "ben@example.test", name: "Ben", role: "member", ownMailbox: false } as const;
     const { workspaceId } = booted.owner;
@@ -75,10 +73,8 @@ describe("signing in", () => {
   });
 
   test("in an open session tells the app, too, once the password is given again", async () => {
-    const {
-      core: { store },
-      core,
-    } = booted.opened;
+    const { core } = booted.opened;
+    const { store } = core;
     const alice = await signIn(booted, ALICE);
     const passwordHash = await credentials.hashPassword("old one");
     store.transact((tx) => tx.update(users).set({ passwordHash }).where(eq(users.id, booted.owner.userId)).run());
@@ -236,10 +232,8 @@ describe("a session", () => {
 
   test("ends when the password changes, and when the person is removed", async () => {
     const fresh = await boot();
-    const {
-      core: { store },
-      core,
-    } = fresh.opened;
+    const { core } = fresh.opened;
+    const { store } = core;
     const { userId } = store.transact((tx) =>
       people.addUser(core, tx, {
         workspaceId: fresh.owner.workspaceId,
@@ -319,10 +313,8 @@ describe("a session", () => {
 
   test("has the person's current role", async () => {
     const fresh = await boot();
-    const {
-      core: { store },
-      core,
-    } = fresh.opened;
+    const { core } = fresh.opened;
+    const { store } = core;
     const { userId } = store.transact((tx) =>
       people.addUser(core, tx, {
         workspaceId: fresh.owner.workspaceId,

@@ -45,10 +45,8 @@ beforeAll(async () => {
       "gmail.example": "SERVFAIL",
     }),
   );
-  const {
-    core: { store },
-    core,
-  } = booted.opened;
+  const { core } = booted.opened;
+  const { store } = core;
   const { workspaceId, userId } = booted.owner;
   store.transact((tx) => {
     people.addUser(core, tx, {
