@@ -22,12 +22,13 @@ function closureOf(file: string, seen = new Set<string>()): Set<string> {
 }
 
 test("the name of a file tells its tier", () => {
-  const names = ["a.test.ts", "a.system.test.ts", "a.browser.test.ts", "a.long.test.ts"];
-  expect(names.map(tierOf)).toEqual(["fast", "system", "system", "long"]);
+  const names = ["a.test.ts", "a.system.test.ts", "a.browser.test.ts", "a.thorough.test.ts", "a.long.test.ts"];
+  expect(names.map(tierOf)).toEqual(["fast", "system", "system", "system", "long"]);
 });
 
-test("the first tier starts no program", () => {
-  const found = testFiles(root, ["fast"])
+test("the first tier starts no program, nor does what is thorough", () => {
+  const found = testFiles(root, ["fast", "system"])
+    .filter((file) => !/\.(system|browser)\.test\.ts$/.test(file))
     .filter((file) => !["test/checks.test.ts", "test/tiers.test.ts"].includes(file))
     .flatMap((file) => {
       const culprit = [...closureOf(file)].find((one) => STARTS_PROGRAMS.test(readFileSync(join(root, one), "utf8")));

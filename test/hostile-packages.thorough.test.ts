@@ -1,6 +1,6 @@
 /**
  * Packages that read what strangers sent, in the ways in which the server has them read it: time grows with the input. They
- * cannot count their work, so their CPU time is compared; hostile-input.system.test.ts and hostile-answers.system.test.ts have
+ * cannot count their work, so their CPU time is compared; hostile-input.thorough.test.ts and hostile-answers.thorough.test.ts have
  * mailauth, imapflow, busboy, iconv-lite, yauzl and others.
  */
 import { describe, test } from "bun:test";
