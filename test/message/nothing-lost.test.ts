@@ -10,14 +10,12 @@ import {
   broken,
   chooser,
   expectNothingLost,
-  hasOtherForm,
   lostOf,
   NAMES,
   planted,
   SAMPLES,
   wordsIn,
 } from "../harness/mail/broken-mail.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { runs } from "../harness/runs.ts";
 
 describe("no part of a message is lost", () => {
@@ -31,7 +29,7 @@ describe("no part of a message is lost", () => {
     }
   });
 
-  test("if it is broken", () => expectNothingLost(SAMPLES, 100), 30_000);
+  test("if it is broken", () => expectNothingLost(SAMPLES, 30), 30_000);
 
   test("if it is broken in random ways", async () => {
     await fc.assert(
@@ -47,16 +45,4 @@ describe("no part of a message is lost", () => {
       { numRuns: runs(300) },
     );
   });
-
-  test.skipIf(!corpusPresent)(
-    `broken mail of other projects${corpusNote}`,
-    () =>
-      expectNothingLost(
-        corpusFiles()
-          .filter(({ bytes }) => bytes.length < 30_000 && !hasOtherForm(bytes))
-          .map(({ bytes }) => Buffer.from(bytes)),
-        1,
-      ),
-    60_000,
-  );
 });
