@@ -3,6 +3,7 @@
  * itself (types, words that a CHECK allows, rows that a key refers to), so new tables need no change here.
  */
 import { Database } from "bun:sqlite";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MIGRATIONS } from "../../../src/store/migrate.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -86,16 +87,34 @@ export const schemaOf = (sqlite: Database): unknown => [
   sqlite.query("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").all(),
 ];
 
+/** Databases without rows of ours, by schema. */
+const images = new Map<number, Uint8Array>();
+
+/** Makes the empty database of a schema, from that of an earlier one where it was made before. */
+function imageOf(version: number): Uint8Array {
+  const earlier = Math.max(0, ...[...images.keys()].filter((made) => made <= version));
+  const image = images.get(earlier);
+  if (image && earlier === version) return image;
+  const sqlite = image ? Database.deserialize(image) : new Database(":memory:");
+  sqlite.exec("PRAGMA foreign_keys = ON");
+  sqlite.transaction(() => {
+    for (const sql of MIGRATIONS.slice(earlier, version)) sqlite.exec(sql);
+    sqlite.exec(`PRAGMA user_version = ${version}`);
+  })();
+  const made = sqlite.serialize();
+  sqlite.close();
+  images.set(version, made);
+  return made;
+}
+
 /** Makes a data folder as the version with that schema left it. `fill` writes its data. */
 export function folderOf(version: number, fill: (sqlite: Database) => void = fillTables): string {
   const folder = temporaryFolder();
-  const sqlite = new Database(join(folder, "mailroom.db"), { create: true });
+  const file = join(folder, "mailroom.db");
+  writeFileSync(file, imageOf(version));
+  const sqlite = new Database(file);
   sqlite.exec("PRAGMA foreign_keys = ON");
-  sqlite.transaction(() => {
-    for (const sql of MIGRATIONS.slice(0, version)) sqlite.exec(sql);
-    sqlite.exec(`PRAGMA user_version = ${version}`);
-    fill(sqlite);
-  })();
+  sqlite.transaction(() => fill(sqlite))();
   sqlite.close();
   return folder;
 }
