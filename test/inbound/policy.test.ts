@@ -8,7 +8,7 @@ import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
 import { type Letter, letter } from "../harness/mail/mail.ts";
 import { type Records, type Zone, zone } from "../harness/peers/dns-server.ts";
-import { type Booted, boot } from "../harness/servers/boot.ts";
+import { type Booted, boot, type Person } from "../harness/servers/boot.ts";
 import { until } from "../harness/until.ts";
 
 const dmarc = (policy: string): Records => ({ txt: [`v=DMARC1; ${policy}`] });
@@ -23,6 +23,7 @@ const ZONE: Zone = {
   "good.example": { txt: ["v=spf1 ip4:127.0.0.1 -all"] },
   "_dmarc.good.example": dmarc("p=reject"),
   "_dmarc.example.test": dmarc("p=reject"),
+  "plain.example": {},
 };
 
 interface Message {
@@ -32,15 +33,35 @@ interface Message {
   auth?: { spf: string; dkim: string; dmarc: string };
 }
 
-async function world(description: Zone = ZONE) {
-  const app = await boot({ MAILROOM_HOSTNAME: "mx.example.test" }, zone(description));
+const HOSTNAME = { MAILROOM_HOSTNAME: "mx.example.test" };
+
+let shared: Promise<Booted> | undefined;
+let people = 0;
+
+/** A mailbox of its own in an appliance that tests share. `more`: records of names that no other test asks about. */
+async function world(more: Zone = {}) {
+  Object.assign(ZONE, more);
+  shared ??= boot(HOSTNAME, zone(ZONE));
+  const app = await shared;
+  return inMailbox(app, app.join(`person${++people}@example.test`));
+}
+
+/** The mailbox of the owner of a new appliance. */
+async function ownWorld(description: Zone = ZONE) {
+  const app = await boot(HOSTNAME, zone(description));
+  const { mailboxId, apiKey } = app.owner;
+  return inMailbox(app, { email: "alice@example.test", mailboxId, key: apiKey });
+}
+
+function inMailbox(app: Booted, { email, mailboxId, key }: Pick<Person, "email" | "mailboxId" | "key">) {
+  const api = app.apiWith(key);
 
   /** The reply to DATA, without its text. */
   async function deliver(
     given: Omit<Letter, "to"> & { to?: string | string[]; from: string; reversePath?: string },
     make: (message: string) => string = (message) => message,
   ): Promise<string> {
-    const { reversePath = "list@unknown.example", to = "alice@example.test", ...fields } = given;
+    const { reversePath = "list@unknown.example", to = email, ...fields } = given;
     const client = await connectSmtp(app.mx);
     await client.command("EHLO mail.unknown.example");
     const message = make(letter(fields).replaceAll("\n", "\r\n"));
@@ -51,26 +72,29 @@ async function world(description: Zone = ZONE) {
 
   /** The newest message of a folder, as the API has it. */
   async function newest(folder: string): Promise<Message | undefined> {
-    const { body } = await app.api.get<{ messages: { id: string }[] }>(
+    const { body } = await api.get<{ messages: { id: string }[] }>(
       `/messages${folder === "all" ? "" : `?folder=${folder}`}`,
     );
     const [first] = body.messages;
-    return first && (await app.api.get<{ message: Message }>(`/messages/${first.id}`)).body.message;
+    return first && (await api.get<{ message: Message }>(`/messages/${first.id}`)).body.message;
   }
 
   const raw = async (folder: string): Promise<string> =>
-    Buffer.from((await app.api.bytes(`/messages/${(await newest(folder))?.id}/raw`)).body).toString();
+    Buffer.from((await api.bytes(`/messages/${(await newest(folder))?.id}/raw`)).body).toString();
 
-  return { ...app, deliver, newest, raw, isSpam: () => isSpamOf(app) };
+  return { ...app, email, mailboxId, api, deliver, newest, raw, isSpam: () => isSpamOf(app, email) };
 }
 
-/** The isSpam of every message.inbound so far. */
-const isSpamOf = ({ core }: Booted): unknown[] =>
+/** The isSpam of every message.inbound of a mailbox so far. */
+const isSpamOf = ({ core }: Booted, email: string): unknown[] =>
   core.store.db
     .select()
     .from(events)
     .all()
-    .flatMap(({ event, data }) => (event === "message.inbound" ? [(data as { isSpam: boolean }).isSpam] : []));
+    .flatMap(({ event, data }) => {
+      const { mailbox, isSpam } = data as { mailbox: string; isSpam: boolean };
+      return event === "message.inbound" && mailbox === email ? [isSpam] : [];
+    });
 
 describe("a message that fails", () => {
   test("p=reject is refused at DATA, and nothing is filed or announced", async () => {
@@ -84,7 +108,7 @@ describe("a message that fails", () => {
     ["refused though a key appended the message before", true, "550 5.7.1"],
     ["accepted again where the mailbox has the message", false, "250 2.6.0"],
   ])("p=reject is %s", async (_, byKey, reply) => {
-    const { opened, owner, deliver } = await world();
+    const { opened, email, mailboxId, deliver } = await world();
     const given = { from: "ceo@strict.example", messageId: "<twice@strict.example>" };
     const octets = Buffer.from(letter(given).replaceAll("\n", "\r\n").replace(/\r\n$/, ""));
     const { core } = opened;
@@ -93,17 +117,17 @@ describe("a message that fails", () => {
     const place = { folder: "inbox", read: false, starred: false, labels: [], receivedAt: 0 } as const;
     const kept = {
       ...place,
-      mailboxId: owner.mailboxId,
+      mailboxId,
       message,
       kind: "received",
-      receivedOn: "alice@example.test",
+      receivedOn: email,
     } as const;
     await store.enqueue((tx) => fileKept(core, tx, { ...kept, byKey }));
     expect(await deliver(given)).toBe(reply);
   });
 
   test("p=reject is filed to spam where spam.rejectDmarc is false", async () => {
-    const it = await world();
+    const it = await ownWorld();
     it.core.store.transact((tx) => it.core.options.set(tx, "spam.rejectDmarc", "false"));
     expect(await it.deliver({ from: "ceo@strict.example" })).toBe("250 2.6.0");
     expect((await it.newest("spam"))?.auth).toEqual({ spf: "none", dkim: "none", dmarc: "fail" });
@@ -138,7 +162,7 @@ describe("a message that fails", () => {
   });
 
   test("p=reject is accepted for postmaster and abuse, and then for all recipients, into spam", async () => {
-    const { deliver, newest, isSpam } = await world();
+    const { deliver, newest, isSpam } = await ownWorld();
     for (const to of [
       "postmaster@example.test",
       "Abuse@example.test",
@@ -178,7 +202,7 @@ describe("a From domain that looks like another", () => {
   test.each(MAPPED)(
     "%s is spam whatever that one publishes, and shown, searched and answered as it is judged",
     async (_, domain) => {
-      const it = await world({ ...ZONE, "plain.example": {} });
+      const it = await world();
       const plain = domain.replace("example", "plain.example");
       expect(await it.deliver({ from: `ceo@${plain}` })).toBe("250 2.6.0");
       expect(await it.newest("spam")).toMatchObject({
@@ -252,7 +276,7 @@ describe("a From domain that looks like another", () => {
   test("a name that contains another address is not shown, wherever it stands", async () => {
     const { deliver, newest, isSpam } = await world();
     const name = '"ceo@lax.example" ';
-    const given = { from: `${name}<a@good.example>`, reversePath: "a@good.example", to: "alice@example.test" };
+    const given = { from: `${name}<a@good.example>`, reversePath: "a@good.example" };
     await deliver({ ...given, headers: [`Reply-To: ${name}<b@good.example>`, `Cc: ${name}<c@good.example>`] });
     expect(isSpam()).toEqual([false]);
     expect(await newest("inbox")).toMatchObject({
@@ -272,10 +296,7 @@ describe("a From domain that looks like another", () => {
   });
 
   test("case, composition, a final dot and an A-label do not count as a disguise", async () => {
-    const { deliver, newest, isSpam } = await world({
-      ...ZONE,
-      "_dmarc.xn--bcher-kva.example": dmarc("p=reject"),
-    });
+    const { deliver, newest, isSpam } = await world({ "_dmarc.xn--bcher-kva.example": dmarc("p=reject") });
     for (const from of [
       "a@UNKNOWN.Example",
       "a@bu\u0308cher.org.example",
@@ -295,7 +316,7 @@ describe("a From domain that looks like another", () => {
   });
 
   test("readers search for and answer the author that they see", async () => {
-    const it = await world();
+    const it = await ownWorld();
     await it.deliver({ from: "ceo@pl\u00adain.example", headers: ["Reply-To: chief@oth\u200ber\u3002example"] });
     for (const q of ["from:ceo@plain.example", "from:ceo@pl\u00adain.example"]) {
       const path = `/search?folder=spam&q=${encodeURIComponent(q)}`;
@@ -310,7 +331,7 @@ describe("a From domain that looks like another", () => {
   });
 
   test("hidden characters of a local part are shown, and no reply can go to the address", async () => {
-    const it = await world();
+    const it = await ownWorld();
     await it.deliver({ from: "c\u200beo@plain.example" });
     const { threadId, from } = (await it.newest("inbox")) ?? {};
     expect(from).toEqual({ email: "c\ufffdeo@plain.example" });
@@ -352,7 +373,7 @@ test("forged results are removed, under any name", async () => {
 
 test("the same message with other verdicts is the same message", async () => {
   const description: Zone = { ...ZONE };
-  const { deliver, advance, isSpam } = await world(description);
+  const { deliver, advance, isSpam } = await ownWorld(description);
   const again = { from: "a@good.example", messageId: "<1@good.example>" };
   description["_dmarc.good.example"] = dmarc("p=none");
   expect(await deliver(again)).toBe("250 2.6.0");
@@ -372,13 +393,8 @@ test("a retry of a filed message is accepted, even if it would be refused now; a
 });
 
 test("mail of our own people to this server is not authenticated", async () => {
-  const { api, newest, advance } = await world();
-  const sent = await api.post("/send", {
-    from: "alice@example.test",
-    to: ["alice@example.test"],
-    subject: "Note",
-    text: "To me",
-  });
+  const { api, email, newest, advance } = await world();
+  const sent = await api.post("/send", { from: email, to: [email], subject: "Note", text: "To me" });
   expect(sent.status).toBe(202);
   await advance(1_000);
   const received = await newest("inbox");
@@ -388,6 +404,9 @@ test("mail of our own people to this server is not authenticated", async () => {
 
 describe("records that zones split into strings", () => {
   const long = newSigner("long.example", { bits: 2_048, selector: "k" });
+  let domains = 0;
+  /** A domain that no other test asks about. */
+  const newDomain = (): string => `n${++domains}.split.example`;
   const record = (strings: readonly string[]): Records => ({ txt: [strings] });
 
   /** The strings of a text that is cut at these places. */
@@ -399,14 +418,16 @@ describe("records that zones split into strings", () => {
     ["anywhere", cut(long.record, 5, 6, 40, 290)],
     ["with empty strings between", ["", ...cut(long.record, 200), ""]],
   ])("a key of 2,048 bits lets mail of a p=reject domain pass by DKIM alone: %s", async (_, strings) => {
+    const domain = newDomain();
     const { deliver, newest } = await world({
-      "_dmarc.long.example": dmarc("p=reject; aspf=s"),
-      "k._domainkey.long.example": record(strings),
+      [`_dmarc.${domain}`]: dmarc("p=reject; aspf=s"),
+      [`k._domainkey.${domain}`]: record(strings),
     });
     expect(long.record.length).toBe(410);
-    expect(await deliver({ from: "ceo@long.example" }, (text) => signed(text, long))).toBe("250 2.6.0");
+    const from = `ceo@${domain}`;
+    expect(await deliver({ from }, (text) => signed(text, { ...long, domain }))).toBe("250 2.6.0");
     expect(await newest("inbox")).toMatchObject({ auth: { spf: "none", dkim: "pass", dmarc: "pass" } });
-    expect(await deliver({ from: "ceo@long.example" })).toBe("550 5.7.1");
+    expect(await deliver({ from })).toBe("550 5.7.1");
   });
 
   const NETWORKS = Array.from({ length: 20 }, (_, n) => `ip4:198.51.100.${n}`).join(" ");
@@ -422,8 +443,9 @@ describe("records that zones split into strings", () => {
     ["a record beside others", [["other=1"], cut(SPF, 100, 300), ["x", "v=spf1 -all"]], "pass"],
   ])("SPF: %s", async (_, txt, verdict) => {
     expect(SPF.length).toBeGreaterThan(255);
-    const { deliver, newest } = await world({ "spf.example": { txt } });
-    expect(await deliver({ from: "a@spf.example", reversePath: "a@spf.example" })).toBe("250 2.6.0");
+    const domain = newDomain();
+    const { deliver, newest } = await world({ [domain]: { txt } });
+    expect(await deliver({ from: `a@${domain}`, reversePath: `a@${domain}` })).toBe("250 2.6.0");
     const [inbox, spam] = [await newest("inbox"), await newest("spam")];
     expect((inbox ?? spam)?.auth?.spf).toBe(verdict);
   });
@@ -459,7 +481,7 @@ describe("a resolver that is down", () => {
       letter({ from: "ceo@strict.example" }),
     );
     expect(code).toBe(250);
-    expect(isSpamOf(app)).toEqual([false]);
+    expect(isSpamOf(app, "alice@example.test")).toEqual([false]);
     client.destroy();
   });
 });
