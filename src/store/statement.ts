@@ -74,9 +74,28 @@ function rowOf(targets: readonly Target[], values: readonly unknown[]): Values {
   return row;
 }
 
-/** A statement of drizzle's, prepared on `sqlite`. */
+type Prepared = ReturnType<Database["prepare"]>;
+type Late = Pick<Prepared, "run" | "all" | "values">;
+
+/** SQLite prepares the statement when it first runs, since a process runs few of the statements that its modules build. */
+function preparedLate(sqlite: Database, text: string): Late {
+  let made: Prepared | undefined;
+  const statement = (): Prepared => {
+    made ??= sqlite.prepare(text);
+    return made;
+  };
+  return {
+    run: (...params) => statement().run(...params),
+    all: (...params) => statement().all(...params),
+    values: (...params) => statement().values(...params),
+  };
+}
+
+/** A statement of drizzle's for `sqlite`. */
 export class Statement extends PreparedQuery {
-  readonly #statement: ReturnType<Database["prepare"]>;
+  /** Makes the same statement for another database. Undefined if its rows refer to this one. */
+  readonly again: ((sqlite: Database) => Statement) | undefined;
+  readonly #statement: Late;
   readonly #sources: readonly Source[];
   readonly #targets: readonly Target[] | undefined;
 
@@ -88,8 +107,9 @@ export class Statement extends PreparedQuery {
     isInArrayMode: boolean,
     mapRows?: (rows: unknown[][]) => unknown,
   ) {
-    const statement = sqlite.prepare(query.sql);
-    super(statement, query, new NoopLogger(), fields, method, isInArrayMode, mapRows);
+    const statement = preparedLate(sqlite, query.sql);
+    super(statement as Prepared, query, new NoopLogger(), fields, method, isInArrayMode, mapRows);
+    this.again = mapRows ? undefined : (other) => new Statement(other, query, fields, method, isInArrayMode);
     this.#statement = statement;
     this.#sources = query.params.map(sourceOf);
     this.#targets = mapRows === undefined && fields ? targetsOf(fields) : undefined;
@@ -140,10 +160,11 @@ class Dialect extends SQLiteSyncDialect {
   }
 }
 
+const { tables, tableNamesMap } = extractTablesRelationalConfig<Tables>(schema, createTableRelationsHelpers);
+const config = { fullSchema: schema, schema: tables, tableNamesMap };
+
 /** Like drizzle's own constructor, with another dialect and other statements. */
 export function drizzleOver(sqlite: Database): Db {
-  const { tables, tableNamesMap } = extractTablesRelationalConfig<Tables>(schema, createTableRelationsHelpers);
-  const config = { fullSchema: schema, schema: tables, tableNamesMap };
   const dialect = new Dialect();
   const session = new SQLiteBunSession<typeof schema, Tables>(sqlite, dialect, config);
   session.prepareQuery = (...query) => new Statement(sqlite, ...query);
@@ -156,13 +177,39 @@ export function drizzleOver(sqlite: Database): Db {
  * time is a `statement`, typed by hand. The module that owns one keeps it next to its use.
  */
 
-/** Returns a function that calls `build(db)` once per database and then returns the same result. */
+/** drizzle sets this after it has made a statement, and hides it. */
+interface Joined {
+  joinsNotNullableMap?: unknown;
+}
+
+function againOf(value: unknown): ((sqlite: Database) => unknown) | undefined {
+  if (!(value instanceof Statement)) return undefined;
+  const { again } = value;
+  const { joinsNotNullableMap } = value as Joined;
+  return again && ((sqlite) => Object.assign(again(sqlite), { joinsNotNullableMap }));
+}
+
+/** How to make the same for another database, if it is a statement or an object of nothing but statements. */
+function makerOf<T>(value: T): ((sqlite: Database) => T) | undefined {
+  if (value instanceof Statement) return againOf(value) as ((sqlite: Database) => T) | undefined;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return undefined;
+  const makers = Object.entries(value as object).map(([name, one]) => [name, againOf(one)] as const);
+  if (!makers.every(([, maker]) => maker)) return undefined;
+  return (sqlite) => Object.fromEntries(makers.map(([name, maker]) => [name, maker?.(sqlite)])) as T;
+}
+
+/**
+ * Returns a function that calls `build(db)` once per database and then returns the same result. Statements are the same for
+ * every database, so `build` runs once for them: drizzle takes long to build their text.
+ */
 export function prepared<T>(build: (db: Db) => T): (db: Db) => T {
   const made = new WeakMap<Db, T>();
+  let make: ((sqlite: Database) => T) | undefined;
   return (db) => {
     let value = made.get(db);
     if (value === undefined) {
-      value = build(db);
+      value = make ? make(db.$client) : build(db);
+      make ??= makerOf(value);
       made.set(db, value);
     }
     return value;

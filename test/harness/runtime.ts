@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Runtime } from "../../src/base/runtime.ts";
 import { zone } from "./peers/dns-server.ts";
+import { until } from "./until.ts";
 
 export interface FakeRuntime extends Runtime {
   /** Moves the clock to `at` (epoch ms), and fires the timers on the way in order. */
@@ -63,7 +64,7 @@ export async function heldReply<T>(runtime: FakeRuntime, reply: Promise<T>): Pro
   const done = reply.finally(() => {
     isDone = true;
   });
-  while (!isDone && !isHeld()) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => isDone || isHeld());
   if (!isDone) runtime.advanceTo(at);
   return done;
 }

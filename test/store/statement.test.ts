@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { asc, eq, getTableColumns, inArray, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/bun-sqlite";
 import { blob, integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { type Db, drizzleOver, Statement } from "../../src/store/statement.ts";
+import { type Db, drizzleOver, prepared, Statement } from "../../src/store/statement.ts";
 
 const owners = sqliteTable("owners", { id: integer("id").primaryKey(), name: text("name").notNull() });
 const things = sqliteTable("things", {
@@ -108,4 +108,42 @@ test("the store uses them for every statement, and a missing value is an error",
   expect(statement).toBeInstanceOf(Statement);
   expect(() => statement.get({ other: 1 })).toThrow('no value for placeholder "id" was provided');
   expect(() => statement.all()).toThrow('no value for placeholder "id" was provided');
+});
+
+test("prepared ones are built once, and are those of the database that is given", () => {
+  let built = 0;
+  const statements = prepared((db) => {
+    built++;
+    return {
+      insert: db.insert(things).values(given).prepare(),
+      joined: db
+        .select({ id: things.id, owner: owners })
+        .from(things)
+        .leftJoin(owners, eq(owners.id, things.ownerId))
+        .orderBy(asc(things.id))
+        .prepare(),
+    };
+  });
+  const [first, second] = [drizzleOver(fresh()), drizzleOver(fresh())];
+  const ours = statements(first);
+  ours.insert.run(ONE);
+  ours.insert.run(TWO);
+  statements(second).insert.run(TWO);
+  const [one, two] = [
+    { id: 1, owner: { id: 1, name: "Ann" } },
+    { id: 2, owner: null },
+  ];
+  expect(ours.joined.all()).toEqual([one, two]);
+  expect(statements(second).joined.all()).toEqual([two]);
+  expect(statements(first)).toBe(ours);
+  expect(built).toBe(1);
+});
+
+test("what is prepared beside statements is built for each database", () => {
+  const lists = prepared((db) => ({ db, seen: [] as string[] }));
+  const [first, second] = [drizzleOver(fresh()), drizzleOver(fresh())];
+  lists(first).seen.push("a");
+  expect(lists(second).seen).toEqual([]);
+  expect(lists(second).db).toBe(second);
+  expect(lists(first).seen).toEqual(["a"]);
 });
