@@ -1,28 +1,17 @@
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Authentication } from "../../src/authentication/dmarc.ts";
-import type { Admitted } from "../../src/inbound/connect.ts";
-import { acceptMessage } from "../../src/inbound/data.ts";
-import { resolveRecipient } from "../../src/inbound/rcpt.ts";
 import { listThreads } from "../../src/mailbox/listing.ts";
 import { getAttachment } from "../../src/mailbox/messages.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { getThread } from "../../src/mailbox/threads.ts";
-import type { ReportedRecipient } from "../../src/message/bounce.ts";
-import { type Report, readReport } from "../../src/message/report.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage, setDelivered } from "../../src/outbound/queue.ts";
-import { isHard } from "../../src/smtp/delivery-result.ts";
-import { Refusal } from "../../src/smtp/refusal.ts";
-import { readSource, type Source } from "../../src/smtp/spool.ts";
 import { addresses, events, mailboxes, outboundMessages, queueEntries, threads } from "../../src/store/schema.ts";
-import type { ParserPool } from "../../src/workers/parser-pool.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
-import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { heldReply, START } from "../harness/runtime.ts";
-import { sendCore } from "../harness/servers/core.ts";
 import { listenForMailbox } from "../harness/servers/mx-rig.ts";
-import { createSender, formsOf, said } from "../harness/servers/sent.ts";
+import { formsOf, said } from "../harness/servers/sent.ts";
+import { createReceiver, from, UNCHECKED } from "./feedback-rig.ts";
 
 interface Reported {
   recipient: string;
@@ -120,86 +109,6 @@ function arf(given: { type?: string; messageId?: string; mailFrom?: string; reci
     "--part--",
     "",
   );
-}
-
-interface Arriving {
-  /** As in RCPT TO. */
-  to: string[];
-  reversePath?: string;
-}
-
-/** The result of authentication where DNS knows nothing. */
-const UNCHECKED: Authentication = {
-  verdicts: { spf: "none", dkim: "none", dmarc: "none" },
-  policy: "none",
-  percent: 100,
-  results: "mx.example.test; none",
-};
-
-/** The result for mail that one of these organisations sent. */
-const from = (...organizations: string[]): Authentication => ({ ...UNCHECKED, organizations });
-
-function createReceiver(authentication = UNCHECKED) {
-  const sender = createSender();
-  const { store } = sender;
-  const core = sendCore({ ...sender.core, runtime: sender.runtime });
-  const parser: ParserPool = {
-    ...core.parser,
-    prepare: async (_: unknown, source: unknown) => prepareMessage(await readSource(source as Source), store.blobs),
-    prepareInbound: async (source: Source) => ({
-      message: await prepareMessage(await readSource(source), store.blobs),
-      authentication,
-      staged: { count: 0, adopt: async () => {}, drop: async () => {} },
-    }),
-    authenticate: async () => authentication,
-  };
-  const verifyOnArrival = async () => {};
-  const bob = sender.user(sender.workspaceId, "bob@example.test", "admin");
-  sender.world.box(sender.workspaceId, "bob@example.test", bob);
-
-  /** Receives a message as a session does; returns the emailIds, or the refusal. */
-  async function receive(mail: string | Uint8Array, { to, reversePath = "" }: Arriving): Promise<string[] | string> {
-    const content = typeof mail === "string" ? Buffer.from(mail.replaceAll(/\r?\n/g, "\r\n")) : mail;
-    const dsn = { recipients: new Map() };
-    const client = { trace: "t", ip: "192.0.2.1", helo: "mx.remote.example", tls: true };
-    const envelope = { ...client, reversePath, recipients: to, dsn };
-    try {
-      const recipients: Admitted[] = [];
-      for (const recipient of to) {
-        recipients.push(await resolveRecipient(core, verifyOnArrival, recipient, content.byteLength));
-      }
-      const { emailIds } = await acceptMessage(
-        { ...core, parser },
-        envelope,
-        recipients,
-        (async function* () {
-          yield content;
-        })(),
-      );
-      return emailIds;
-    } catch (error) {
-      if (error instanceof Refusal) return `${error.responseCode} ${error.message}`;
-      throw error;
-    }
-  }
-
-  /** Subjects of the mail that came, by the mailbox it is in. */
-  const came = () =>
-    sender
-      .events()
-      .filter(({ event }) => event === "message.inbound")
-      .map(({ data }) => `${data.mailbox}: ${data.subject}`);
-
-  /** The traces of a report that counted. */
-  const traces = (message: OutboundMessage) => ({
-    told: sender.told().filter(({ event }) => event !== "message.delivered"),
-    suppressed: sender.suppressed(),
-    states: sender.states(message),
-    deliveredAt: sender.deliveredAt(message),
-    notices: sender.notices(message).length,
-  });
-
-  return { ...sender, receive, came, traces, bob };
 }
 
 const UNTOUCHED = { told: [], suppressed: [], notices: 0, deliveredAt: START };
@@ -564,6 +473,8 @@ describe("a forged report", () => {
   test.each(FORGERIES)(
     "%s, from nobody known: nothing changes, and it is mail like any other",
     async (_name, mail, filed) => {
+      const { delivered, receive, traces, came, authenticateAs } = createReceiver();
+      let count = 0;
       for (const organizations of [
         [],
         ["attacker.example"],
@@ -571,24 +482,28 @@ describe("a forged report", () => {
         ["sub.remote.example"],
         ["mx.attacker.example"],
       ]) {
-        const { delivered, receive, traces, came } = createReceiver(from(...organizations));
+        authenticateAs(from(...organizations));
         const message = await delivered({ to: "carol@remote.example" });
         expect(await receive(mail(message), { to: ["alice@example.test"] })).toHaveLength(1);
         expect(traces(message)).toEqual({ ...UNTOUCHED, states: { "carol@remote.example": "delivered" } });
-        expect(came()).toEqual([filed]);
+        expect(came()).toEqual(Array(++count).fill(filed));
       }
     },
   );
 
   test.each(FORGERIES)("%s, from the recipient's domain or the host that accepted it, counts", async (_name, mail) => {
-    for (const organization of ["custom.example", "mail.custom.example", "remote.example", "mx.remote.example"]) {
-      const { delivered, receive, traces } = createReceiver(from("elsewhere.example", organization));
-      const { recipient } = carol;
-      const message = await delivered({ to: "carol@mail.custom.example" });
-      await receive(mail(message).replaceAll(recipient, "carol@mail.custom.example"), { to: ["alice@example.test"] });
-      const { told, suppressed } = traces(message);
-      expect(told).toMatchObject([{ data: { recipient: "carol@mail.custom.example" } }]);
-      expect(suppressed).toHaveLength(1);
+    const { delivered, receive, events, suppressed, authenticateAs } = createReceiver();
+    const counted: string[] = [];
+    const senders = ["custom.example", "mail.custom.example", "remote.example", "mx.remote.example"];
+    for (const [i, organization] of senders.entries()) {
+      authenticateAs(from("elsewhere.example", organization));
+      const recipient = `carol.${i}@mail.custom.example`;
+      const message = await delivered({ to: recipient });
+      await receive(mail(message).replaceAll(carol.recipient, recipient), { to: ["alice@example.test"] });
+      counted.push(recipient);
+      const told = events().filter(({ event }) => /^message\.(bounced|complaint)$/.test(event));
+      expect(told.map(({ data }) => data.recipient)).toEqual(counted);
+      expect(suppressed()).toHaveLength(counted.length);
     }
   });
 
@@ -897,64 +812,6 @@ describe("Bcc", () => {
     await receiver.receive(away, { to: [message.returnPath] });
     expect(receiver.came()).toEqual([REPORT, "alice@example.test: Away"]);
   });
-});
-
-describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
-  let bounces: { name: string; bytes: Uint8Array; report: Report | undefined }[];
-  beforeAll(async () => {
-    // A third of them, which has every kind: each costs a dozen files.
-    const files = corpusFiles("sisimai").filter((_file, i) => i % 3 === 0);
-    bounces = await Promise.all(files.map(async (file) => ({ ...file, report: await readReport(file.bytes) })));
-  });
-
-  const SENDABLE = /^[\w.+=-]+@[a-z0-9.-]+$/i;
-  const isHardFor = ({ bareAtRcpt, code, status }: ReportedRecipient) =>
-    isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
-
-  test("count once for the recipients that they name, by the return path", async () => {
-    const { delivered, receive, states, told } = createReceiver();
-    const expected: [name: string, recipient: string, hard: boolean][] = [];
-    const nameOf = new Map<string, string>();
-    for (const { name, bytes, report } of bounces) {
-      if (report?.kind !== "delivery") continue;
-      // Some are about addresses that no mail can be sent to.
-      const reported = report.recipients.filter(({ recipient }) => SENDABLE.test(recipient));
-      const failed = new Map(
-        reported.flatMap((one) => (one.action === "failed" ? [[one.recipient, isHardFor(one)] as const] : [])),
-      );
-      if (failed.size === 0) continue;
-      const message = await delivered({ to: [...new Set(reported.map(({ recipient }) => recipient))].join(", ") });
-      nameOf.set(message.id, name);
-      for (let time = 0; time < 2; time++) await receive(bytes, { to: [message.returnPath] });
-      const bounced = Object.entries(states(message)).flatMap(([recipient, state]) =>
-        state === "bounced" ? recipient : [],
-      );
-      expect([name, bounced]).toEqual([name, [...failed.keys()]]);
-      for (const [recipient, hard] of failed) expected.push([name, recipient, hard]);
-    }
-    const bounced = told().filter(({ event }) => event === "message.bounced");
-    expect(bounced.map(({ data }) => [nameOf.get(String(data.emailId)), data.recipient, data.hard])).toEqual(expected);
-    expect(nameOf.size).toBeGreaterThan(150);
-  }, 300_000);
-
-  test("count by the Message-ID alone: one of each kind of server", async () => {
-    const authentication = { ...UNCHECKED, organizations: ["mx.remote.example"] };
-    const { delivered, receive, states, notices } = createReceiver(authentication);
-    const kinds = new Set<string>();
-    for (const { name, bytes, report } of bounces) {
-      const kind = /([a-z0-9-]+)-\d+\.eml$/.exec(name)?.[1] ?? "";
-      if (report?.kind !== "delivery" || report.messageId === undefined || kinds.has(kind)) continue;
-      const { messageId, recipients } = report;
-      const failed = recipients.filter(({ action }) => action === "failed").map(({ recipient }) => recipient);
-      if (failed.length === 0 || !failed.every((recipient) => SENDABLE.test(recipient))) continue;
-      kinds.add(kind);
-      const message = await delivered({ to: failed.join(", "), messageId });
-      await receive(bytes, { to: ["alice@example.test"] });
-      expect([name, new Set(Object.values(states(message)))]).toEqual([name, new Set(["bounced"])]);
-      expect(notices(message).at(-1)?.text).toContain(failed[0] ?? name);
-    }
-    expect(kinds.size).toBeGreaterThan(40);
-  }, 300_000);
 });
 
 test("over a socket: RCPT to the return path is accepted, and the report gets its reply", async () => {
