@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createBudget } from "../../src/message/markup.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { seenText } from "../../src/message/visible.ts";
+import { seenText, visibleHtml } from "../../src/message/visible.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { HOSTILE_HTML } from "../harness/mail/hostile-html.ts";
 import { expectLinearSteps, expectShownAsText } from "./cost-of-markup.ts";
@@ -34,6 +34,11 @@ describe("the budget ends work that multiplies", () => {
     ],
   ];
   test.each(mails)("%s", (_, html) => expectShownAsText(html));
+});
+
+test("hidden text behind a long sheet stays hidden", () => {
+  const html = `<style>${"b{color:red}".repeat(60_000)}p{display:none}</style><p>secret</p>seen`;
+  expect(visibleHtml(html).text).toBe("seen");
 });
 
 test.skipIf(!corpusPresent)(`no real mail takes a twentieth of its budget${corpusNote}`, async () => {
