@@ -4,19 +4,18 @@ import { createTransport } from "nodemailer";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
-import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
+import { appPassword, copied, type ImapWorld, sharedImapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 
-const ALICE = "alice@example.test";
 let world: ImapWorld;
 let client: ImapAccount;
 
 beforeEach(async () => {
-  world = await imapWorld();
+  world = await sharedImapWorld();
   client = await world.client();
 });
 
 const octetsOf = (subject: string, id: string, more = ""): string =>
-  `From: ${ALICE}\r\nTo: ben@remote.example\r\n${more}Subject: ${subject}\r\nMessage-ID: <${id}@app>\r\n\r\nHi\r\n`;
+  `From: ${world.alice}\r\nTo: ben@remote.example\r\n${more}Subject: ${subject}\r\nMessage-ID: <${id}@app>\r\n\r\nHi\r\n`;
 
 async function append(folder: string, octets: string, flags = "", date = ""): Promise<number | undefined> {
   const reply = await client.say(`APPEND ${folder} ${flags}${date}{${octets.length}+}\r\n${octets}`);
@@ -33,9 +32,9 @@ async function submit(octets: string, key = world.app.owner.apiKey): Promise<voi
     port,
     secure: true,
     tls: { rejectUnauthorized: false },
-    auth: { user: ALICE, pass: key },
+    auth: { user: world.alice, pass: key },
   });
-  await transport.sendMail({ envelope: { from: ALICE, to: "ben@remote.example" }, raw: octets });
+  await transport.sendMail({ envelope: { from: world.alice, to: "ben@remote.example" }, raw: octets });
   transport.close();
 }
 
@@ -52,7 +51,9 @@ describe("into Sent", () => {
     const { body } = await world.app.api.get<{ messages: { id: string }[] }>("/messages?direction=outbound");
     expect(body.messages).toHaveLength(2);
     const { db } = world.app.core.store;
-    const sent = db.$client.query("SELECT id FROM outbound_messages").all() as { id: string }[];
+    const sent = db.$client
+      .query("SELECT id FROM outbound_messages WHERE workspace_id = ?")
+      .all(world.app.owner.workspaceId) as { id: string }[];
     expect(new Set(sent.map(({ id }) => id))).toEqual(new Set(body.messages.map(({ id }) => id)));
   });
 
@@ -158,7 +159,7 @@ describe("octets that were fetched here", () => {
       const ben = world.member("Ben", "full");
       await world.arrive({ ...RICH, messageId });
       const octets = await fetched("INBOX");
-      expect(octets).toStartWith("Received: by example.test");
+      expect(octets).toStartWith(`Received: by ${world.domain}`);
       await append("Archive", octets);
       expect(await world.mail(client)).toEqual({ Archive: ["Rich"] });
       expect(await fetched("Archive")).toBe(octets);
@@ -172,9 +173,9 @@ describe("octets that were fetched here", () => {
       const theirs = await fetched("Archive");
       expect(theirs.match(/^Received: /gm)).toHaveLength(1);
       await append("Trash", theirs);
-      await append("Shared/alice@example.test/Trash", theirs);
+      await append(`Shared/${world.alice}/Trash`, theirs);
       expect(await world.mail(client)).toEqual({ Trash: ["Rich"] });
-      const hers = "Shared/alice@example.test/";
+      const hers = `Shared/${world.alice}/`;
       expect(await world.mail(client, hers)).toEqual({ [`${hers}Trash`]: ["Rich"] });
     });
   }
@@ -209,7 +210,7 @@ describe("EXPUNGE", () => {
 
   for (const name of ["Trash", "Junk"]) {
     test(`in ${name} deletes for good, what was marked there alone`, async () => {
-      client = await world.client({ email: ALICE, key: appPassword(world.app) });
+      client = await world.client({ email: world.alice, key: appPassword(world.app) });
       await append(name, octetsOf("Gone", "gone"));
       await append(name, octetsOf("Stays", "stays"));
       await client.say(`SELECT ${name}`);
@@ -235,7 +236,7 @@ describe("EXPUNGE", () => {
       await client.say("SELECT Archive");
       expect((await client.say(`MOVE 1 ${name}`)).status).toBe("OK");
       // A person's app, beside: what the key left is deleted for good.
-      const app = await world.client({ email: ALICE, key: appPassword(world.app) });
+      const app = await world.client({ email: world.alice, key: appPassword(world.app) });
       await app.say(`SELECT ${name}`);
       await app.say("STORE 1 +FLAGS (\\Deleted)");
       expect((await app.say("CLOSE")).status).toBe("OK");
@@ -263,7 +264,7 @@ describe("mail that waits", () => {
     const ben = world.member("Ben");
     world.app.core.store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
     await client.say("SELECT Drafts");
-    for (const command of ["MOVE 1 Trash", "COPY 1 Trash", "COPY 1 Shared/ben@example.test/Drafts"]) {
+    for (const command of ["MOVE 1 Trash", "COPY 1 Trash", `COPY 1 Shared/${ben.email}/Drafts`]) {
       expect([command, await client.say(command)]).toEqual([command, expect.objectContaining({ status: "NO" })]);
     }
     await client.say("STORE 1 +FLAGS (\\Deleted)");
@@ -297,6 +298,6 @@ test("an admin sees shared mailboxes by the rule of the API", async () => {
     (line) => /"(Shared\/[^/"]+@[^/"]+)\/INBOX"/.exec(line)?.[1] ?? [],
   );
   const { body } = await world.app.api.get<{ mailboxes: { address: string }[] }>("/mailboxes");
-  const others = body.mailboxes.flatMap(({ address }) => (address === ALICE ? [] : [`Shared/${address}`]));
+  const others = body.mailboxes.flatMap(({ address }) => (address === world.alice ? [] : [`Shared/${address}`]));
   expect(listed.sort()).toEqual(others.sort());
 });

@@ -7,10 +7,9 @@ import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
 import type { Policy } from "../../src/store/schema.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { mailer } from "../harness/mail/mail.ts";
-import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";
+import { type ImapWorld, sharedImapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 import { files, importInto } from "../harness/servers/transfer-rig.ts";
 
-const ALICE = "alice@example.test";
 const VICTIM = "victim@remote.example";
 let world: ImapWorld;
 let key: string;
@@ -26,18 +25,18 @@ const keyWith = (policy: Policy): string => {
 };
 
 beforeEach(async () => {
-  world = await imapWorld();
+  world = await sharedImapWorld();
   const { core, runtime, owner } = world.app;
-  key = keyWith({ recipients: ["thread", ALICE] });
-  agent = await world.client({ email: ALICE, key });
+  key = keyWith({ recipients: ["thread", world.alice] });
+  agent = await world.client({ email: world.alice, key });
   const { password } = core.store.transact((tx) =>
     createAppPassword(tx, runtime, { userId: owner.userId, name: "Phone", access: "all" }),
   );
-  person = await world.client({ email: ALICE, key: password });
+  person = await world.client({ email: world.alice, key: password });
 });
 
 const octetsOf = (subject: string, more = ""): string =>
-  `From: ${VICTIM}\r\nTo: ${ALICE}\r\n${more}Subject: ${subject}\r\nMessage-ID: <${subject}@remote.example>\r\n\r\nHi\r\n`;
+  `From: ${VICTIM}\r\nTo: ${world.alice}\r\n${more}Subject: ${subject}\r\nMessage-ID: <${subject}@remote.example>\r\n\r\nHi\r\n`;
 
 async function append(client: ImapAccount, folder: string, octets: string, flags = ""): Promise<void> {
   expect(await client.say(`APPEND ${folder} ${flags}{${octets.length}+}\r\n${octets}`)).toMatchObject({ status: "OK" });
@@ -70,10 +69,10 @@ async function replies(subject: string, { mailboxId }: { mailboxId?: string } = 
 /** The same by submission, where In-Reply-To names the conversation. */
 async function submits(subject: string): Promise<boolean> {
   const { host, port } = world.app.submissions;
-  const auth = { user: ALICE, pass: key };
+  const auth = { user: world.alice, pass: key };
   const transport = createTransport({ host, port, secure: true, tls: { rejectUnauthorized: false }, auth });
-  const raw = `From: ${ALICE}\r\nTo: ${VICTIM}\r\nIn-Reply-To: <${subject}@remote.example>\r\nSubject: Re: ${subject}\r\n\r\nHi\r\n`;
-  const sent = transport.sendMail({ envelope: { from: ALICE, to: VICTIM }, raw });
+  const raw = `From: ${world.alice}\r\nTo: ${VICTIM}\r\nIn-Reply-To: <${subject}@remote.example>\r\nSubject: Re: ${subject}\r\n\r\nHi\r\n`;
+  const sent = transport.sendMail({ envelope: { from: world.alice, to: VICTIM }, raw });
   return sent.then(
     () => true,
     () => false,
@@ -82,7 +81,7 @@ async function submits(subject: string): Promise<boolean> {
 
 async function arrives(octets: string): Promise<void> {
   const sender = mailer(world.app.mx);
-  await sender.send({ from: VICTIM, to: ALICE }, octets);
+  await sender.send({ from: VICTIM, to: world.alice }, octets);
   sender.close();
   await world.app.server.settled();
 }
@@ -126,7 +125,7 @@ describe("a key does not write to whom it appended mail of", () => {
     const mailboxId = sharedMailbox();
     await append(agent, "INBOX", octetsOf("forged"));
     await person.say("SELECT INBOX");
-    const done = await person.say(`${verb} 1 Shared/ben@example.test/INBOX`);
+    const done = await person.say(`${verb} 1 Shared/ben@${world.domain}/INBOX`);
     expect(done.status).toBe("OK");
     expect(await replies("forged", { mailboxId })).toBe(403);
   });
@@ -137,7 +136,7 @@ describe("a key does not write to whom it appended mail of", () => {
     await person.say("SELECT INBOX");
     const { untagged } = await person.say("FETCH 1 (BODY.PEEK[])");
     const [, size, rest = ""] = /\{(\d+)\}\r?\n([\s\S]*)/.exec(untagged.join("\n")) ?? [];
-    await append(person, "Shared/ben@example.test/INBOX", rest.slice(0, Number(size)));
+    await append(person, `Shared/ben@${world.domain}/INBOX`, rest.slice(0, Number(size)));
     expect(await replies("forged", { mailboxId })).toBe(403);
   });
 
@@ -145,7 +144,7 @@ describe("a key does not write to whom it appended mail of", () => {
     const mailboxId = sharedMailbox();
     await arrives(octetsOf("honest"));
     await agent.say("SELECT INBOX");
-    expect((await agent.say("COPY 1 Shared/ben@example.test/INBOX")).status).toBe("OK");
+    expect((await agent.say(`COPY 1 Shared/ben@${world.domain}/INBOX`)).status).toBe("OK");
     expect(await replies("honest", { mailboxId })).toBe(403);
     expect(await replies("honest")).toBe(202);
   });
@@ -161,12 +160,12 @@ describe("a key does not write to whom it appended mail of", () => {
 
   test("nor to whom it names in mail to itself", async () => {
     const { host, port } = world.app.submissions;
-    const auth = { user: ALICE, pass: key };
+    const auth = { user: world.alice, pass: key };
     const transport = createTransport({ host, port, secure: true, tls: { rejectUnauthorized: false }, auth });
     const send = (more: string) =>
       transport.sendMail({
-        envelope: { from: ALICE, to: ALICE },
-        raw: `From: ${ALICE}\r\nTo: ${ALICE}\r\n${more}Subject: to myself\r\n\r\nHi\r\n`,
+        envelope: { from: world.alice, to: world.alice },
+        raw: `From: ${world.alice}\r\nTo: ${world.alice}\r\n${more}Subject: to myself\r\n\r\nHi\r\n`,
       });
     for (const field of ["Cc", "Reply-To"]) await expect(send(`${field}: ${VICTIM}\r\n`)).rejects.toThrow("policy");
     await send("");
@@ -198,7 +197,9 @@ describe("what came in another way counts", () => {
 
   test("what the operator imported, also after a key appended the same", async () => {
     await append(agent, "INBOX", octetsOf("both"));
-    await importInto(world.app, files({ "one.eml": octetsOf("both"), "two.eml": octetsOf("kept") }));
+    await importInto(world.app, files({ "one.eml": octetsOf("both"), "two.eml": octetsOf("kept") }), {
+      into: world.alice,
+    });
     expect(await uidsIn("both")).toHaveLength(1);
     expect(await replies("both")).toBe(202);
     expect(await replies("kept")).toBe(202);
@@ -212,13 +213,16 @@ async function uidsIn(subject: string): Promise<number[]> {
 
 test("a key that sends removes no copy in Sent that a person appended, whatever its Message-ID", async () => {
   const copyOf = (text: string) =>
-    `From: ${ALICE}\r\nTo: ben@remote.example\r\nSubject: ${text}\r\nMessage-ID: <contract@example.test>\r\n\r\n${text}\r\n`;
+    `From: ${world.alice}\r\nTo: ben@remote.example\r\nSubject: ${text}\r\nMessage-ID: <contract@example.test>\r\n\r\n${text}\r\n`;
   const { host, port } = world.app.submissions;
   const wide = keyWith({});
-  const auth = { user: ALICE, pass: wide };
+  const auth = { user: world.alice, pass: wide };
   const transport = createTransport({ host, port, secure: true, tls: { rejectUnauthorized: false }, auth });
   await append(person, "Sent", copyOf("What Alice agreed to"));
-  await transport.sendMail({ envelope: { from: ALICE, to: "ben@remote.example" }, raw: copyOf("Something else") });
+  await transport.sendMail({
+    envelope: { from: world.alice, to: "ben@remote.example" },
+    raw: copyOf("Something else"),
+  });
   transport.close();
   const sent = () => world.mail(person).then(({ Sent = [] }) => [...Sent].sort());
   expect(await sent()).toEqual(["Something else", "What Alice agreed to"]);

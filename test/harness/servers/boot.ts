@@ -95,47 +95,52 @@ export async function boot(
 ): Promise<Booted> {
   const keys = await dkimKeys;
   let owner: Booted["owner"] | undefined;
-  const started = await bootEmpty(
-    env,
-    { ...(dns && { dns }), ...world, checks },
-    ({ core: { store, options }, core }) => {
-      owner = store.transact((tx) => {
-        const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Example");
-        domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "example.test", keys).id);
-        const alice = {
-          workspaceId,
-          email: "alice@example.test",
-          name: "Alice",
-          role: "owner",
-          ownMailbox: true,
-        } as const;
-        const { userId, mailboxId = "" } = people.addUser(core, tx, alice);
-        const { key: apiKey } = developers.createKey(core, tx, { userId, name: "Tests", scopes: SCOPES });
-        return { workspaceId, userId, mailboxId, apiKey };
-      });
-      store.transact((tx) => {
-        options.set(tx, "api.ipRequestsPerMinute", "1000000");
-        options.set(tx, "api.keyRequestsPerMinute", "1000000");
-      });
-    },
-  );
+  const started = await bootEmpty(env, { ...(dns && { dns }), ...world, checks }, ({ core }) => {
+    const { store, options } = core;
+    owner = store.transact((tx) => addOwner(core, tx, keys, "Example", "example.test"));
+    store.transact((tx) => {
+      options.set(tx, "api.ipRequestsPerMinute", "1000000");
+      options.set(tx, "api.keyRequestsPerMinute", "1000000");
+    });
+  });
   if (!owner) throw new Error("nobody owns it");
-  const { core, write } = started;
-  const first = owner;
+  return { ...started, ...seenBy(started, owner) };
+}
+
+/** The same server as it is to another workspace, which it adds: at this domain, with its owner alice@domain. */
+export async function bootBeside(booted: Booted, name: string, domain: string): Promise<Booted> {
+  const keys = await dkimKeys;
+  const owner = booted.write((tx) => addOwner(booted.core, tx, keys, name, domain));
+  return { ...booted, ...seenBy(booted, owner) };
+}
+
+function addOwner(core: TestCore, tx: Tx, keys: Awaited<typeof dkimKeys>, workspace: string, domain: string) {
+  const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, workspace);
+  domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, domain, keys).id);
+  const alice = { workspaceId, email: `alice@${domain}`, name: "Alice", role: "owner", ownMailbox: true } as const;
+  const { userId, mailboxId = "" } = people.addUser(core, tx, alice);
+  const { key: apiKey } = developers.createKey(core, tx, { userId, name: "Tests", scopes: SCOPES });
+  return { workspaceId, userId, mailboxId, apiKey };
+}
+
+function seenBy(
+  { core, write, apiWith }: Omit<Booted, "owner" | "api" | "join">,
+  owner: Booted["owner"],
+): Pick<Booted, "owner" | "api" | "join"> {
   const join: Booted["join"] = (
     email,
     role = "member",
-    { name = email, access, workspaceId = first.workspaceId } = {},
+    { name = email, access, workspaceId = owner.workspaceId } = {},
   ) =>
     write((tx) => {
       const person = { workspaceId, email, name, role, ownMailbox: true };
       const { userId, mailboxId = "" } = people.addUser(core, tx, person);
-      if (access) mailboxAdmin.grant(tx, first.mailboxId, userId, access);
+      if (access) mailboxAdmin.grant(tx, owner.mailboxId, userId, access);
       const scopes = role === "member" ? MAIL_SCOPES : SCOPES;
       const { id, key } = developers.createKey(core, tx, { userId, name: `${name}'s tests`, scopes });
       return { email, userId, mailboxId, keyId: id, key };
     });
-  return { ...started, owner, api: started.apiWith(owner.apiKey), join };
+  return { owner, api: apiWith(owner.apiKey), join };
 }
 
 /** Starts one without a workspace, as after an installation. `prepare` runs before. */

@@ -3,15 +3,22 @@ import { createAppPassword } from "../../../src/access/app-passwords.ts";
 import { routeOf } from "../../../src/mailbox/addresses.ts";
 import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
+import { atEndOfFile } from "../end.ts";
 import type { Letter } from "../mail/mail.ts";
 import { zone } from "../peers/dns-server.ts";
-import { type Booted, boot, type Person } from "./boot.ts";
+import { type Booted, boot, bootBeside, type Person } from "./boot.ts";
 import { fileLetter } from "./core.ts";
 
 export interface ImapWorld {
   app: Booted;
+  /** The domain of all addresses. */
+  domain: string;
+  /** Alice's address. */
+  alice: string;
   /** Files what arrives at an address of the workspace. */
   arrive(mail: Letter, at?: string): Promise<{ seq: number; messageId: string; threadId: string }>;
+  /** The same of many, in one transaction, with these subjects. */
+  arriveAll(subjects: readonly string[], at?: string): Promise<{ seq: number; messageId: string; threadId: string }[]>;
   /** Adds a member with a mailbox and a share of Alice's. */
   member(name: string, access?: GrantAccess): Person;
   /** An app of Alice's, or of another. */
@@ -47,24 +54,65 @@ export function copied({ untagged, text }: Reply): [from: number, to: number][] 
   return from === "" ? [] : numbersIn(from).map((uid, i) => [uid, target[i] as number]);
 }
 
+/** A server of its own. */
 export async function imapWorld(env: Record<string, string> = {}): Promise<ImapWorld> {
-  // What is sent waits, and nothing comes back.
-  const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0", ...env }, zone({ "remote.example": "SERVFAIL" }));
+  return worldOf(await start(env), "example.test", () => {});
+}
+
+/** The server that the worlds of a file share, and what ends the apps of the latest. */
+let shared: Promise<Booted> | undefined;
+let worlds = 0;
+let endApps = (): void => {};
+atEndOfFile(() => {
+  shared = undefined;
+  endApps = () => {};
+});
+
+/**
+ * Others' people and mail, on the server that such worlds of a file share, since a start takes longer than most tests. The
+ * apps of the world before have ended. What is counted for the whole server, and its clock, go on.
+ */
+export async function sharedImapWorld(): Promise<ImapWorld> {
+  endApps();
+  shared ??= start({});
+  const [name, domain] = [`Team ${++worlds}`, `team${worlds}.test`];
+  const apps: ImapAccount[] = [];
+  endApps = () => {
+    for (const app of apps) app.end();
+  };
+  return worldOf(await bootBeside(await shared, name, domain), domain, (app) => apps.push(app));
+}
+
+// What is sent waits, and nothing comes back.
+const start = (env: Record<string, string>): Promise<Booted> =>
+  boot({ MAILROOM_IMAPS: "127.0.0.1:0", ...env }, zone({ "remote.example": "SERVFAIL" }));
+
+let senders = 0;
+
+function worldOf(app: Booted, domain: string, signedIn: (client: ImapAccount) => void): ImapWorld {
   const { core } = app.opened;
   const port = Number(app.ready.imaps?.split(":")[1]);
-  let senders = 0;
+  const alice = `alice@${domain}`;
+  const arrive: ImapWorld["arrive"] = async (mail, at = alice) => {
+    const route = routeOf(core.db, at, core.now());
+    if (route.kind !== "mailbox") throw new Error(`nobody is at ${at}`);
+    // A move to Junk teaches of its sender alone.
+    const from = `sender-${++senders}@remote.example`;
+    return fileLetter(core, { from, to: alice, ...mail }, { mailboxId: route.mailboxId, receivedOn: at });
+  };
   return {
     app,
-    async arrive(mail, at = "alice@example.test") {
-      const route = routeOf(core.db, at, core.now());
-      if (route.kind !== "mailbox") throw new Error(`nobody is at ${at}`);
-      // A move to Junk teaches of its sender alone.
-      const from = `sender-${++senders}@remote.example`;
-      return fileLetter(core, { from, ...mail }, { mailboxId: route.mailboxId, receivedOn: at });
-    },
+    domain,
+    alice,
+    arrive,
+    arriveAll: (subjects, at) => Promise.all(subjects.map((subject) => arrive({ subject }, at))),
     member: (name, access) =>
-      app.join(`${name.toLowerCase()}@example.test`, "member", { name, ...(access && { access }) }),
-    client: (who = { email: "alice@example.test", key: app.owner.apiKey }) => imapAccount(port, who.email, who.key),
+      app.join(`${name.toLowerCase()}@${domain}`, "member", { name, ...(access && { access }) }),
+    async client(who = { email: alice, key: app.owner.apiKey }) {
+      const client = await imapAccount(port, who.email, who.key);
+      signedIn(client);
+      return client;
+    },
     async mail(client, prefix = "") {
       const found: Record<string, string[]> = {};
       for (const name of FOLDER_NAMES) {
