@@ -14,7 +14,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { listenForMailbox, type MailboxRig, testLog } from "../harness/servers/mx-rig.ts";
-import { parsersOf } from "../harness/servers/parser.ts";
+import { sharePoisoned } from "../harness/servers/parser.ts";
 import { until } from "../harness/until.ts";
 
 const brief = ({ code, status }: Reply): string => `${code} ${status}`;
@@ -333,8 +333,8 @@ describe("failures", () => {
         runtime: fakeRuntime({ dns: zone(ZONE) }),
         parser: ({ blobFolder, runtime }) => {
           const { log } = testLog(runtime);
-          const start = parsersOf("./poisoned-parser.ts");
-          return createParserPool({ blobFolder, names: createDnsCache(runtime), runtime, log, workers: 1, start });
+          const names = createDnsCache(runtime);
+          return createParserPool({ blobFolder, names, runtime, log, workers: 1, start: sharePoisoned });
         },
       });
     /** Between two looks of the pool at a busy parser. */

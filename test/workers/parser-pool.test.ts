@@ -19,7 +19,7 @@ import { type Zone, zone } from "../harness/peers/dns-server.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { testLog } from "../harness/servers/mx-rig.ts";
 import { sign } from "../harness/servers/outgoing.ts";
-import { parsersOf, shareParser } from "../harness/servers/parser.ts";
+import { parsersOf, shareParser, sharePoisoned } from "../harness/servers/parser.ts";
 import { until } from "../harness/until.ts";
 
 const pools: ParserPool[] = [];
@@ -27,7 +27,6 @@ afterAll(() => {
   for (const pool of pools) pool.stop();
 });
 
-const POISONED = parsersOf("./poisoned-parser.ts");
 const STAND_IN = parsersOf("./stand-in-parser.ts");
 
 interface Given {
@@ -289,7 +288,7 @@ describe("a message that waits for DNS", () => {
   });
 
   test("is not blamed if another message kills the parser, and is prepared again", async () => {
-    const { arrive, asked, prepare, answer, said } = openSilent(POISONED);
+    const { arrive, asked, prepare, answer, said } = openSilent(sharePoisoned);
     let done = 0;
     const innocent = arrive("innocent", "a@slow.example").finally(() => done++);
     await until(() => asked() === 1);

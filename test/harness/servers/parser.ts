@@ -8,6 +8,7 @@ import type { MessagingChild } from "../../../src/base/child-process.ts";
 import { startMessagingChild } from "../../../src/base/child-process.ts";
 import type { FromParser, ToParser } from "../../../src/workers/jobs.ts";
 import { type StartParser, startParser } from "../../../src/workers/parser-process.ts";
+import { poisonOf } from "./poison.ts";
 
 type Events = Parameters<StartParser>[0];
 
@@ -63,8 +64,22 @@ export const shareParser: StartParser = (pool) => {
     kill() {
       pools.delete(pool);
       if ([...numbers].some((number) => inHand.has(number)) && shared === mine) shared = undefined;
+      for (const number of numbers) inHand.delete(number);
       if (pools.size === 0 && shared !== mine) child.kill();
       setImmediate(() => pool.ended("killed"));
+    },
+  };
+};
+
+/** The shared parser, which to a pool seems to hang or die at certain messages. */
+export const sharePoisoned: StartParser = (pool) => {
+  const parser = shareParser(pool);
+  return {
+    ...parser,
+    send(message) {
+      const poison = poisonOf(message as ToParser);
+      if (poison === undefined) parser.send(message);
+      else if (poison !== "hang") parser.kill();
     },
   };
 };
