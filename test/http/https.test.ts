@@ -1,35 +1,23 @@
 /** The HTTPS listener: it serves the whole appliance, and a new certificate breaks no connection. */
-import { afterEach, describe, expect, test } from "bun:test";
-import { X509Certificate } from "node:crypto";
+import { describe, expect, test } from "bun:test";
 import { connect as connectTcp } from "node:net";
-import { connect, type TLSSocket } from "node:tls";
-import { createPools } from "../../src/api/pools.ts";
 import { leavingOf } from "../../src/api/request.ts";
-import { createLog } from "../../src/base/log.ts";
-import type { HttpServer } from "../../src/http/carrier.ts";
-import { createConnections } from "../../src/http/connections.ts";
-import { createHttpsServer } from "../../src/http/https.ts";
-import { listenInner } from "../../src/http/listener.ts";
-import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
-import type { KeyPair } from "../../src/tls/certificates.ts";
-import { makePair } from "../harness/peers/remote-mx.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/boot.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
+import { type Answer, expectReplacing, GET, openTls, readAll, startBy, tls, WAYS } from "./https-rig.ts";
 
-const running: HttpServer[] = [];
-afterEach(async () => {
-  for (const server of running.splice(0)) await server.stop(0);
-});
-
-/** Trusts every certificate. */
-const tls = { rejectUnauthorized: false };
 const HSTS = "strict-transport-security";
 
 describe("with MAILROOM_HTTPS", () => {
   const ON = { MAILROOM_HTTPS: "127.0.0.1:0", MAILROOM_BASE_URL: "https://mail.example.test" };
+  /** For tests that change nothing. */
+  let shared: Promise<Booted> | undefined;
+  const booted = (): Promise<Booted> => {
+    shared ??= boot(ON);
+    return shared;
+  };
 
   test("serves app, API, MCP and health, and each response has Strict-Transport-Security", async () => {
-    const { ready, owner } = await boot(ON);
+    const { ready, owner } = await booted();
     const origin = `https://${ready.https}`;
     const authorization = `Bearer ${owner.apiKey}`;
     const cases = [
@@ -59,7 +47,7 @@ describe("with MAILROOM_HTTPS", () => {
   });
 
   test("MAILROOM_HTTP serves health, and redirects other requests with path, query and method", async () => {
-    const { http, owner } = await boot(ON);
+    const { http, owner } = await booted();
     expect((await fetch(`${http}/healthz`)).status).toBe(200);
     for (const [method, path] of [
       ["GET", "/"],
@@ -84,7 +72,7 @@ describe("with MAILROOM_HTTPS", () => {
   });
 
   test("the ready line names it; without it, HTTP serves the app", async () => {
-    expect(Object.keys((await boot(ON)).ready)).toEqual(["http", "https", "mx", "submission", "submissions"]);
+    expect(Object.keys((await booted()).ready)).toEqual(["http", "https", "mx", "submission", "submissions"]);
     const { ready, http } = await boot();
     expect(Object.keys(ready)).toEqual(["http", "mx", "submission", "submissions"]);
     const answer = await fetch(http);
@@ -102,7 +90,7 @@ describe("with MAILROOM_HTTPS", () => {
   });
 
   test("a listener that cannot bind is named", async () => {
-    const { ready } = await boot(ON);
+    const { ready } = await booted();
     await expect(boot({ MAILROOM_HTTPS: String(ready.https) })).rejects.toThrow("MAILROOM_HTTPS: cannot listen there");
   });
 
@@ -124,113 +112,10 @@ describe("with MAILROOM_HTTPS", () => {
   });
 });
 
-const pairs = Promise.all([makePair("one.example.test"), makePair("two.example.test")]);
-const fingerprintOf = ({ cert }: KeyPair): string => new X509Certificate(cert).fingerprint256;
-
-type Answer = (request: Request, peer: string | undefined) => Promise<Response>;
-
-/**
- * How connections reach the listener: as TLS, or as TCP that is passed on at once or after a look at its first message.
- */
-const WAYS = [
-  ["of TLS", undefined],
-  ["of TCP, passed on unseen", { isPending: () => false, pairFor: () => undefined }],
-  ["of TCP, passed on once its first message was seen", { isPending: () => true, pairFor: () => undefined }],
-] as const satisfies [string, AlpnProofs | undefined][];
-
-/** Starts a listener whose certificate the test replaces. */
-async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
-  const [first, second] = await pairs;
-  let pair = first;
-  let change: (pair: KeyPair) => void = () => {};
-  let behind = { host: "", port: 0 };
-  const runtime = fakeRuntime();
-  const log = createLog("silent", runtime.now, () => {});
-  const pools = createPools({ mostConnections: 1_000, runtime });
-  const server = await createHttpsServer({
-    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
-    listen: { host: "127.0.0.1", port: 0 },
-    certificates: {
-      current: () => pair,
-      choose: (_name, done) => done(null),
-      onChange(listener) {
-        change = listener;
-        return () => {};
-      },
-      alpn,
-    },
-    startInner(parts) {
-      const http = listenInner({ ...parts, respond: answer, pools, runtime, log });
-      behind = http.address;
-      return http;
-    },
-    runtime,
-    log,
-  });
-  running.push(server);
-  const { port } = server.address;
-  return {
-    port,
-    behind,
-    first,
-    second,
-    stop: (graceMs: number) => server.stop(graceMs),
-    replace() {
-      pair = pair === first ? second : first;
-      change(pair);
-    },
-  };
-}
-
-const openTls = (port: number, localAddress = "127.0.0.1"): Promise<TLSSocket> =>
-  new Promise((resolve, reject) => {
-    const plain = connectTcp({ port, host: "127.0.0.1", localAddress });
-    const socket: TLSSocket = connect({ socket: plain, ...tls }, () => resolve(socket));
-    socket.once("error", reject);
-  });
-
-const GET = "GET / HTTP/1.1\r\nHost: localhost\r\n";
-
-/** Reads until the connection closes. */
-const readAll = (socket: TLSSocket): Promise<string> =>
-  new Promise((resolve, reject) => {
-    let text = "";
-    socket.setEncoding("latin1");
-    socket.on("data", (chunk) => {
-      text += chunk;
-    });
-    socket.once("error", reject);
-    socket.once("close", () => resolve(text));
-  });
-
-describe.each(WAYS)("a certificate replaced at a listener %s", (_, alpn) => {
-  const start = (answer: Answer) => startBy(alpn, answer);
-
-  test("serves new connections, and breaks no open or opening one", async () => {
-    const held = Promise.withResolvers<void>();
-    const { port, first, second, replace } = await start(async (request) => {
-      if (request.url.endsWith("/held")) await held.promise;
-      return new Response("here");
-    });
-    const old = await openTls(port);
-    old.write(`${GET.replace("/", "/held")}connection: close\r\n\r\n`);
-    const late = readAll(old);
-    const seen = new Set<string>();
-    for (let round = 0; round < 40; round++) {
-      const opening = Array.from({ length: 5 }, async () => {
-        const socket = await openTls(port);
-        seen.add(socket.getPeerCertificate().fingerprint256);
-        socket.write(`${GET}connection: close\r\n\r\n`);
-        expect(await readAll(socket)).toEndWith("here");
-      });
-      replace();
-      await Promise.all(opening);
-    }
-    expect([...seen].sort()).toEqual([fingerprintOf(first), fingerprintOf(second)].sort());
-    held.resolve();
-    expect(await late).toEndWith("here");
-  }, 120_000);
-});
+test.each(WAYS)(
+  "a certificate replaced at a listener %s serves new connections, and breaks no open or opening one",
+  (_, alpn) => expectReplacing(alpn, 8),
+);
 
 describe.each(WAYS)("behind a listener %s", (_, alpn) => {
   const start = (answer: Answer) => startBy(alpn, answer);
