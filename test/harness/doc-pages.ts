@@ -1,4 +1,4 @@
-/** README, CHANGELOG and docs/, and the shell examples in them. */
+/** The pages at the root and in docs/, and the shell examples in them. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -8,7 +8,7 @@ export const DOCS = readdirSync(join(root, "docs"))
   .filter((name) => name.endsWith(".md"))
   .map((name) => `docs/${name}`);
 /** All pages, as paths from the root. */
-export const PAGES = ["README.md", "CHANGELOG.md", ...DOCS];
+export const PAGES = ["README.md", "SECURITY.md", "CHANGELOG.md", ...DOCS];
 
 export const textOf = (page: string): string => readFileSync(join(root, page), "utf8");
 
