@@ -142,6 +142,7 @@ describe.skipIf(missing !== "")(`a release${missing}`, () => {
         ["-rw-r--r--", "CHANGELOG.md"],
         ["-rw-r--r--", "LICENSE"],
         ["-rw-r--r--", "README.md"],
+        ["-rw-r--r--", "SECURITY.md"],
         ["-rw-r--r--", "THIRD-PARTY-LICENSES"],
         ["drwxr-xr-x", "docs/"],
         ...documents.map((path) => (path.includes(".") ? ["-rw-r--r--", path] : ["drwxr-xr-x", `${path}/`])),
