@@ -4,7 +4,7 @@
  */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import { createLog } from "../../../src/base/log.ts";
@@ -32,14 +32,28 @@ const MAIL: SeedMessage[] = Array.from({ length: 400 }, (_, n) => ({
   files: n % 50 === 0 ? [`file${n}.pdf`] : [],
 }));
 
-/** A folder as the previous version left it, with this mail, and the expected index. */
-function folderBefore(mail: readonly SeedMessage[]): { folder: string; entries: unknown[] } {
-  const { store } = seedIndex(mail);
+/** A database that has just been upgraded, and the expected index. */
+interface Upgraded {
+  file: Uint8Array;
+  entries: unknown[];
+}
+const upgrades = new Map<readonly SeedMessage[], Upgraded>();
+
+/** A folder with this mail that has just been upgraded from the version before the rebuild, and the expected index. */
+function upgradedFolder(mail: readonly SeedMessage[]): { folder: string; entries: unknown[] } {
   const folder = temporaryFolder();
-  const file = join(folder, "mailroom.db");
-  writeFileSync(file, store.db.$client.serialize());
-  takeBackToSchema14(file);
-  return { folder, entries: entriesOf(store.db.$client) };
+  const path = join(folder, "mailroom.db");
+  let made = upgrades.get(mail);
+  if (made) writeFileSync(path, made.file);
+  else {
+    const { store } = seedIndex(mail);
+    writeFileSync(path, store.db.$client.serialize());
+    takeBackToSchema14(path);
+    openStore({ folder, runtime: fakeRuntime() }).close();
+    made = { file: readFileSync(path), entries: entriesOf(store.db.$client) };
+    upgrades.set(mail, made);
+  }
+  return { folder, entries: made.entries };
 }
 
 /** The server's part: each `step` is the job's next run, and returns its pause; null at the end. */
@@ -60,10 +74,14 @@ function opened(folder: string, runtime = fakeRuntime()) {
   return { store, engine, find, step, finish, entries: () => entriesOf(store.db.$client) };
 }
 
+/** Distinct words of 60 characters. */
+const textOf = (characters: number): string =>
+  Array.from({ length: characters / 60 }, (_, i) => `w${10_000 + i}`.padEnd(59, "x")).join(" ");
+
 const documents = ({ db }: Store): unknown => db.$client.query("SELECT count(*) AS n FROM message_index_docsize").get();
 
 test("after an upgrade all mail is indexed, newest first, and is found as before", async () => {
-  const { folder, entries } = folderBefore(MAIL);
+  const { folder, entries } = upgradedFolder(MAIL);
   const { store, find, step, finish, entries: made } = opened(folder);
   expect(countBacklog(store.db)).toBe(400);
   expect(await find("word")).toEqual([]);
@@ -116,7 +134,7 @@ test("an upgrade takes in anew what has recipients in Cc, newest first, while al
 });
 
 test("indexing resumes after an interruption", async () => {
-  const { folder, entries } = folderBefore(MAIL);
+  const { folder, entries } = upgradedFolder(MAIL);
   let left = 400;
   for (let starts = 0; left > 0; starts++) {
     const { store, step, entries: made } = opened(folder);
@@ -132,7 +150,7 @@ test("indexing resumes after an interruption", async () => {
 });
 
 test("mail filed, changed or deleted meanwhile is indexed correctly, once", async () => {
-  const { folder } = folderBefore(MAIL);
+  const { folder } = upgradedFolder(MAIL);
   const { store, engine, find, step, finish, entries } = opened(folder);
   await step();
   const scope = { workspaceId: "wsp_a", mailboxId: "mbx_a1" };
@@ -167,18 +185,18 @@ test("mail filed, changed or deleted meanwhile is indexed correctly, once", asyn
 });
 
 test("a small mailbox is complete after the first run, an empty one at once", async () => {
-  const small = opened(folderBefore(MAIL.slice(0, 30)).folder);
+  const small = opened(upgradedFolder(MAIL.slice(0, 30)).folder);
   expect(await small.step()).toBeNull();
   expect(countBacklog(small.store.db)).toBe(0);
   expect((await small.find("word")).length).toBeGreaterThan(0);
-  const none = opened(folderBefore([]).folder);
+  const none = opened(upgradedFolder([]).folder);
   expect(countBacklog(none.store.db)).toBe(0);
   expect(await none.step()).toBeNull();
 });
 
 test("indexing slows down while much is written, and takes small portions if they are slow", async () => {
   const runtime = fakeRuntime();
-  const { store, step } = opened(folderBefore(MAIL).folder, runtime);
+  const { store, step } = opened(upgradedFolder(MAIL).folder, runtime);
   await step();
   const write = (): void => void store.transact(() => {});
   runtime.advanceTo(runtime.now() + 100);
@@ -187,7 +205,7 @@ test("indexing slows down while much is written, and takes small portions if the
   expect(await step()).toBe(1);
 
   const slow = fakeRuntime();
-  const { store: other, step: slowly } = opened(folderBefore(MAIL).folder, slow);
+  const { store: other, step: slowly } = opened(upgradedFolder(MAIL).folder, slow);
   const enqueue = other.enqueue;
   // Each run takes a second.
   const enqueueSlowly: typeof enqueue = (work) => {
@@ -204,7 +222,7 @@ test("indexing slows down while much is written, and takes small portions if the
 });
 
 test("indexing waits for another process's write without blocking the event loop", async () => {
-  const { folder } = folderBefore(MAIL.slice(0, 30));
+  const { folder } = upgradedFolder(MAIL.slice(0, 30));
   const { store, step } = opened(folder);
   const other = new Database(join(folder, "mailroom.db"));
   other.run("BEGIN IMMEDIATE");
@@ -217,9 +235,9 @@ test("indexing waits for another process's write without blocking the event loop
 });
 
 test("indexing takes few long messages at a time from the start", async () => {
-  const text = Array.from({ length: 15_000 }, (_, i) => `w${10_000 + i}`).join(" ");
+  const text = textOf(105_000);
   const long = Array.from({ length: 12 }, (_, n) => ({ thread: `t${n}`, text }));
-  const { folder, entries } = folderBefore(long);
+  const { folder, entries } = upgradedFolder(long);
   const { store, step, finish, entries: made } = opened(folder);
   expect(await step()).not.toBeNull();
   expect(countBacklog(store.db)).toBeWithin(6, 10);
@@ -228,7 +246,7 @@ test("indexing takes few long messages at a time from the start", async () => {
 });
 
 test("messages that were put off are indexed first, also after a crash, and not if they are deleted", async () => {
-  const { folder } = folderBefore(MAIL);
+  const { folder } = upgradedFolder(MAIL);
   const first = opened(folder);
   const seqs = [1, 2, 3].map((thread) => thread * MESSAGES_PER_THREAD);
   first.store.transact((tx) => seqs.forEach((seq) => void first.engine.addLater(tx, seq)));
@@ -253,8 +271,8 @@ test("messages that were put off are indexed first, also after a crash, and not 
 });
 
 test("no portion has two long messages that were put off", async () => {
-  const text = Array.from({ length: 60_000 }, (_, i) => `w${10_000 + i}`).join(" ");
-  const { folder } = folderBefore([1, 2, 3].map((n) => ({ thread: `t${n}`, text })));
+  const text = textOf(420_000);
+  const { folder } = upgradedFolder([1, 2, 3].map((n) => ({ thread: `t${n}`, text })));
   const { store, engine, step } = opened(folder);
   store.transact((tx) => {
     engine.complete(tx);
@@ -269,7 +287,7 @@ test("no portion has two long messages that were put off", async () => {
 
 test("the search state reports how many messages are missing", async () => {
   const runtime = fakeRuntime();
-  const { store, finish } = opened(folderBefore(MAIL).folder, runtime);
+  const { store, finish } = opened(upgradedFolder(MAIL).folder, runtime);
   const log = createLog("silent", runtime.now, () => {});
   const search = createSearch({ ...testCore(), store, db: store.db, options: openOptions(store), runtime, log });
   expect(search.state()).toMatchObject({
