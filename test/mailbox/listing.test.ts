@@ -25,8 +25,14 @@ const refusal = async (promise: Promise<unknown>) => {
   }
 };
 
-/** One conversation in every folder, and what is shown of each, by name. */
-async function oneEach() {
+/** One conversation in every folder, and what is shown of each, by name. Tests only read it. */
+let each: ReturnType<typeof makeOneEach> | undefined;
+function oneEach() {
+  each ??= makeOneEach();
+  return each;
+}
+
+async function makeOneEach() {
   const alice = createAlice();
   const { receive, send, core, store } = alice;
   const names = new Map<string, string>();
@@ -173,7 +179,14 @@ describe("filters", () => {
 });
 
 describe("search", () => {
-  async function mails() {
+  let made: ReturnType<typeof makeMails> | undefined;
+  /** Tests only read them. */
+  function mails() {
+    made ??= makeMails();
+    return made;
+  }
+
+  async function makeMails() {
     const alice = createAlice();
     const { receive, core } = alice;
     const update = (id: string, patch: Parameters<typeof updateThread>[3]) =>
