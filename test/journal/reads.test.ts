@@ -14,7 +14,8 @@ const KEYS = 10_050;
 const MINUTE_MS = 60_000;
 const EXT = "/api/ext/v1";
 
-function start() {
+/** With so many keys. */
+function start(keys = 3) {
   const runtime = fakeRuntime();
   const core = coreOver(storeInMemory(runtime), runtime);
   const { store, lines } = core;
@@ -30,13 +31,17 @@ function start() {
       createdAt: 0,
     } as const;
     tx.insert(users).values(person).run();
-    for (let i = 0; i < KEYS; i++) {
-      const key = { id: `key_${i}`, userId: "usr_1", name: "Agent", hash: `${i}`, hint: "mr_", createdAt: 0 };
-      tx.insert(apiKeys)
-        .values({ ...key, scopes: ["read"] })
-        .run();
-    }
+    const key = { id: "key_0", userId: "usr_1", name: "Agent", hash: "0", hint: "mr_", createdAt: 0 };
+    tx.insert(apiKeys)
+      .values({ ...key, scopes: ["read"] })
+      .run();
   });
+  store.db.$client.run(
+    `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+     INSERT INTO api_keys (id, user_id, name, hash, hint, created_at, scopes)
+     SELECT 'key_' || n, user_id, name, n, hint, created_at, scopes FROM api_keys, numbers`,
+    [keys - 1],
+  );
   const read = (operation: string, ids: string[], { keyId = "key_1", source = "192.0.2.1" } = {}) =>
     journal.note({ keyId, userId: "usr_1", workspaceId: "wsp_1", origin: { face: "rest", operation, source } }, ids);
   const rows = () =>
@@ -127,7 +132,7 @@ test("what cannot be written is kept, and written the next time", async () => {
 });
 
 test("thousands of keys take bounded memory, and the log says what is not told", async () => {
-  const { read, rows, journal, lines } = start();
+  const { read, rows, journal, lines } = start(KEYS);
   for (let i = 0; i < KEYS; i++) read("getMessage", ["msg_1"], { keyId: `key_${i}` });
   await journal.flush();
   expect(rows()).toHaveLength(10_000);

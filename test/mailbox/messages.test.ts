@@ -378,7 +378,7 @@ test("messages at the same time are in the order of their filing, both ways", as
 });
 
 test("a conversation too large to return whole marks its oldest messages as cut, and each is whole on its own", async () => {
-  const { receive, core, alice } = createAlice();
+  const { receive, core, alice, store } = createAlice();
   const html = (n: number): string => `<p>${`Part ${n} `.repeat(500_000)}</p>`;
   const ids: string[] = [];
   for (let n = 0; n < 5; n++) {
@@ -399,12 +399,18 @@ test("a conversation too large to return whole marks its oldest messages as cut,
         "--b",
         "Content-Type: text/html",
         "",
-        html(n),
+        `<p>Part ${n}</p>`,
         "--b--",
         "",
       ].join("\n"),
     );
     ids.push(messageId);
+    const seq = store.db.select().from(messages).where(eq(messages.id, messageId)).get()?.seq ?? 0;
+    store.db
+      .update(messageBodies)
+      .set({ html: html(n) })
+      .where(eq(messageBodies.messageSeq, seq))
+      .run();
   }
   const { threadId } = getMessage(core, alice, ids[0] ?? "", { html: false });
   const { messages: all } = getThread(core, alice, threadId, { html: true });
@@ -474,17 +480,19 @@ describe("addresses and attachments count towards what one answer gives whole", 
 
   test("attachments", async () => {
     const { store, seqs, thread, whole } = await conversationOf(3);
-    for (const seq of seqs) {
-      const row = { messageSeq: seq, contentType: "a/b", size: 1, inline: false, blob: "b" };
-      const rows = Array.from({ length: 6_000 }, (_, position) => ({
-        ...row,
-        id: `att_${seq}_${position}`,
-        position,
-        filename: `${position}.txt`,
-      }));
-      store.transact((tx) => {
-        for (const one of rows) tx.insert(attachments).values(one).run();
-      });
+    for (const messageSeq of seqs) {
+      const row = { messageSeq, contentType: "a/b", size: 1, inline: false, blob: "b" };
+      store.db
+        .insert(attachments)
+        .values({ ...row, id: `att_${messageSeq}_0`, position: 0, filename: "0.txt" })
+        .run();
+      store.db.$client.run(
+        `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5999)
+         INSERT INTO attachments (id, message_seq, content_type, size, inline, blob, position, filename)
+         SELECT 'att_' || message_seq || '_' || n, message_seq, content_type, size, inline, blob, n, n || '.txt'
+         FROM attachments, numbers WHERE message_seq = ?`,
+        [messageSeq],
+      );
     }
     expect(thread().map(({ attachments, truncated }) => [attachments.length, truncated ?? false])).toEqual([
       [10, true],
