@@ -43,6 +43,7 @@ const DOCUMENTS = [
   "packaging/compose.yaml",
   ...filesIn("packaging/monitoring"),
   "README.md",
+  "CONTRIBUTING.md",
   "SECURITY.md",
   "CHANGELOG.md",
   "LICENSE",

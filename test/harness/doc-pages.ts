@@ -8,7 +8,7 @@ export const DOCS = readdirSync(join(root, "docs"))
   .filter((name) => name.endsWith(".md"))
   .map((name) => `docs/${name}`);
 /** All pages, as paths from the root. */
-export const PAGES = ["README.md", "SECURITY.md", "CHANGELOG.md", ...DOCS];
+export const PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ...DOCS];
 
 export const textOf = (page: string): string => readFileSync(join(root, page), "utf8");
 

@@ -140,6 +140,7 @@ describe.skipIf(missing !== "")(`a release${missing}`, () => {
       [
         ["drwxr-xr-x", ""],
         ["-rw-r--r--", "CHANGELOG.md"],
+        ["-rw-r--r--", "CONTRIBUTING.md"],
         ["-rw-r--r--", "LICENSE"],
         ["-rw-r--r--", "README.md"],
         ["-rw-r--r--", "SECURITY.md"],
