@@ -1,7 +1,7 @@
 /** Writes docs/api-examples.md from the operations: `bun packaging/api-examples.ts`. A test holds the page to them. */
 import { join } from "node:path";
 import { describeApi } from "../src/api/openapi.ts";
-import { type ApiDocument, type Endpoint, endpointsOf } from "../src/api/reference/document.ts";
+import { type ApiDocument, type Endpoint, endpointsOf } from "../src/api/reference/openapi-document.ts";
 import { type Snippet, snippetsOf } from "../src/api/reference/snippets.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../src/api/surfaces.ts";
 

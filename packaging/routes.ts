@@ -1,7 +1,7 @@
 /** Writes docs/routes.md from the operations and the list of other routes here: `bun packaging/routes.ts`. A test holds the page to them. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describeMcp } from "../src/api/mcp/discovery.ts";
+import { describeMcp } from "../src/api/mcp/mcp-discovery.ts";
 import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, REFERENCE_PATH } from "../src/api/surfaces.ts";
 import { VIEWER_PATH } from "../src/base/frames.ts";
 import { AUTHORIZE_PATH, describeOAuth, REGISTER_PATH, REVOKE_PATH, TOKEN_PATH } from "../src/oauth/metadata.ts";
@@ -74,7 +74,13 @@ const appRows: RouteRow[] = [
     who: audience,
     file: answererOf(name),
   })),
-  { name: "remote image", method: "GET", path: `${APP_PREFIX}/images`, who: "person", file: "src/http/frame.ts" },
+  {
+    name: "remote image",
+    method: "GET",
+    path: `${APP_PREFIX}/images`,
+    who: "person",
+    file: "src/http/frame-responses.ts",
+  },
 ];
 
 const reading = (name: string, path: string, who: string, file: string): RouteRow => ({
@@ -89,27 +95,27 @@ const programRows: RouteRow[] = [
   ...[MAIL_API, EXT_API, ADMIN_API].map((surface) =>
     reading(`OpenAPI document, ${surface.title}`, documentPathOf(surface), "anyone", "src/api/openapi.ts"),
   ),
-  posting("OAuth token", TOKEN_PATH, "a program with a code or a refresh token", "src/http/oauth.ts"),
-  posting("OAuth revocation", REVOKE_PATH, "a program with its token", "src/http/oauth.ts"),
-  posting("OAuth registration", REGISTER_PATH, "anyone", "src/http/oauth.ts"),
+  posting("OAuth token", TOKEN_PATH, "a program with a code or a refresh token", "src/http/oauth-endpoints.ts"),
+  posting("OAuth revocation", REVOKE_PATH, "a program with its token", "src/http/oauth-endpoints.ts"),
+  posting("OAuth registration", REGISTER_PATH, "anyone", "src/http/oauth-endpoints.ts"),
   ...describeOAuth("").map(([path]) => reading("OAuth metadata", path, "anyone", "src/oauth/metadata.ts")),
   ...describeMcp("https://mail.example.com", "").map(([path]) =>
-    reading("description of the MCP server", path, "anyone", "src/api/mcp/discovery.ts"),
+    reading("description of the MCP server", path, "anyone", "src/api/mcp/mcp-discovery.ts"),
   ),
 ];
 
 const serverRows: RouteRow[] = [
-  reading("health", "/healthz", "anyone", "src/http/server.ts"),
-  reading("metrics", "/metrics", "`metrics.token`, `metrics.allowNetworks`", "src/http/server.ts"),
-  reading("challenge of a certificate authority", "/.well-known/acme-challenge/*", "anyone", "src/http/server.ts"),
-  reading("MTA-STS policy, at `mta-sts.DOMAIN`", "/.well-known/mta-sts.txt", "anyone", "src/admin/mta-sts.ts"),
+  reading("health", "/healthz", "anyone", "src/http/http-server.ts"),
+  reading("metrics", "/metrics", "`metrics.token`, `metrics.allowNetworks`", "src/http/http-server.ts"),
+  reading("challenge of a certificate authority", "/.well-known/acme-challenge/*", "anyone", "src/http/http-server.ts"),
+  reading("MTA-STS policy, at `mta-sts.DOMAIN`", "/.well-known/mta-sts.txt", "anyone", "src/admin/publish-mta-sts.ts"),
   ...["/mail/config-v1.1.xml", "/.well-known/autoconfig/mail/config-v1.1.xml", "/.well-known/mail-v1.xml"].map((path) =>
-    reading("settings of mail apps", path, "anyone", "src/http/discovery.ts"),
+    reading("settings of mail apps", path, "anyone", "src/http/mail-app-discovery.ts"),
   ),
   ...["GET", "POST"].map((method) => ({
     ...reading("settings of mail apps, Autodiscover", "/autodiscover/autodiscover.xml", "anyone", ""),
     method,
-    file: "src/http/discovery.ts",
+    file: "src/http/mail-app-discovery.ts",
   })),
 ];
 

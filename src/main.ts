@@ -6,7 +6,7 @@ else {
   const lent = (await import("./cli/lending.ts")).lenderOf(process.argv);
   if (lent) (await import("./cli/lender.ts")).lend(lent);
   else {
-    const [{ run }, { processIo }] = await Promise.all([import("./cli/cli.ts"), import("./cli/session.ts")]);
+    const [{ run }, { processIo }] = await Promise.all([import("./cli/cli.ts"), import("./cli/run.ts")]);
     process.exit(await run(process.argv.slice(2), processIo()));
   }
 }

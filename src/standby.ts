@@ -1,5 +1,5 @@
 /**
- * The standby as a server: a server that reads what replica/standby.ts follows. Until that can be read for the first
+ * The standby as a server: a server that reads what replica/follow-replica.ts follows. Until that can be read for the first
  * time, the listeners refuse every request with the reason.
  */
 import { createPools } from "./api/pools.ts";
@@ -10,12 +10,12 @@ import type { Runtime } from "./base/runtime.ts";
 import type { Config } from "./config.ts";
 import type { HttpServer } from "./http/carrier.ts";
 import { createConnections } from "./http/connections.ts";
-import { startHttp } from "./http/server.ts";
+import { startHttp } from "./http/http-server.ts";
 import { type Opened, open } from "./open.ts";
-import { publicState, type Standby } from "./replica/standby.ts";
+import { publicState, type Standby } from "./replica/follow-replica.ts";
 import { bound, type Ready, type Server, serve } from "./serve.ts";
 import { openReadOnlyStore, type ReadOnlyStore } from "./store/read-only.ts";
-import { openS3Blobs } from "./store/s3.ts";
+import { openS3Blobs } from "./store/s3-blobs.ts";
 import { openCertificates } from "./tls/certificates.ts";
 
 /** A refused request may come again after a look at the replica, in seconds: see `unavailable`. */

@@ -4,7 +4,7 @@ import * as developers from "../src/admin/developers.ts";
 import * as domains from "../src/admin/domains.ts";
 import { makeDkimKeys } from "../src/admin/domains.ts";
 import * as people from "../src/admin/people.ts";
-import * as workspaceAdmin from "../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../src/admin/workspace-admin.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
 import { open } from "../src/open.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_NAMES } from "../src/events/kinds.ts";
-import { ThreadView } from "../src/mailbox/views.ts";
+import { ThreadView } from "../src/mailbox/state/views.ts";
 import { TABLES } from "../src/moving/tables.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, EXT_OPERATIONS, MAIL_OPERATIONS } from "../src/operations/operations.ts";
 import { SETTINGS } from "../src/store/settings.ts";
@@ -33,7 +33,7 @@ interface Group {
 const names = (operations: readonly { name: string }[]): string[] => operations.map(({ name }) => name);
 const group = (what: string, names: readonly string[]): Group => ({ what, names, newest: names.at(-1) });
 
-const commands = [...(texts.get("src/imap/server.ts") ?? "").matchAll(/^ {6}case "([A-Z]+)":/gm)].map(
+const commands = [...(texts.get("src/imap/imap-server.ts") ?? "").matchAll(/^ {6}case "([A-Z]+)":/gm)].map(
   ([, name = ""]) => name,
 );
 const migrations = [...texts.keys()].flatMap((path) => /[^/]+\.sql$/.exec(path)?.[0] ?? []);

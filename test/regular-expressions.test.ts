@@ -36,15 +36,15 @@ const BOUNDED: Readonly<Record<string, string>> = {
   "message/ink.ts ,(?![^(]*\\))": "MAX_VALUE",
   "message/ink.ts [a-z-]+\\([^()]*\\)|\\S+": "MAX_VALUE",
   "message/hiding.ts ([a-z\\d]+)\\(([^)]{0,200})\\)": "MAX_VALUE",
-  "message/filter.ts ([a-z-]+)\\(\\s*([^()]*(?:\\([^()]*\\)[^()]*)*)\\)": "MAX_VALUE",
+  "message/colour-filter.ts ([a-z-]+)\\(\\s*([^()]*(?:\\([^()]*\\)[^()]*)*)\\)": "MAX_VALUE",
   "message/declarations.ts ^(?:[+-]?0|[+-]?(?:\\d+\\.?\\d*|\\.\\d+)(?:px|pt|pc|em|rem|ex|ch|in|cm|mm|q|%|v[a-z]{1,3})|auto|none|normal|(?:x{1,3}-)?(?:small|large)|medium|smaller|larger|inherit|initial|unset|revert(?:-layer)?|(?:min|max|fit)-content|.*\\(.*)$":
     "MAX_VALUE",
   "message/declarations.ts ^(?:\\d+\\.?\\d*|\\.\\d+)$": "MAX_VALUE",
   "message/declarations.ts (?:url|[a-z-]*gradient|image|image-set)\\((?:[^()]|\\([^()]*\\))*\\)?": "MAX_VALUE",
   "message/declarations.ts [a-z-]+\\((?:[^()]|\\((?:[^()]|\\([^()]*\\))*\\))*\\)|[^\\s]+": "MAX_VALUE",
-  "moving/conversations.ts .* ON ": "our own SQL",
+  "moving/write-conversations.ts .* ON ": "our own SQL",
   "moving/rows.ts .*p\\.": "our own SQL",
-  "operations/person/session.ts \\bVersion\\/[\\d.]+.*\\bSafari\\/": "LONGEST_READ",
+  "operations/person/session-in-app.ts \\bVersion\\/[\\d.]+.*\\bSafari\\/": "LONGEST_READ",
   "outbound/bcc.ts ^\\.+|\\.+$": "LONGEST_HOST",
   "replica/litestream.ts ^v?(\\d+\\.\\d+\\.\\d+\\S*)$": "the 200 characters that are read of a program's version",
   'search/fold.ts ^<?([^\\s<>"\\ufffd]+)@([^\\s<>"@\\ufffd]+\\.[^\\s<>"@\\ufffd]+)>?$':

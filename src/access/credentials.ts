@@ -10,7 +10,6 @@ import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtim
 import type { Job } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
 import type { Core } from "../store/core.ts";
-import { requireServed } from "../store/moving.ts";
 import {
   apiKeys,
   oauthGrants,
@@ -23,6 +22,7 @@ import {
 } from "../store/schema.ts";
 import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { requireServed } from "../store/unserved-workspaces.ts";
 import { type Caller, findPerson, isLocked, PERSON } from "./caller.ts";
 import { isAffordable, isImported, verifyHash } from "./imported-hash.ts";
 import { createSlots } from "./slowdown.ts";

@@ -10,12 +10,12 @@ import { and, asc, eq, gt, isNotNull, isNull, sql } from "drizzle-orm";
 import { type Runtime, randomToken } from "../base/runtime.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import type { Core } from "../store/core.ts";
-import { UNSERVED } from "../store/moving.ts";
 import { apiKeys, passwordLinks, users, workspaces } from "../store/schema.ts";
 import { statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { UNSERVED } from "../store/unserved-workspaces.ts";
+import type { NotifyPerson } from "./access-notices.ts";
 import { hashOf } from "./credentials.ts";
-import type { NotifyPerson } from "./notices.ts";
 
 const TOKEN_LENGTH = 43;
 const VALID_MS = 7 * 86_400_000;

@@ -1,9 +1,8 @@
 /** Changes of a mailbox's rules, and who may have them forward mail out of the workspace (rules: Mail rules). */
 import { and, eq, inArray, isNull } from "drizzle-orm";
+import { type AccessChange, addNotice } from "../access/access-notices.ts";
 import { type Caller, isLocked } from "../access/caller.ts";
-import { type AccessChange, addNotice } from "../access/notices.ts";
 import { AppError } from "../base/errors.ts";
-import { routeWithin } from "../mailbox/addresses.ts";
 import {
   forwardsIn,
   type GivenRule,
@@ -14,7 +13,8 @@ import {
   type RuleView,
   readRules,
   rulesOf,
-} from "../mailbox/rules.ts";
+} from "../mailbox/filing/rules.ts";
+import { routeWithin } from "../mailbox/state/addresses.ts";
 import { mailboxes, users } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";

@@ -4,6 +4,7 @@
  * when it is this process, else when it notices them or starts.
  */
 import { and, eq } from "drizzle-orm";
+import { addNotice } from "../access/access-notices.ts";
 import { type Caller, findPerson } from "../access/caller.ts";
 import {
   allPausedSince,
@@ -15,12 +16,13 @@ import {
   setAllPaused,
   setKey,
 } from "../access/credentials.ts";
-import { addNotice } from "../access/notices.ts";
 import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy as readPolicyBy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import { sampleOf } from "../events/catalogue.ts";
 import { describeRefusal, newSecret } from "../events/delivery.ts";
+import { listDeliveries as deliveriesOf, resend } from "../events/delivery-log.ts";
+import { type Delivery, putTest } from "../events/delivery-queue.ts";
 import {
   type Endpoint,
   listEndpoints,
@@ -34,15 +36,13 @@ import {
   setTarget,
 } from "../events/endpoints.ts";
 import { EVENT_NAMES, type EventName } from "../events/kinds.ts";
-import { listDeliveries as deliveriesOf, resend } from "../events/log.ts";
 import { envelope } from "../events/outbox.ts";
-import { type Delivery, putTest } from "../events/queue.ts";
-import { mailboxIdOf } from "../mailbox/mailboxes.ts";
+import { mailboxIdOf } from "../mailbox/state/mailboxes.ts";
 import { RefusedDestination, readDestination } from "../net/destination.ts";
 import type { Core } from "../store/core.ts";
 import { type DeliveryState, mailboxes, type Policy, type Scope } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { nameOf, reasonOf } from "./names.ts";
+import { nameOf, reasonOf } from "./typed-names.ts";
 
 export { EVENT_NAMES } from "../events/kinds.ts";
 export { DELIVERY_STATES, SCOPES } from "../store/schema.ts";

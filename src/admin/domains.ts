@@ -16,17 +16,17 @@ import { atMost } from "../base/pause.ts";
 import { newId, randomToken } from "../base/runtime.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
-import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
+import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
 import { unpark } from "../outbound/queue.ts";
 import type { Core } from "../store/core.ts";
-import { isServed } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
+import { isServed } from "../store/unserved-workspaces.ts";
 import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
 import { mailAppRecordsOf, settingsHostsOf } from "./mail-apps.ts";
-import { stsPolicyText, stsRecordsOf } from "./mta-sts.ts";
-import { domainOf } from "./names.ts";
+import { stsPolicyText, stsRecordsOf } from "./publish-mta-sts.ts";
+import { domainOf } from "./typed-names.ts";
 
 export interface DomainEntry {
   id: string;

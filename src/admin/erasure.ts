@@ -16,14 +16,14 @@ import { revokeKeysOf } from "../access/credentials.ts";
 import { pause } from "../base/pause.ts";
 import { deleteEventsOf } from "../events/outbox.ts";
 import { forgetKey } from "../journal/retention.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { sweepUnnamed } from "../mailbox/removal.ts";
+import { sweepUnnamed } from "../mailbox/changing/removal.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { forgetClientsOf } from "../oauth/clients.ts";
 import { deleteOutboundOf } from "../outbound/queue.ts";
 import { deleteSteps } from "../outbound/trace-log.ts";
 import { apiKeys, mailboxes, messages, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { listMailboxes } from "./mailboxes.ts";
+import { listMailboxes } from "./mailbox-admin.ts";
 import { removeUser, requireRemovable } from "./people.ts";
 import { removeMailbox } from "./removals.ts";
 

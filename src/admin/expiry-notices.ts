@@ -5,9 +5,9 @@
 import { and, asc, eq, isNotNull, isNull, lte, sql } from "drizzle-orm";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import type { Core } from "../store/core.ts";
-import { UNSERVED } from "../store/moving.ts";
 import { apiKeys, mailboxes, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { UNSERVED } from "../store/unserved-workspaces.ts";
 
 const CHECK_MS = 60_000;
 const DAY_MS = 86_400_000;

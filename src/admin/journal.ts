@@ -14,11 +14,11 @@ import {
   type SentByKey,
   sentSince,
   subjectOfEntries,
-} from "../journal/list.ts";
+} from "../journal/journal-list.ts";
 import { changesKeptSince } from "../journal/retention.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import type { LeftReason, Undoing, Undone } from "../mailbox/undo.ts";
-import { undoKey } from "../mailbox/undo.ts";
+import type { LeftReason, Undoing, Undone } from "../mailbox/changing/undo.ts";
+import { undoKey } from "../mailbox/changing/undo.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { apiKeys, mailboxes, users } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 

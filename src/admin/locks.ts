@@ -8,12 +8,12 @@ import { listAppPasswords, revokeAppPasswords } from "../access/app-passwords.ts
 import { listKeys, revokeKeysOf } from "../access/credentials.ts";
 import { endPasswordLink } from "../access/password-links.ts";
 import { endSessions, listSessions } from "../access/sessions.ts";
-import { forgetForwardsOf } from "../mailbox/automatic.ts";
-import { forwardsIn, putRules, rulesOf } from "../mailbox/rules.ts";
+import { forgetForwardsOf } from "../mailbox/filing/automatic-requests.ts";
+import { forwardsIn, putRules, rulesOf } from "../mailbox/filing/rules.ts";
 import { cancelForwardsOf } from "../outbound/queue.ts";
 import { mailboxes, type Rule, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type By, refuseChanging, refuseLastOwner, requireUser } from "./authority.ts";
+import { type By, refuseChanging, refuseLastOwner, requireUser } from "./role-authority.ts";
 
 /** What a lock ended. */
 export interface Locked {

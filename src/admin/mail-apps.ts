@@ -1,6 +1,6 @@
 /**
  * The records by which mail apps find the server of an address: SRV records (RFC 6186, RFC 8314 §5.1), and the hosts
- * that serve settings (http/discovery.ts).
+ * that serve settings (http/mail-app-discovery.ts).
  */
 import type { Core, Site } from "../store/core.ts";
 import type { DnsRecord } from "./dns.ts";

@@ -1,21 +1,21 @@
 /**
  * Mailboxes with their addresses, aliases, catch-alls, shares, quotas, expiry and pauses. An address belongs to one
  * mailbox of a workspace that claims its domain; the workspace that has verified the domain gets the mail
- * (mailbox/addresses.ts).
+ * (mailbox/state/addresses.ts).
  *
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
 import { and, asc, count, eq, getTableColumns, inArray, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
-import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
+import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
 import { splitAddress, withoutTag } from "../message/address.ts";
 import type { Core } from "../store/core.ts";
 import type { RowPage } from "../store/cursor.ts";
 import type { GrantAccess } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { addressOf, domainOf, nameOf, reasonOf } from "./names.ts";
+import { addressOf, domainOf, nameOf, reasonOf } from "./typed-names.ts";
 
 /** Mailboxes whose addresses and shares are looked up by id; beyond it, all are read. */
 const MOST_BY_ID = 500;

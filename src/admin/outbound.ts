@@ -21,7 +21,7 @@ import type { Core } from "../store/core.ts";
 import type { RowPage } from "../store/cursor.ts";
 import { outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { addressOf, reasonOf } from "./names.ts";
+import { addressOf, reasonOf } from "./typed-names.ts";
 
 export type { Suppression, Unsettled, UnsettledView };
 

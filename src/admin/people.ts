@@ -5,9 +5,9 @@
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
 import { and, asc, eq, gt, isNotNull, ne, type SQL, sql } from "drizzle-orm";
+import { type AccessChange, addNotice } from "../access/access-notices.ts";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
 import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
-import { type AccessChange, addNotice } from "../access/notices.ts";
 import {
   addPasswordLink,
   endPasswordLink,
@@ -21,7 +21,7 @@ import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
-import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
+import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
 import { envelopeAddress, isAddressLiteral, splitAddress } from "../message/address.ts";
 import { suppressedAmong } from "../outbound/suppression.ts";
 import type { Core } from "../store/core.ts";
@@ -30,10 +30,17 @@ import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { type By, refuseChanging, refuseLastOwner, refuseMaking, refusePassword, requireUser } from "./authority.ts";
-import { addMailbox, type MailboxEntry } from "./mailboxes.ts";
-import { addressOf, nameOf, quoted } from "./names.ts";
-import type { Workspace } from "./workspaces.ts";
+import { addMailbox, type MailboxEntry } from "./mailbox-admin.ts";
+import {
+  type By,
+  refuseChanging,
+  refuseLastOwner,
+  refuseMaking,
+  refusePassword,
+  requireUser,
+} from "./role-authority.ts";
+import { addressOf, nameOf, quoted } from "./typed-names.ts";
+import type { Workspace } from "./workspace-admin.ts";
 
 export { readImportedHash } from "../access/imported-hash.ts";
 export { GRANT_ACCESS, ROLES } from "../store/schema.ts";

@@ -11,14 +11,14 @@ import { and, eq, exists, inArray, isNull, lte, notExists, sql } from "drizzle-o
 import { pause } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
 import { forgetChangesIn } from "../journal/key-changes.ts";
-import { forgetMailOf } from "../mailbox/automatic.ts";
-import { forgetLabelled } from "../mailbox/label-folders.ts";
-import { deleteMail } from "../mailbox/removal.ts";
+import { deleteMail } from "../mailbox/changing/removal.ts";
+import { forgetMailOf } from "../mailbox/filing/automatic-requests.ts";
+import { forgetLabelled } from "../mailbox/imap/label-folders.ts";
 import type { Core } from "../store/core.ts";
-import { UNSERVED } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { mailboxById } from "./mailboxes.ts";
+import { UNSERVED } from "../store/unserved-workspaces.ts";
+import { mailboxById } from "./mailbox-admin.ts";
 
 /** Messages deleted in one transaction: some 20 ms, so that other processes do not wait long for the lock. */
 const DELETED_AT_ONCE = 200;

@@ -12,10 +12,10 @@ import { MAIL_SCOPES } from "../store/schema.ts";
 import { createKey } from "./developers.ts";
 import type { DnsRecord } from "./dns.ts";
 import { addDomain, makeDkimKeys, recordsOf } from "./domains.ts";
-import { addMailbox } from "./mailboxes.ts";
-import { addressOf, domainOf } from "./names.ts";
+import { addMailbox } from "./mailbox-admin.ts";
 import { addUser, hashPassword } from "./people.ts";
-import { addWorkspace, listWorkspaces } from "./workspaces.ts";
+import { addressOf, domainOf } from "./typed-names.ts";
+import { addWorkspace, listWorkspaces } from "./workspace-admin.ts";
 
 export interface Setup {
   domain: string;

@@ -8,7 +8,7 @@ import { newId } from "../base/runtime.ts";
 import type { Core } from "../store/core.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { nameOf, reasonOf } from "./names.ts";
+import { nameOf, reasonOf } from "./typed-names.ts";
 
 export interface Workspace {
   id: string;

@@ -3,9 +3,9 @@
 import { stoppedKeys } from "../access/credentials.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { latestEvent } from "../events/outbox.ts";
-import { latestChange } from "../mailbox/change-feed.ts";
+import { latestChange } from "../mailbox/changing/change-feed.ts";
 import type { Operation } from "../operations/operation.ts";
-import { createGate } from "./gate.ts";
+import { createGate } from "./key-gate.ts";
 import { createMcp } from "./mcp.ts";
 import { createRest, type Serving } from "./rest.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "./surfaces.ts";

@@ -3,7 +3,7 @@
  * neither its name nor its type can add a header.
  */
 import type { Download } from "../operations/operation.ts";
-import { asStreamed } from "./answers.ts";
+import { asStreamed } from "./unread-answers.ts";
 
 /** RFC 9110 §8.3.1, but without parameters. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/;

@@ -15,7 +15,7 @@ import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { sourceOfAddress } from "../net/ip.ts";
 import type { Core } from "../store/core.ts";
-import { requireServed } from "../store/moving.ts";
+import { requireServed } from "../store/unserved-workspaces.ts";
 
 /** The person that an admitted request's key acts for. */
 export interface Admitted {

@@ -13,7 +13,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { OperationServices } from "../operations/perform.ts";
 import type { Core } from "../store/core.ts";
 import * as cors from "./cors.ts";
-import type { Admitted, Gate } from "./gate.ts";
+import type { Admitted, Gate } from "./key-gate.ts";
 import { createCalls } from "./mcp/call.ts";
 import { FENCE_EXPLAINED } from "./mcp/fence.ts";
 import { clientNameIn, createProtocol, isCall } from "./mcp/protocol.ts";

@@ -14,7 +14,7 @@ import { dateTime, type Schema, t } from "../base/json-schema.ts";
 import { EVENT_DATA } from "../events/catalogue.ts";
 import { EVENT_NAMES, EVENTS, type EventName } from "../events/kinds.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
-import { Failure, IdempotencyKey } from "../operations/schemas.ts";
+import { Failure, IdempotencyKey } from "../operations/shared-schemas.ts";
 import type { Surface } from "./surfaces.ts";
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

@@ -4,7 +4,7 @@ import { memoryLimit, mostLargeBytes } from "../base/memory.ts";
 import type { Metrics } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { createShares, type Held, type Sharer, type Shares } from "../base/shares.ts";
-import { createAnswers } from "./answers.ts";
+import { createAnswers } from "./unread-answers.ts";
 
 const MB = 1_048_576;
 const MOST_WAITING = 100;

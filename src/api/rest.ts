@@ -19,7 +19,7 @@ import { compressJson } from "./compression.ts";
 import * as cors from "./cors.ts";
 import { downloadResponse } from "./download.ts";
 import { readFailure } from "./failure.ts";
-import type { Admitted, CountedRate, Gate } from "./gate.ts";
+import type { Admitted, CountedRate, Gate } from "./key-gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { createMethodFinder, MethodRefusal } from "./methods.ts";
 import { describeApi } from "./openapi.ts";

@@ -9,7 +9,7 @@ import { pipeline } from "node:stream/promises";
 import { Busboy, type BusboyFileStream } from "@fastify/busboy";
 import { AppError } from "../base/errors.ts";
 import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
-import { type FileKeeper, type KeptFile, uploadName } from "../compose/files.ts";
+import { type FileKeeper, type KeptFile, uploadName } from "../compose/attached-files.ts";
 import { type AttachmentRequest, MOST_ATTACHMENTS } from "../compose/requests.ts";
 import type { Count } from "./pools.ts";
 import { declaredLength, parseJson, readBytes, readParts, requireJson, SMALL_BYTES, tooLarge } from "./request.ts";

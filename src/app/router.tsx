@@ -2,17 +2,17 @@
 import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
 import { MailOpen, SearchX } from "lucide-react";
 import { useEffect } from "react";
-import { Refusal } from "./lib/api.ts";
+import { Refusal } from "./lib/api-client.ts";
 import { openPalette, usePalette } from "./lib/commands.ts";
 import { lazyPart } from "./lib/lazy-part.tsx";
 import { administers, meQuery, queryClient } from "./lib/queries.ts";
-import { ConversationPage } from "./pages/conversation.tsx";
-import { FolderPage } from "./pages/folder.tsx";
+import { ConversationPage } from "./pages/conversation-page.tsx";
+import { FolderPage } from "./pages/folder-page.tsx";
 import { Shell } from "./pages/shell.tsx";
-import { SignIn } from "./pages/sign-in.tsx";
-import { Failed, Notice } from "./parts/notice.tsx";
+import { SignIn } from "./pages/sign-in-page.tsx";
+import { Failed, Notice } from "./parts/ui/notice.tsx";
 
-const Palette = lazyPart("the list of commands", async () => (await import("./parts/palette.tsx")).Palette);
+const Palette = lazyPart("the list of commands", async () => (await import("./parts/ui/palette.tsx")).Palette);
 
 /** Opens the palette with Ctrl+K, for somebody who is signed in. */
 function PaletteKey() {
@@ -58,10 +58,13 @@ const home = createRoute({
   },
 });
 
-const FirstRun = lazyPart("the set-up", async () => (await import("./pages/first-run.tsx")).FirstRun);
+const FirstRun = lazyPart("the set-up", async () => (await import("./pages/first-run-page.tsx")).FirstRun);
 const setUp = createRoute({ getParentRoute: () => root, path: "/setup", component: FirstRun });
 
-const ChoosePassword = lazyPart("the page", async () => (await import("./pages/choose-password.tsx")).ChoosePassword);
+const ChoosePassword = lazyPart(
+  "the page",
+  async () => (await import("./pages/choose-password-page.tsx")).ChoosePassword,
+);
 const choosePassword = createRoute({ getParentRoute: () => root, path: "/password", component: ChoosePassword });
 
 interface SignInSearch {
@@ -135,7 +138,10 @@ const nothingOpen = createRoute({
   ),
 });
 
-const ScheduledPage = lazyPart("scheduled mail", async () => (await import("./pages/scheduled.tsx")).ScheduledPage);
+const ScheduledPage = lazyPart(
+  "scheduled mail",
+  async () => (await import("./pages/scheduled-page.tsx")).ScheduledPage,
+);
 const scheduled = createRoute({
   getParentRoute: () => mail,
   path: "scheduled",
@@ -147,12 +153,12 @@ const scheduledOne = createRoute({ getParentRoute: () => scheduled, path: "$draf
 
 const conversation = createRoute({ getParentRoute: () => folder, path: "$threadId", component: ConversationPage });
 
-const ApprovePage = lazyPart("what waits", async () => (await import("./pages/approve.tsx")).ApprovePage);
+const ApprovePage = lazyPart("what waits", async () => (await import("./pages/approve-page.tsx")).ApprovePage);
 const approve = createRoute({ getParentRoute: () => shell, path: "/approve", component: ApprovePage });
 const approveOne = createRoute({ getParentRoute: () => approve, path: "$emailId" });
 
-const settingsPart = (name: keyof typeof import("./pages/settings/pages.ts")) =>
-  lazyPart("the settings", async () => (await import("./pages/settings/pages.ts"))[name]);
+const settingsPart = (name: keyof typeof import("./pages/settings/settings-pages.ts")) =>
+  lazyPart("the settings", async () => (await import("./pages/settings/settings-pages.ts"))[name]);
 
 const settings = createRoute({
   getParentRoute: () => root,

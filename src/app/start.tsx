@@ -4,14 +4,14 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { lazyPart } from "./lib/lazy-part.tsx";
-import { AUTHORIZE_PATH } from "./lib/oauth.ts";
+import { AUTHORIZE_PATH } from "./lib/oauth-queries.ts";
 import { queryClient } from "./lib/queries.ts";
-import { startWorker } from "./lib/worker.ts";
-import { Connection } from "./parts/connection.tsx";
+import { startWorker } from "./lib/service-worker.ts";
+import { Connection } from "./parts/ui/connection-line.tsx";
 import { router } from "./router.tsx";
 import "./styles.css";
 
-const ConsentPage = lazyPart("the request", async () => (await import("./pages/consent.tsx")).ConsentPage);
+const ConsentPage = lazyPart("the request", async () => (await import("./pages/consent-page.tsx")).ConsentPage);
 
 const root = document.getElementById("root");
 if (!root) throw new Error("the page has no #root");

@@ -7,7 +7,7 @@ import { AppError } from "../base/errors.ts";
 import { OWN_FILES } from "../store/named-files.ts";
 import { SETTINGS } from "../store/settings.ts";
 import { storedSetting } from "../store/snapshot.ts";
-import { type Changed, copyChanged, readSmall, writeText } from "./files.ts";
+import { type Changed, copyChanged, readSmall, writeText } from "./durable-files.ts";
 
 /** Loaded only where it is needed: it is large. */
 const load = () => import("age-encryption");

@@ -30,7 +30,7 @@ import { isoOf, parseTime } from "../base/time.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { BLOB_MARK } from "../store/blob-mark.ts";
 import { giveToOwner, requirePlace } from "../store/ownership.ts";
-import { namesIn, readSmall, writeText } from "./files.ts";
+import { namesIn, readSmall, writeText } from "./durable-files.ts";
 
 /** A kind of folder with generations: the file that marks it, and its name for people. */
 export interface FolderKind {

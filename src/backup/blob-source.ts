@@ -10,10 +10,10 @@ import type { S3Location } from "../net/s3.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { requirePlace } from "../store/blob-mark.ts";
 import { blobPath } from "../store/blobs.ts";
-import { openS3Blobs } from "../store/s3.ts";
+import { openS3Blobs } from "../store/s3-blobs.ts";
 import { isDamage, unlessDamaged } from "../store/sound.ts";
-import { makeFolder, sizeOf } from "./files.ts";
-import { BLOBS } from "./layout.ts";
+import { BLOBS } from "./backup-layout.ts";
+import { makeFolder, sizeOf } from "./durable-files.ts";
 
 export type BlobSource = ReturnType<typeof openBlobSource>;
 

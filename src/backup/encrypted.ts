@@ -19,20 +19,6 @@ import type { Runtime } from "../base/runtime.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot, takeSnapshot } from "../store/snapshot.ts";
 import { encryptFile, encryptText, type Identities } from "./age.ts";
-import type { BlobSource } from "./blob-source.ts";
-import {
-  type Changed,
-  hashFile,
-  isFull,
-  makeFolder,
-  makeFolders,
-  readSmall,
-  sideBySide,
-  stateOf,
-  syncFile,
-  syncTree,
-  writeText,
-} from "./files.ts";
 import {
   AGE,
   BLOB_LIST,
@@ -52,7 +38,21 @@ import {
   readSums,
   SUMS,
   writeBlobList,
-} from "./layout.ts";
+} from "./backup-layout.ts";
+import type { BlobSource } from "./blob-source.ts";
+import {
+  type Changed,
+  hashFile,
+  isFull,
+  makeFolder,
+  makeFolders,
+  readSmall,
+  sideBySide,
+  stateOf,
+  syncFile,
+  syncTree,
+  writeText,
+} from "./durable-files.ts";
 
 /** What `contents.json.age` holds. */
 interface Contents {

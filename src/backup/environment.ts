@@ -10,7 +10,7 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { ConfigError } from "../base/errors.ts";
 import { type Environment, readConfig, SERVER_VARIABLES } from "../config.ts";
-import { writeText } from "./files.ts";
+import { writeText } from "./durable-files.ts";
 
 /** In the data folder: a JSON object of names and values. */
 export const ENVIRONMENT = "environment.json";

@@ -20,23 +20,6 @@ import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { measureDatabase, openSnapshot, takeSnapshot } from "../store/snapshot.ts";
 import { recipientsOf } from "./age.ts";
-import { type BlobSource, openBlobSource } from "./blob-source.ts";
-import { encryptContent, type WrittenContent } from "./encrypted.ts";
-import {
-  copyFile,
-  filesBelow,
-  hashFile,
-  isFull,
-  makeFolder,
-  makeFolders,
-  namesIn,
-  readSmall,
-  sideBySide,
-  stateOf,
-  syncFile,
-  syncTree,
-  writeText,
-} from "./files.ts";
 import {
   BACKUP,
   BLOB_LIST,
@@ -65,7 +48,24 @@ import {
   writeBackupState,
   writeBlobList,
   writeSums,
-} from "./layout.ts";
+} from "./backup-layout.ts";
+import { type BlobSource, openBlobSource } from "./blob-source.ts";
+import {
+  copyFile,
+  filesBelow,
+  hashFile,
+  isFull,
+  makeFolder,
+  makeFolders,
+  namesIn,
+  readSmall,
+  sideBySide,
+  stateOf,
+  syncFile,
+  syncTree,
+  writeText,
+} from "./durable-files.ts";
+import { encryptContent, type WrittenContent } from "./encrypted.ts";
 
 export interface BackupRequest {
   /** The data folder. */

@@ -15,9 +15,9 @@ import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { unschedule } from "../mailbox/drafts.ts";
-import { unapprove } from "../mailbox/holds.ts";
-import { renewUidValidity } from "../mailbox/uids.ts";
+import { unschedule } from "../mailbox/changing/drafts.ts";
+import { unapprove } from "../mailbox/changing/holds.ts";
+import { renewUidValidity } from "../mailbox/imap/uids.ts";
 import { holdWaiting } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";
@@ -26,18 +26,6 @@ import { openOptions } from "../store/settings.ts";
 import { measureDatabase, openSnapshot } from "../store/snapshot.ts";
 import { openStore, RESTORING, type Store } from "../store/store.ts";
 import type { Identities } from "./age.ts";
-import { decryptContent, decryptOneFile } from "./encrypted.ts";
-import {
-  copyFile,
-  hashFile,
-  isFull,
-  makeFolder,
-  makeFolders,
-  namesIn,
-  readSmall,
-  sideBySide,
-  syncTree,
-} from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
@@ -54,7 +42,19 @@ import {
   readManifest,
   readSums,
   SUMS,
-} from "./layout.ts";
+} from "./backup-layout.ts";
+import {
+  copyFile,
+  hashFile,
+  isFull,
+  makeFolder,
+  makeFolders,
+  namesIn,
+  readSmall,
+  sideBySide,
+  syncTree,
+} from "./durable-files.ts";
+import { decryptContent, decryptOneFile } from "./encrypted.ts";
 
 export interface RestoreRequest {
   /** The backup folder. */

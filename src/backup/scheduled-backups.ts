@@ -6,7 +6,7 @@
 import { ownCommand } from "../base/child-process.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
 import type { Core } from "../store/core.ts";
-import { type BackupState, generationTime, listGenerations, recordFailure, writeBackupState } from "./layout.ts";
+import { type BackupState, generationTime, listGenerations, recordFailure, writeBackupState } from "./backup-layout.ts";
 
 const HOUR_MS = 3_600_000;
 /** How soon a changed setting takes effect. */

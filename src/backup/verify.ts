@@ -9,8 +9,6 @@ import { isMissing } from "../base/files.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import type { Identities } from "./age.ts";
-import { checkEncrypted } from "./encrypted.ts";
-import { filesBelow, hashFile, readSmall, sideBySide } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
@@ -28,7 +26,9 @@ import {
   readSums,
   SUMS,
   stillExists,
-} from "./layout.ts";
+} from "./backup-layout.ts";
+import { filesBelow, hashFile, readSmall, sideBySide } from "./durable-files.ts";
+import { checkEncrypted } from "./encrypted.ts";
 
 /** A problem with a file, whose path is relative to the backup folder. */
 export interface Problem {

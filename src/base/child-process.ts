@@ -18,9 +18,9 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { createMessageReader, encodeMessage } from "./child-messages.ts";
 import { isMissing } from "./files.ts";
 import type { Log } from "./log.ts";
-import { createMessageReader, encodeMessage } from "./messages.ts";
 import { atMost, pause } from "./pause.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -139,7 +139,7 @@ export function ownCommand({ changesUser = false } = {}): string[] {
   return EMBEDDED.test(import.meta.dir) ? [executable] : [executable, join(import.meta.dir, "../main.ts")];
 }
 
-/** A child process that exchanges messages (messages.ts) with this one. */
+/** A child process that exchanges messages (child-messages.ts) with this one. */
 export interface MessagingChild {
   send(message: unknown): void;
   /** Ends it for sure, also while it is busy. */

@@ -7,7 +7,7 @@ import { readBackedUp, restoreBackup } from "../backup/restore.ts";
 import { type Verified, verifyBackup } from "../backup/verify.ts";
 import { UsageError } from "../base/errors.ts";
 import { checkRestored } from "../moving/trust.ts";
-import { readStandby } from "../replica/standby.ts";
+import { readStandby } from "../replica/follow-replica.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
 import { record, table } from "./output.ts";
 

@@ -1,6 +1,6 @@
 /** `mailroom blobs move`: the files of attachments to S3, or back into the data folder, beside the running server. */
 import { UsageError } from "../base/errors.ts";
-import { moveBlobs } from "../mailbox/removal.ts";
+import { moveBlobs } from "../mailbox/changing/removal.ts";
 import { command, FailedCheck } from "./command.ts";
 import { watchProgress } from "./output.ts";
 

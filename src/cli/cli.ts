@@ -9,8 +9,8 @@ import { giveUpReserve } from "../store/reserve.ts";
 import { asUnavailable } from "../store/store.ts";
 import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
-import { blobsMove } from "./blobs.ts";
-import { certificatesRenew } from "./certificates.ts";
+import { blobsMove } from "./blobs-command.ts";
+import { certificatesRenew } from "./certificates-command.ts";
 import {
   type Command,
   command,
@@ -24,18 +24,18 @@ import {
 import { doctor, trace } from "./diagnosis.ts";
 import { keyCommands } from "./key.ts";
 import { listen } from "./listen.ts";
-import { movingCommands } from "./moving.ts";
+import { movingCommands } from "./moving-commands.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
 import { plain, render } from "./output.ts";
 import { reindex } from "./reindex.ts";
-import { serve } from "./serve.ts";
-import { type Io, openSession } from "./session.ts";
-import { settingsCommands } from "./settings.ts";
-import { standby, standbyCommands } from "./standby.ts";
+import { type Io, openSession } from "./run.ts";
+import { serve } from "./serve-command.ts";
+import { settingsCommands } from "./settings-commands.ts";
+import { standby, standbyCommands } from "./standby-commands.ts";
 import { nearest } from "./suggest.ts";
-import { exportCommand, importCommand } from "./transfer.ts";
+import { exportCommand, importCommand } from "./transfer-commands.ts";
 import { userCommands } from "./user.ts";
-import { setup, workspaceCommands } from "./workspace.ts";
+import { setup, workspaceCommands } from "./workspace-commands.ts";
 
 const version = command({
   name: "version",

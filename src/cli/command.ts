@@ -4,8 +4,8 @@
  */
 import { parseArgs } from "node:util";
 import { UsageError } from "../base/errors.ts";
-import type { ArgumentSpec, Arguments, Given, OptionSpec, Options } from "../operations/command.ts";
-import type { Session } from "./session.ts";
+import type { ArgumentSpec, Arguments, Given, OptionSpec, Options } from "../operations/command-line.ts";
+import type { Session } from "./run.ts";
 
 /** The result of a command, one JSON document. */
 export type Document = object;

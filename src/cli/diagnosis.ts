@@ -1,6 +1,6 @@
 /** `mailroom doctor` runs all checks of this server; `mailroom trace` follows one message. */
 import { maybeIsoOf } from "../base/time.ts";
-import { DOMAIN, findDemo } from "../demo/folder.ts";
+import { DOMAIN, findDemo } from "../demo/demo-folder.ts";
 import type { Finding } from "../doctor/check.ts";
 import { type Step, type Traced, traceMessage } from "../monitoring/trace.ts";
 import { command, type Document, FailedCheck } from "./command.ts";

@@ -2,14 +2,14 @@
 import { readFileSync } from "node:fs";
 import * as developers from "../admin/developers.ts";
 import { type KeyRecord, type Policy, SCOPES } from "../admin/developers.ts";
-import * as workspaceAdmin from "../admin/workspaces.ts";
+import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError, UsageError } from "../base/errors.ts";
-import { keyDocument, keyView, readKeyPolicy } from "../operations/admin/keys.ts";
+import { keyDocument, keyView, readKeyPolicy } from "../operations/admin/key-administration.ts";
 import { command } from "./command.ts";
-import { journalCommands } from "./journal.ts";
+import { journalCommands } from "./journal-commands.ts";
 import { find } from "./operation-command.ts";
-import type { Session } from "./session.ts";
-import { WORKSPACE, workspaceIdOf, workspaceName } from "./workspace.ts";
+import type { Session } from "./run.ts";
+import { WORKSPACE, workspaceIdOf, workspaceName } from "./workspace-commands.ts";
 
 const POLICY = { value: "FILE|JSON", summary: "What it is restricted to, as JSON or in a file" } as const;
 

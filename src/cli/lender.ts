@@ -3,8 +3,8 @@
  * named, and makes the file that it named, whatever else the other process asks for. It parses nothing.
  */
 import { resolve } from "node:path";
+import { encodeMessage, hearParent, tellParent } from "../base/child-messages.ts";
 import { AppError } from "../base/errors.ts";
-import { encodeMessage, hearParent, tellParent } from "../base/messages.ts";
 import { systemRuntime } from "../base/runtime.ts";
 import { tokenFrom } from "../base/token-command.ts";
 import { type NewFile, type OpenFile, OWN_FILES } from "../store/named-files.ts";

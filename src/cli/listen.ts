@@ -5,7 +5,7 @@ import { atMost } from "../base/pause.ts";
 import { isoOf } from "../base/time.ts";
 import { command } from "./command.ts";
 import { plain } from "./output.ts";
-import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
+import { WORKSPACE, workspaceIdOf } from "./workspace-commands.ts";
 
 const POLL_MS = 250;
 

@@ -1,14 +1,14 @@
 /** `mailroom workspace export|import|reopen|remove`: a workspace moves to another server. */
 import { resolve } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
-import * as workspaceAdmin from "../admin/workspaces.ts";
+import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { openIdentities } from "../backup/age.ts";
-import { exportWorkspace, reopenWorkspace } from "../moving/export.ts";
-import { type Imported, importWorkspace } from "../moving/import.ts";
+import { exportWorkspace, reopenWorkspace } from "../moving/export-workspace.ts";
+import { type Imported, importWorkspace } from "../moving/import-workspace.ts";
 import { removeWorkspace } from "../moving/remove.ts";
 import { command, type Document } from "./command.ts";
 import { record, watchProgress } from "./output.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "./run.ts";
 
 /** Settings that differ from their defaults. */
 const settingsOf = ({ opened }: Session): Record<string, string> =>

@@ -1,19 +1,19 @@
-/** The commands that are projections of operations (operations/command.ts), and how they find what an argument names. */
+/** The commands that are projections of operations (operations/command-line.ts), and how they find what an argument names. */
 import * as developers from "../admin/developers.ts";
 import * as domains from "../admin/domains.ts";
-import * as mailboxAdmin from "../admin/mailboxes.ts";
-import { addressOf } from "../admin/names.ts";
+import * as mailboxAdmin from "../admin/mailbox-admin.ts";
 import * as outbound from "../admin/outbound.ts";
 import * as people from "../admin/people.ts";
+import { addressOf } from "../admin/typed-names.ts";
 import { AppError, UsageError } from "../base/errors.ts";
-import type { OperationCommand, Targets } from "../operations/command.ts";
+import type { OperationCommand, Targets } from "../operations/command-line.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
 import { ADMIN_OPERATIONS } from "../operations/operations.ts";
 import { performAsOperator } from "../operations/perform.ts";
-import { requireServed } from "../store/moving.ts";
+import { requireServed } from "../store/unserved-workspaces.ts";
 import type { Command, Document } from "./command.ts";
-import type { Session } from "./session.ts";
-import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+import type { Session } from "./run.ts";
+import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace-commands.ts";
 
 /** More rows than any list has. */
 const ALL = 1_000_000_000;

@@ -3,7 +3,7 @@
  */
 import type { DnsRecord } from "../admin/dns.ts";
 import type { Command, Document } from "./command.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "./run.ts";
 
 const DNS_COLUMNS = ["purpose", "type", "name", "value"];
 

@@ -5,7 +5,7 @@
 import { pause } from "../base/pause.ts";
 import { reindexPortion } from "../search/fts5/upkeep.ts";
 import { statement } from "../store/statement.ts";
-import { createPacing } from "../transfer/import.ts";
+import { createPacing } from "../transfer/import-mail.ts";
 import { command } from "./command.ts";
 import { watchProgress } from "./output.ts";
 

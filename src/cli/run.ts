@@ -9,7 +9,7 @@ import { ConfigError, StandbyRefusal, UsageError } from "../base/errors.ts";
 import { createLog, type Log, type LogLevel, openPriorities } from "../base/log.ts";
 import { type Runtime, systemRuntime } from "../base/runtime.ts";
 import { type Config, processEnvironment, readConfig } from "../config.ts";
-import { demoEnvironment } from "../demo/folder.ts";
+import { demoEnvironment } from "../demo/demo-folder.ts";
 import { fetchByName, openConfiguredNames } from "../net/configured-names.ts";
 import { type Following, type Opened, open } from "../open.ts";
 import {
@@ -19,11 +19,11 @@ import {
   type StandbyRecord,
   schemaMismatch,
   schemaOf,
-} from "../replica/standby.ts";
+} from "../replica/follow-replica.ts";
 import { isClaimed } from "../store/claim.ts";
 import { makeFolderFor } from "../store/named-files.ts";
 import { openReadOnlyStore } from "../store/read-only.ts";
-import { openS3Blobs } from "../store/s3.ts";
+import { openS3Blobs } from "../store/s3-blobs.ts";
 import { type Lent, lendOwn, type Named, startLender } from "./lending.ts";
 
 /** The process around the program; tests hand in a fake. */

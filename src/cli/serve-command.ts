@@ -4,11 +4,11 @@ import { keepEnvironment } from "../backup/environment.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Demo } from "../demo/demo.ts";
-import { requireLoopback } from "../demo/folder.ts";
+import { requireLoopback } from "../demo/demo-folder.ts";
 import { type ServeOptions, type Server, serve as serveOn } from "../serve.ts";
 import { takeReserve } from "../store/reserve.ts";
 import { command } from "./command.ts";
-import { refuseEnvironment, type Session } from "./session.ts";
+import { refuseEnvironment, type Session } from "./run.ts";
 
 /** Time for work in flight after SIGTERM (rules: Stopping). */
 const STOP_WITHIN_MS = 10_000;

@@ -4,18 +4,18 @@ import { pause } from "../base/pause.ts";
 import { isoOf } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
 import { settleRole } from "../replica/come-back.ts";
-import { askPromotion, listenAsStandby } from "../replica/control.ts";
+import { openStandby, type Standby } from "../replica/follow-replica.ts";
 import { invite, joinServer } from "../replica/join.ts";
 import { findLitestream } from "../replica/litestream.ts";
 import { holdPorts } from "../replica/ports.ts";
 import { becomeServer, type Promoted, takeOver } from "../replica/promote.ts";
-import { openStandby, type Standby } from "../replica/standby.ts";
+import { askPromotion, listenAsStandby } from "../replica/standby-control.ts";
 import { startStandby } from "../standby.ts";
 import { claimFolder } from "../store/claim.ts";
 import { command } from "./command.ts";
 import { plain } from "./output.ts";
-import { heedSignals, runServer } from "./serve.ts";
-import { refuseEnvironment, type Session } from "./session.ts";
+import { refuseEnvironment, type Session } from "./run.ts";
+import { heedSignals, runServer } from "./serve-command.ts";
 
 /** @throws UsageError without a replica */
 function replicaOf({ config }: Session): S3Location {

@@ -2,10 +2,10 @@
 import { resolve } from "node:path";
 import * as people from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
-import { hasMessageOfSize } from "../mailbox/filing-rows.ts";
-import { exportMailbox } from "../mailbox/transfer.ts";
+import { hasMessageOfSize } from "../mailbox/filing/filing-rows.ts";
+import { exportMailbox } from "../mailbox/filing/transfer.ts";
 import type { NamedFiles } from "../store/named-files.ts";
-import { exportMail } from "../transfer/export.ts";
+import { exportMail } from "../transfer/export-mbox.ts";
 import {
   createPacing,
   type ImportResult,
@@ -13,14 +13,14 @@ import {
   LARGEST_MESSAGE,
   openParser,
   type Tally,
-} from "../transfer/import.ts";
+} from "../transfer/import-mail.ts";
 import { destinationOf } from "../transfer/placement.ts";
 import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
 import { watchProgress } from "./output.ts";
-import type { Session } from "./session.ts";
-import { WORKSPACE } from "./workspace.ts";
+import type { Session } from "./run.ts";
+import { WORKSPACE } from "./workspace-commands.ts";
 
 /** Messages of the IMAP account at `url`. @throws UsageError, AppError */
 async function* findRemote(
@@ -39,7 +39,7 @@ async function* findRemote(
   },
 ): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
   // Loaded only when needed: few imports use it.
-  const { findInAccount, readAccount } = await import("../transfer/imap.ts");
+  const { findInAccount, readAccount } = await import("../transfer/imap-account.ts");
   const account = readAccount(url);
   if (!account) {
     // The URL is not quoted: a password in it would end up in logs.

@@ -4,11 +4,11 @@ import * as people from "../admin/people.ts";
 import { hashPassword, ROLES, readImportedHash } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";
-import { personDocument, personView } from "../operations/admin/people.ts";
+import { personDocument, personView } from "../operations/admin/people-administration.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
-import type { Session } from "./session.ts";
-import { randomPassword, WORKSPACE, workspaceFor, workspaceName } from "./workspace.ts";
+import type { Session } from "./run.ts";
+import { randomPassword, WORKSPACE, workspaceFor, workspaceName } from "./workspace-commands.ts";
 
 const USER = { address: "ADDRESS" } as const;
 

@@ -1,17 +1,17 @@
 /** `mailroom setup` and `mailroom workspace …`, and --workspace of the other commands. */
 import * as domains from "../admin/domains.ts";
-import { domainOf } from "../admin/names.ts";
 import type { Workspace } from "../admin/people.ts";
 import { setUp } from "../admin/setup.ts";
-import * as workspaceAdmin from "../admin/workspaces.ts";
+import { domainOf } from "../admin/typed-names.ts";
+import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import { type Runtime, randomToken } from "../base/runtime.ts";
 import { readSize, SIZE_FORM } from "../base/sizes.ts";
 import { isoOf } from "../base/time.ts";
-import { REASON, sendingState } from "../operations/command.ts";
-import { requireServed } from "../store/moving.ts";
+import { REASON, sendingState } from "../operations/command-line.ts";
+import { requireServed } from "../store/unserved-workspaces.ts";
 import { command } from "./command.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "./run.ts";
 
 /** Option of commands that work on one workspace. */
 export const WORKSPACE = {

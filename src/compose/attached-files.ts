@@ -5,12 +5,12 @@
 import { createHash } from "node:crypto";
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { fileOf, getMessage, getRawMessage, type StoredFile, storedFile } from "../mailbox/messages.ts";
-import type { MessageView } from "../mailbox/views.ts";
+import { fileOf, getMessage, getRawMessage, type StoredFile, storedFile } from "../mailbox/reading/messages.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
+import type { MessageView } from "../mailbox/state/views.ts";
 import { withoutBcc } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
-import type { SendCore } from "../outbound/core.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import type { Kept, Spool } from "../smtp/spool.ts";
 import type { AttachmentRequest, DraftReplyArguments } from "./requests.ts";
 

@@ -14,7 +14,7 @@ import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import { isoOf } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
-import { trashDraft } from "../mailbox/change.ts";
+import { trashDraft } from "../mailbox/changing/change.ts";
 import {
   type Draft,
   type Due,
@@ -25,23 +25,23 @@ import {
   refuseDraft,
   removeDraft,
   scheduleDraft,
-} from "../mailbox/drafts.ts";
+} from "../mailbox/changing/drafts.ts";
 import { requireAcceptable } from "../outbound/accept.ts";
 import { refusalForReaders } from "../outbound/bcc.ts";
-import type { SendCore } from "../outbound/core.ts";
 import { recipientsOf } from "../outbound/guardrails.ts";
 import { judge } from "../outbound/judgement.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import type { Core } from "../store/core.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import type { ParsingCore } from "../workers/core.ts";
-import { type Described, describeDraft, messageOfDraft, requireUnchanged, storeDraft } from "./drafts.ts";
-import { type OutgoingFile, storeFiles } from "./files.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
+import { type OutgoingFile, storeFiles } from "./attached-files.ts";
 import { type Outgoing, requireBodySize } from "./outgoing.ts";
 import type { DraftRequest } from "./requests.ts";
+import type { SendView } from "./sending-views.ts";
 import { type RecordResponse, sendView, sizeOf, submitOutgoing } from "./submit.ts";
-import type { SendView } from "./views.ts";
+import { type Described, describeDraft, messageOfDraft, requireUnchanged, storeDraft } from "./write-drafts.ts";
 
 const SEND_DUE_DRAFTS = "send-due-drafts";
 

@@ -7,12 +7,12 @@ import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";
 import type { AnswerOrder, Invitation, InvitationAnswer, ReadInvitation } from "../documents/invitation.ts";
-import { getAttachment, getMessage } from "../mailbox/messages.ts";
-import { answerTo, noteAnswer, type ReceivedMessage, receivedMessage } from "../mailbox/received.ts";
+import { getAttachment, getMessage } from "../mailbox/reading/messages.ts";
+import { answerTo, noteAnswer, type ReceivedMessage, receivedMessage } from "../mailbox/state/received.ts";
 import { normalizeAddress } from "../message/address.ts";
-import type { SendCore } from "../outbound/core.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import type { Reader } from "../store/core.ts";
-import type { ParsingCore } from "../workers/core.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
 import { readReplyContext, replyHeaders } from "./reply.ts";
 import { sendFor } from "./send.ts";
 

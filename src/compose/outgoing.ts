@@ -3,8 +3,8 @@ import type { Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newTimedToken, randomToken } from "../base/runtime.ts";
 import { parseTime } from "../base/time.ts";
-import type { PreparedMessage } from "../mailbox/prepare.ts";
-import type { MessageView } from "../mailbox/views.ts";
+import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
+import type { MessageView } from "../mailbox/state/views.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import type { Composition, ForwardedMessage } from "../message/composition.ts";
@@ -14,7 +14,7 @@ import { redirectedTo } from "../message/redirection.ts";
 import { asRefusal, requireSize } from "../outbound/accept.ts";
 import type { Recipient } from "../outbound/queue.ts";
 import type { Core } from "../store/core.ts";
-import type { ParsingCore } from "../workers/core.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
 import type { AddedFields, DraftFields } from "./requests.ts";
 
 /** Text and HTML together, UTF-8 (rules: Body size). */

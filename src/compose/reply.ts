@@ -6,12 +6,12 @@
 import { and, desc, eq, isNotNull, ne, or, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { BEFORE_ANY_EXPIRY, isOwnAddress, routeFor } from "../mailbox/addresses.ts";
-import { reachedThread } from "../mailbox/change.ts";
-import { servedHtml } from "../mailbox/messages.ts";
+import { reachedThread } from "../mailbox/changing/change.ts";
+import { servedHtml } from "../mailbox/reading/messages.ts";
+import { BEFORE_ANY_EXPIRY, isOwnAddress, routeFor } from "../mailbox/state/addresses.ts";
 import { type EmailAddress, envelopeAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
-import { referencesOf } from "../message/identity.ts";
+import { referencesOf } from "../message/message-id.ts";
 import { quoteGiven } from "../message/recipients.ts";
 import { isReply } from "../message/subject.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";

@@ -1,6 +1,6 @@
 /**
  * Requests that write mail, each a schema and its type (rules: Send request, Reply request, Drafts over the API, Attached
- * files, Added fields). The files that `attachments` names are read beforehand (files.ts), and given beside the request.
+ * files, Added fields). The files that `attachments` names are read beforehand (attached-files.ts), and given beside the request.
  */
 import { dateTime, email, filled, filledList, type Given, t } from "../base/json-schema.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";

@@ -1,5 +1,5 @@
 /**
- * Writes and sends what filing asked for (mailbox/automatic.ts): mail that rules forward, and replies of those who are absent
+ * Writes and sends what filing asked for (mailbox/filing/automatic-requests.ts): mail that rules forward, and replies of those who are absent
  * (rules: Forwarding, Out of office).
  *
  *   filing ─► automatic_mail ─► this job: compose ─► guardrails, sign ─► one transaction {queue, request ends, trace}
@@ -11,25 +11,31 @@ import { eq, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
-import { absenceOf } from "../mailbox/absences.ts";
-import { ownAddresses } from "../mailbox/addresses.ts";
-import { type AutomaticMail, dueMail, nextMailDue, postponeMail, settleMail } from "../mailbox/automatic.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { filesOf, getMessage } from "../mailbox/messages.ts";
-import { renewHtml } from "../mailbox/reading.ts";
-import { mayForwardTo } from "../mailbox/rules.ts";
+import { absenceOf } from "../mailbox/filing/absences.ts";
+import {
+  type AutomaticMail,
+  dueMail,
+  nextMailDue,
+  postponeMail,
+  settleMail,
+} from "../mailbox/filing/automatic-requests.ts";
+import { mayForwardTo } from "../mailbox/filing/rules.ts";
+import { filesOf, getMessage } from "../mailbox/reading/messages.ts";
+import { renewHtml } from "../mailbox/reading/stored-html.ts";
+import { ownAddresses } from "../mailbox/state/addresses.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { isAnonymous } from "../message/address.ts";
 import { formatAddress, LONGEST_SUBJECT } from "../message/compose.ts";
 import { forwardSubject } from "../message/composition.ts";
-import { referencesOf } from "../message/identity.ts";
+import { referencesOf } from "../message/message-id.ts";
 import { submitAutomatic } from "../outbound/accept.ts";
-import type { SendCore } from "../outbound/core.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import { traceAutomatic } from "../outbound/trace-log.ts";
 import type { Core } from "../store/core.ts";
 import { mailboxes, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { compositionFile } from "./files.ts";
+import { compositionFile } from "./attached-files.ts";
 import { forwardedFrom, type Outgoing, outgoing } from "./outgoing.ts";
 import { answerTo, replyHeaders } from "./reply.ts";
 

@@ -5,12 +5,12 @@
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { transmittedSizes } from "../mailbox/drafts.ts";
-import { usageOf } from "../mailbox/mailboxes.ts";
-import { filesOf, getMessage } from "../mailbox/messages.ts";
-import { renewHtml } from "../mailbox/reading.ts";
-import type { ReceivedMessage } from "../mailbox/received.ts";
+import { transmittedSizes } from "../mailbox/changing/drafts.ts";
+import { filesOf, getMessage } from "../mailbox/reading/messages.ts";
+import { renewHtml } from "../mailbox/reading/stored-html.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
+import { usageOf } from "../mailbox/state/mailboxes.ts";
+import type { ReceivedMessage } from "../mailbox/state/received.ts";
 import type { EmailAddress } from "../message/address.ts";
 import {
   type Composition,
@@ -21,14 +21,13 @@ import {
 } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
-import type { SendCore } from "../outbound/core.ts";
 import { recipientsOf, requireRoom, type Sender, senderFor } from "../outbound/guardrails.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import type { Tx } from "../store/store.ts";
-import type { ParsingCore } from "../workers/core.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
+import { type OutgoingFile, readable, storedAgain, storeFiles } from "./attached-files.ts";
 import { sendLater } from "./draft-sending.ts";
-import { addressFor, fileDraft } from "./drafts.ts";
-import { type OutgoingFile, readable, storedAgain, storeFiles } from "./files.ts";
 import {
   addedFields,
   addressesIn,
@@ -55,8 +54,9 @@ import type {
   SendRequest,
   Timed,
 } from "./requests.ts";
+import type { DraftView, ProgramDraftView, SendView } from "./sending-views.ts";
 import { type RecordResponse, submitOutgoing } from "./submit.ts";
-import type { DraftView, ProgramDraftView, SendView } from "./views.ts";
+import { addressFor, fileDraft } from "./write-drafts.ts";
 
 /** A message that the server writes for a person. */
 export interface WrittenFor extends Pick<Composition, "text" | "calendar"> {

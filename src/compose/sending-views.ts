@@ -1,7 +1,7 @@
 /** Answers about mail that was written, each a schema and its type (rules: Resources). */
 import { alwaysTrue, dateTime, email, nullable, type Static, t } from "../base/json-schema.ts";
-import { AttachmentView } from "../mailbox/views.ts";
-import { EmailAddress } from "../message/schemas.ts";
+import { AttachmentView } from "../mailbox/state/views.ts";
+import { EmailAddress } from "../message/message-schemas.ts";
 
 /** rules: Send response. */
 export const SendView = t.Object(

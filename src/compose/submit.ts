@@ -2,11 +2,11 @@
 import type { Caller } from "../access/caller.ts";
 import { isoOf } from "../base/time.ts";
 import { type Sent, type Submission, submitMessage } from "../outbound/accept.ts";
-import type { SendCore } from "../outbound/core.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import type { Tx } from "../store/store.ts";
-import { compositionFile, type OutgoingFile, storeFiles } from "./files.ts";
+import { compositionFile, type OutgoingFile, storeFiles } from "./attached-files.ts";
 import type { Outgoing } from "./outgoing.ts";
-import type { SendView } from "./views.ts";
+import type { SendView } from "./sending-views.ts";
 
 /** Records the response in the accepting transaction; may run twice, the first time rolled back. */
 export type RecordResponse = (tx: Tx, response: SendView) => void;

@@ -10,8 +10,7 @@ import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../acces
 import { holderOf } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";
-import { trashDraft } from "../mailbox/change.ts";
-import type { MailCore } from "../mailbox/core.ts";
+import { trashDraft } from "../mailbox/changing/change.ts";
 import {
   attachFiles,
   changeDraft,
@@ -24,10 +23,10 @@ import {
   replaceFiles,
   transmittedSize,
   transmittedSizes,
-} from "../mailbox/drafts.ts";
-import { fileMessage } from "../mailbox/filing.ts";
-import type { NewDraft } from "../mailbox/filing-rows.ts";
-import { mailboxIdOf, usageOf } from "../mailbox/mailboxes.ts";
+} from "../mailbox/changing/drafts.ts";
+import { fileMessage } from "../mailbox/filing/filing.ts";
+import type { NewDraft } from "../mailbox/filing/filing-rows.ts";
+import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import {
   attachmentView,
   filesOf,
@@ -35,11 +34,12 @@ import {
   type StoredFile,
   storedFile,
   writtenContent,
-} from "../mailbox/messages.ts";
-import type { PreparedMessage } from "../mailbox/prepare.ts";
-import { forwardHtml, renewHtml } from "../mailbox/reading.ts";
-import { signatureBlock, textsOf } from "../mailbox/texts.ts";
-import type { AttachmentView, MessageView } from "../mailbox/views.ts";
+} from "../mailbox/reading/messages.ts";
+import { forwardHtml, renewHtml } from "../mailbox/reading/stored-html.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
+import { mailboxIdOf, usageOf } from "../mailbox/state/mailboxes.ts";
+import { signatureBlock, textsOf } from "../mailbox/state/texts.ts";
+import type { AttachmentView, MessageView } from "../mailbox/state/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { type Composition, forwardedText, forwardSubject } from "../message/composition.ts";
@@ -49,14 +49,14 @@ import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { htmlOfText } from "../message/text.ts";
 import { requireSize } from "../outbound/accept.ts";
 import { getHeld } from "../outbound/approval.ts";
-import type { SendCore } from "../outbound/core.ts";
 import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type DraftAgent, type RecipientField, threads, type Unfinished } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, NotAPromise, Tx } from "../store/store.ts";
-import type { ParsingCore } from "../workers/core.ts";
-import { bytesWithoutBcc, compositionFile, mediaTypeOf } from "./files.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
+import { bytesWithoutBcc, compositionFile, mediaTypeOf } from "./attached-files.ts";
 import { addressesIn, forwardedFrom, type Outgoing, outgoing, prepareDraft, requireBodySize } from "./outgoing.ts";
 import { readReplyContext, replyHeaders, replySender, TRANSMITTABLE_ID } from "./reply.ts";
 import type { DraftRequest } from "./requests.ts";

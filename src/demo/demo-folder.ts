@@ -1,9 +1,9 @@
 /**
  * Data folders of demos. Every demo has the same key and password, known to everybody, so a demo is reachable from its
- * own machine alone: requireLoopback refuses other listeners, and http/server.ts requests to other host names.
+ * own machine alone: requireLoopback refuses other listeners, and http/http-server.ts requests to other host names.
  */
 import { listDomains } from "../admin/domains.ts";
-import { listWorkspaces, type Workspace } from "../admin/workspaces.ts";
+import { listWorkspaces, type Workspace } from "../admin/workspace-admin.ts";
 import { ConfigError } from "../base/errors.ts";
 import type { Config, Environment, Listen } from "../config.ts";
 import { isLoopbackHost } from "../net/ip.ts";

@@ -6,21 +6,22 @@ import { eq } from "drizzle-orm";
 import { createKey, findCaller, reviveKey, verifyPassword } from "../access/credentials.ts";
 import * as domains from "../admin/domains.ts";
 import { makeDkimKeys } from "../admin/domains.ts";
-import * as mailboxAdmin from "../admin/mailboxes.ts";
+import * as mailboxAdmin from "../admin/mailbox-admin.ts";
 import * as people from "../admin/people.ts";
 import { hashPassword } from "../admin/people.ts";
-import * as workspaceAdmin from "../admin/workspaces.ts";
+import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError } from "../base/errors.ts";
-import { snooze } from "../mailbox/change.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { fileMessage } from "../mailbox/filing.ts";
-import { putHold, setTold } from "../mailbox/holds.ts";
-import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
-import { updateThread } from "../mailbox/threads.ts";
+import { snooze } from "../mailbox/changing/change.ts";
+import { putHold, setTold } from "../mailbox/changing/holds.ts";
+import { updateThread } from "../mailbox/changing/threads.ts";
+import { fileMessage } from "../mailbox/filing/filing.ts";
+import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { normalizeAddress, parseAddressList } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
 import { MAIL_SCOPES, type Policy, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { DOMAIN, findDemo, NAME } from "./demo-folder.ts";
 import {
   ADA,
   AGENT,
@@ -32,8 +33,7 @@ import {
   type DemoConversation,
   type DemoMessage,
   SUPPORT,
-} from "./conversations.ts";
-import { DOMAIN, findDemo, NAME } from "./folder.ts";
+} from "./demo-mail.ts";
 
 /** The same in every demo. */
 const CREDENTIALS = {

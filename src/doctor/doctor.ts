@@ -5,20 +5,27 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { writeText } from "../backup/files.ts";
+import { writeText } from "../backup/durable-files.ts";
 import type { Log } from "../base/log.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
 import { checkBlobBytes } from "./checks/blob-bytes.ts";
-import { checkBlobs } from "./checks/blobs.ts";
+import { checkBlobs } from "./checks/blob-checks.ts";
 import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
-import { checkDomains, checkMailApps, checkOutbound, checkQueue, checkQuotas, checkWorkspaces } from "./checks/mail.ts";
+import {
+  checkDomains,
+  checkMailApps,
+  checkOutbound,
+  checkQueue,
+  checkQuotas,
+  checkWorkspaces,
+} from "./checks/mail-checks.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
 import { checkReplica } from "./checks/replica.ts";
 import { checkRestored } from "./checks/restored.ts";
-import { checkSearchEngine, checkSearchIndex } from "./checks/search.ts";
-import { checkStandby } from "./checks/standby.ts";
+import { checkSearchEngine, checkSearchIndex } from "./checks/search-checks.ts";
+import { checkStandby } from "./checks/standby-checks.ts";
 import { operatingSystem, type System } from "./system.ts";
 
 /** For tests. */

@@ -6,7 +6,7 @@
  */
 import { type Entry, fromBufferPromise, type ZipFile } from "../base/zip.ts";
 import { createXmlParser, type XmlReader } from "../message/markup.ts";
-import { Enough, type Text, Unreadable } from "./text.ts";
+import { Enough, type Text, Unreadable } from "./extracted-text.ts";
 
 /** Most parts of an archive; a slide takes some five. */
 const MOST_ENTRIES = 10_000;

@@ -1,8 +1,8 @@
 /** The text of a calendar file (iCalendar, RFC 5545): its events, tasks and journal entries. */
 import { decodeOctets } from "../message/charset.ts";
 import { readPerson } from "./calendar-values.ts";
+import type { Text } from "./extracted-text.ts";
 import ICAL from "./ical.ts";
-import type { Text } from "./text.ts";
 
 /** RFC 7265: name, parameters, type, values. */
 type Property = [name: string, parameters: Record<string, string | string[]>, type: string, ...values: unknown[]];

@@ -3,8 +3,9 @@
  * (workers/parser.ts), which is ended when it takes too long or too much memory; each reader has limits besides,
  * and is loaded when it is needed.
  */
+
+import { createText, Enough, type Text, Unreadable } from "./extracted-text.ts";
 import { type DocumentText, type FileHints, isNamed, kindOf, TYPE_OF_OFFICE } from "./kind.ts";
-import { createText, Enough, type Text, Unreadable } from "./text.ts";
 
 /** Extracts the text; undefined when it is no document after all. `now`: epoch ms. */
 export async function extractText(
@@ -29,7 +30,7 @@ async function readInto(text: Text, bytes: Uint8Array<ArrayBuffer>, hints: FileH
   const kind = kindOf(bytes, hints);
   if (kind === "office") return readOffice(text, bytes, hints);
   if (kind === "pdf") await (await import("./pdf.ts")).readPdf(bytes, text);
-  else if (kind === "rtf") (await import("./rtf.ts")).readRtf(bytes, text);
+  else if (kind === "rtf") (await import("./rtf-text.ts")).readRtf(bytes, text);
   else if (kind === "calendar") return (await import("./calendar.ts")).readCalendar(bytes, text);
   else if (kind === "old-office") throw new Unreadable("it is encrypted, or in the format of before 2007");
   return kind !== undefined;

@@ -4,7 +4,7 @@
  */
 import type { XmlReader } from "../message/markup.ts";
 import type { Archive, Relation } from "./archive.ts";
-import type { Text } from "./text.ts";
+import type { Text } from "./extracted-text.ts";
 
 const BREAK = "--- page break ---";
 const DELETED = "characters of deleted text";

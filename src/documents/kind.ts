@@ -1,6 +1,6 @@
 /**
  * What a file is: its bytes say so; the type and the name that the sender gave are hints. And the shapes of the extraction
- * (document.ts), whose code the server itself does not load.
+ * (document-text.ts), whose code the server itself does not load.
  */
 /** What the sender of a file says of it. */
 export interface FileHints {

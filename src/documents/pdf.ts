@@ -5,7 +5,7 @@
  *
  * Colour is not looked at: the text of a scanned page is invisible by design.
  */
-import { Enough, type Text, Unreadable } from "./text.ts";
+import { Enough, type Text, Unreadable } from "./extracted-text.ts";
 
 const MOST_PAGES = 2_000;
 /** A gap between words that is wider than so many times their height is one between columns. */

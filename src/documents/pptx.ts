@@ -4,7 +4,7 @@
  */
 import type { XmlReader } from "../message/markup.ts";
 import type { Archive } from "./archive.ts";
-import { Enough, type Text } from "./text.ts";
+import { Enough, type Text } from "./extracted-text.ts";
 
 const MOST_SLIDES = 1_000;
 /** Elements that are a shape or a group of shapes. */

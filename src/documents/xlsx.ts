@@ -3,7 +3,7 @@
  * values as they are shown as far as dates and percentages go. Hidden sheets, rows and columns are left out and counted.
  */
 import type { Archive } from "./archive.ts";
-import { Enough, type Text } from "./text.ts";
+import { Enough, type Text } from "./extracted-text.ts";
 
 /** Rows of all sheets that are read. */
 const MOST_ROWS = 100_000;

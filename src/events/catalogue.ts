@@ -1,7 +1,7 @@
 /** The data of each event (rules: Event data): its schema, which is its type, and a sample. */
 import { dateTime, email, nullable, type Schema, type Static, t } from "../base/json-schema.ts";
 import { isoOf } from "../base/time.ts";
-import { EmailAddress } from "../message/schemas.ts";
+import { EmailAddress } from "../message/message-schemas.ts";
 import type { EventName } from "./kinds.ts";
 
 /** The fields that name a message. */

@@ -28,8 +28,8 @@ import type { Health } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { createPatientCommit } from "../store/store.ts";
 import { attempt } from "./delivery.ts";
-import { needsSweep, sweepEndpoints } from "./log.ts";
-import { type Ended, type OutcomeTerms, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
+import { needsSweep, sweepEndpoints } from "./delivery-log.ts";
+import { type Ended, type OutcomeTerms, type Recorded, recordAttempts, SLOW_MS } from "./delivery-outcome.ts";
 import {
   claim,
   endpointsByDue,
@@ -42,7 +42,7 @@ import {
   recallStrays,
   release,
   releaseLeases,
-} from "./queue.ts";
+} from "./delivery-queue.ts";
 
 /** Slots of one endpoint: its concurrency, by its health. */
 const SLOTS: Record<Health, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };

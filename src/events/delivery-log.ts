@@ -10,11 +10,10 @@ import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { Core } from "../store/core.ts";
-import { UNSERVED } from "../store/moving.ts";
 import { type DeliveryState, events, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import type { Endpoint } from "./endpoints.ts";
+import { UNSERVED } from "../store/unserved-workspaces.ts";
 import {
   bringForward,
   cursorOf,
@@ -25,7 +24,8 @@ import {
   hasUnfannedEvents,
   isDue,
   reschedule,
-} from "./queue.ts";
+} from "./delivery-queue.ts";
+import type { Endpoint } from "./endpoints.ts";
 
 /** Most rows that one transaction changes, so that it stays well under 50 ms. */
 const PORTION = 1_000;

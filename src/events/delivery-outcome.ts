@@ -11,8 +11,8 @@
 import type { Health } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { AttemptOutcome } from "./delivery.ts";
+import { type Delivery, DISABLED, endpointAt, isVoid, type Settled, settle } from "./delivery-queue.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
-import { type Delivery, DISABLED, endpointAt, isVoid, type Settled, settle } from "./queue.ts";
 
 /** The time and the settings that decide about an ended attempt. */
 export interface OutcomeTerms {

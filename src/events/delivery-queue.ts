@@ -1,6 +1,6 @@
 /**
  * The queue of webhook deliveries: one row for each event and endpoint (rules: Webhook delivery states). Finished rows
- * stay as the log (log.ts).
+ * stay as the log (delivery-log.ts).
  *
  *   fan-out ──► pending ──claim──► leased ──┬──► delivered
  *                                  ▲        ├──► failed      a replay keeps the state of a finished delivery, except that
@@ -8,7 +8,7 @@
  *                   ▲                       │
  *                   └───────────────────────┘
  *
- * This file and log.ts alone write webhook_deliveries. This file maintains webhook_endpoints.due_at and webhook_cursor.
+ * This file and delivery-log.ts alone write webhook_deliveries. This file maintains webhook_endpoints.due_at and webhook_cursor.
  *
  * Invariants: an event is fanned out once: the cursor moves in the transaction that adds its deliveries. Each attempt
  * runs under a lease, so a crash may repeat an attempt and never loses one. An endpoint's due_at is at most the due
@@ -18,10 +18,10 @@
  */
 import { and, asc, desc, eq, gt, lte, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { isServed as isServedHere, UNSERVED } from "../store/moving.ts";
 import { events, type Health, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { isServed as isServedHere, UNSERVED } from "../store/unserved-workspaces.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./outbox.ts";
 

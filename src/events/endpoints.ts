@@ -1,6 +1,6 @@
 /**
  * Webhook endpoints: their URLs, the events they are told of, their states, and the notice to the admins when the
- * server disables one (rules: Webhook delivery states). This file, queue.ts and log.ts alone write webhook_endpoints.
+ * server disables one (rules: Webhook delivery states). This file, delivery-queue.ts and delivery-log.ts alone write webhook_endpoints.
  *
  *   active ──15 exhausted in a row, or an admin──► disabled ──an admin──► active        removed: from either, at once
  *

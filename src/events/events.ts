@@ -2,8 +2,8 @@
 import { openHttpClient } from "../net/http-client.ts";
 import type { Core } from "../store/core.ts";
 import { createDeliverer } from "./deliverer.ts";
+import { trimLog } from "./delivery-log.ts";
 import { type TellAdmins, tellDisabled } from "./endpoints.ts";
-import { trimLog } from "./log.ts";
 
 /** `mostConnections`: requests to receivers at once at most, and idle connections. */
 export function createEvents(

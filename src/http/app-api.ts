@@ -8,7 +8,7 @@
 import { Elysia, NotFoundError } from "elysia";
 import { type Caller, requireAdmin } from "../access/caller.ts";
 import { presentSession, requireConfirmed, type Session, Unconfirmed } from "../access/sessions.ts";
-import * as workspaceAdmin from "../admin/workspaces.ts";
+import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { downloadResponse } from "../api/download.ts";
 import { readFailure } from "../api/failure.ts";
 import { createMethodFinder, methodResponse } from "../api/methods.ts";
@@ -32,11 +32,11 @@ import {
   performerOf,
   type SignedIn,
 } from "../operations/perform.ts";
-import { Done } from "../operations/schemas.ts";
+import { Done } from "../operations/shared-schemas.ts";
 import type { Core } from "../store/core.ts";
-import * as gate from "./gate.ts";
 import type { Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
+import * as gate from "./session-gate.ts";
 
 /** The largest body of an operation of the app that names no size of its own, in bytes. */
 const MOST_BODY_BYTES = 65_536;

@@ -4,4 +4,4 @@
  */
 import { bundled } from "./bundled.macro.ts" with { type: "macro" };
 
-export const { script, style, chunks, first } = bundled("app/main.tsx");
+export const { script, style, chunks, first } = bundled("app/start.tsx");

@@ -1,13 +1,13 @@
 /** The files of a draft: uploads of attachments, and the document in which its HTML is edited. */
 import type { Pools } from "../api/pools.ts";
 import { declaredLength, queryOf, readParts } from "../api/request.ts";
-import { attach } from "../compose/drafts.ts";
-import { readDraft } from "../mailbox/drafts.ts";
-import { editorOf, renewHtml } from "../mailbox/reading.ts";
-import { getThread } from "../mailbox/threads.ts";
+import { attach } from "../compose/write-drafts.ts";
+import { readDraft } from "../mailbox/changing/drafts.ts";
+import { getThread } from "../mailbox/changing/threads.ts";
+import { editorOf, renewHtml } from "../mailbox/reading/stored-html.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
 import type { AppServices } from "../operations/operation.ts";
-import { FRAME_HEADERS } from "./frame.ts";
+import { FRAME_HEADERS } from "./frame-responses.ts";
 import type { Route } from "./route.ts";
 
 /** The parts of a body, then the check, since the client decides how long the body takes. */

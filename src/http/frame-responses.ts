@@ -4,15 +4,15 @@
  * in a worker, and explains why it is safe.
  */
 import type { Caller } from "../access/caller.ts";
-import { asStreamed } from "../api/answers.ts";
 import { contentDisposition, downloadResponse } from "../api/download.ts";
 import { queryOf } from "../api/request.ts";
+import { asStreamed } from "../api/unread-answers.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { detailsOf, getAttachment, getMessage } from "../mailbox/messages.ts";
-import { frameOf, renewHtml } from "../mailbox/reading.ts";
-import { receivedMessage, showsImagesOf } from "../mailbox/received.ts";
-import type { AttachmentContent } from "../mailbox/views.ts";
+import { detailsOf, getAttachment, getMessage } from "../mailbox/reading/messages.ts";
+import { frameOf, renewHtml } from "../mailbox/reading/stored-html.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
+import { receivedMessage, showsImagesOf } from "../mailbox/state/received.ts";
+import type { AttachmentContent } from "../mailbox/state/views.ts";
 import { readValue } from "../message/frame.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
 import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";

@@ -16,10 +16,10 @@ import { APP_PREFIX } from "../operations/app-routes.ts";
 import type { Core } from "../store/core.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import type { HttpServer } from "./carrier.ts";
-import { type Discovery, isAutodiscover } from "./discovery.ts";
-import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { createHttpsServer } from "./https.ts";
 import { type HttpListenerParts, type InnerListenerParts, listenHttp, listenInner } from "./listener.ts";
+import { type Discovery, isAutodiscover } from "./mail-app-discovery.ts";
+import { STRICT_TRANSPORT_SECURITY } from "./response-headers.ts";
 import type { Web } from "./web.ts";
 
 /** True when a part of the appliance works. An exception counts as false. */

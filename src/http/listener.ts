@@ -7,9 +7,9 @@
  * serves only connections that the public one carries.
  */
 import type { Socket } from "bun";
-import { EVENT_STREAM } from "../api/answers.ts";
 import type { Pools } from "../api/pools.ts";
 import { askerOf, createTrace, nameRequest } from "../api/request.ts";
+import { EVENT_STREAM } from "../api/unread-answers.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";

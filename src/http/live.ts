@@ -11,10 +11,10 @@
  */
 import { reachOf } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
-import { EVENT_STREAM } from "../api/answers.ts";
 import { queryOf } from "../api/request.ts";
+import { EVENT_STREAM } from "../api/unread-answers.ts";
 import { unavailable } from "../base/errors.ts";
-import { type ChangeRow, changesSince, latestChange } from "../mailbox/change-feed.ts";
+import { type ChangeRow, changesSince, latestChange } from "../mailbox/changing/change-feed.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
 import type { Core } from "../store/core.ts";
 import type { Asked, Route } from "./route.ts";

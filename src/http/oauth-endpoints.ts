@@ -1,7 +1,7 @@
 /**
  * The endpoints of OAuth that programs call (rules: OAuth), and the documents by which they find MCP: metadata, token,
  * revocation, registration. The authorization
- * endpoint is a page of the app, whose requests come with a person's session (operations/person/oauth.ts).
+ * endpoint is a page of the app, whose requests come with a person's session (operations/person/oauth-in-app.ts).
  *
  * Invariant: these endpoints read no cookie.
  */
@@ -9,7 +9,7 @@ import { createRateLimit } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import * as cors from "../api/cors.ts";
 import { readFailure } from "../api/failure.ts";
-import { describeMcp } from "../api/mcp/discovery.ts";
+import { describeMcp } from "../api/mcp/mcp-discovery.ts";
 import { isReading, methodResponse, READING } from "../api/methods.ts";
 import { readBytes, readJson, traceOf } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";

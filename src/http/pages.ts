@@ -8,13 +8,13 @@ import latinExtended from "@fontsource-variable/geist/files/geist-latin-ext-wght
 import latin from "@fontsource-variable/geist/files/geist-latin-wght-normal.woff2" with { type: "file" };
 import { VIEWER_PATH, VIEWER_SANDBOX } from "../base/frames.ts";
 import { AUTHORIZE_PATH } from "../oauth/metadata.ts";
-import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 import icon192 from "./icons/icon-192.png" with { type: "file" };
 import icon512 from "./icons/icon-512.png" with { type: "file" };
 import iconApple from "./icons/icon-apple-180.png" with { type: "file" };
 import iconMask from "./icons/icon-mask-512.png" with { type: "file" };
+import { type Assets, type File, fileOf, fileResponse, openAssets } from "./static-files.ts";
 
-/** First parts of the paths that the app's router knows (app/router.tsx), and the page of OAuth (app/main.tsx). */
+/** First parts of the paths that the app's router knows (app/router.tsx), and the page of OAuth (app/start.tsx). */
 const PAGES = /^\/(?:$|sign-in$|setup$|password$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|oauth\/authorize$)/;
 
 /**

@@ -5,11 +5,11 @@
 
 import { createTools } from "../api/mcp/tools.ts";
 import { describeApi } from "../api/openapi.ts";
-import type { ApiDocument } from "../api/reference/document.ts";
+import type { ApiDocument } from "../api/reference/openapi-document.ts";
 import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, REFERENCE_PATH, type Surface } from "../api/surfaces.ts";
 import type { Core } from "../store/core.ts";
-import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 import { addFonts, ICON, type Pages } from "./pages.ts";
+import { type Assets, type File, fileOf, fileResponse, openAssets } from "./static-files.ts";
 
 /** Responds to a GET or HEAD for the reference or one of its files; undefined for other paths. */
 export function createReference({ site: { baseUrl } }: Core, headers: Readonly<Record<string, string>>): Pages {
@@ -23,7 +23,7 @@ export function createReference({ site: { baseUrl } }: Core, headers: Readonly<R
   async function write(): Promise<{ page: File; assets: Assets }> {
     const [{ script, style }, { renderReference }] = await Promise.all([
       import("./reference-files.ts"),
-      import("../api/reference/page.tsx"),
+      import("../api/reference/reference-page.tsx"),
     ]);
     const assets = openAssets(`${REFERENCE_PATH}/`);
     const fonts = await addFonts(assets);

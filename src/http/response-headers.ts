@@ -3,7 +3,7 @@
  * and nothing from other sites. HTML of mail that got into a page could neither run nor load anything.
  */
 
-/** Policy of the app's pages. Messages are shown in frames with an even stricter policy (frame.ts). */
+/** Policy of the app's pages. Messages are shown in frames with an even stricter policy (frame-responses.ts). */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -17,7 +17,7 @@ const CONTENT_SECURITY_POLICY = [
   "form-action 'self'",
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
-  // That of the service worker's path (app/lib/worker.ts).
+  // That of the service worker's path (app/lib/service-worker.ts).
   "trusted-types service-worker",
 ].join("; ");
 

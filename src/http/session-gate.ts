@@ -9,7 +9,7 @@
 import { findSession, type Session, touchSession } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Core } from "../store/core.ts";
-import { requireServed } from "../store/moving.ts";
+import { requireServed } from "../store/unserved-workspaces.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
 /** @throws AppError forbidden, unauthorized; server_error 503 while the workspace moves to another server */

@@ -1,8 +1,8 @@
 /** Static files, compressed once. Browsers keep files with a hash for a name for good. */
 import { createHash } from "node:crypto";
-import { asStreamed } from "../api/answers.ts";
 import { acceptedEncodings } from "../api/compression.ts";
-import { PAGE_HEADERS } from "./headers.ts";
+import { asStreamed } from "../api/unread-answers.ts";
+import { PAGE_HEADERS } from "./response-headers.ts";
 
 /** All responses share the memory of its content. */
 export interface File {

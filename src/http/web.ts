@@ -9,14 +9,14 @@ import type { KeyPair } from "../tls/certificates.ts";
 import { signs } from "../tls/sign.ts";
 import { createAppApi } from "./app-api.ts";
 import { draftFileRoutes } from "./draft-files.ts";
-import { frameRoutes } from "./frame.ts";
-import { commonHeaders } from "./headers.ts";
+import { frameRoutes } from "./frame-responses.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
 import { mailProfileRoute } from "./mail-profile.ts";
-import { createOAuthEndpoints } from "./oauth.ts";
+import { createOAuthEndpoints } from "./oauth-endpoints.ts";
 import { createPages, createPdfPage } from "./pages.ts";
 import { createReference } from "./reference.ts";
+import { commonHeaders } from "./response-headers.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
 export interface WebParts

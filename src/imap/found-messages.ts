@@ -4,7 +4,6 @@
  * mailbox stores of a message.
  */
 import { letOthersRun } from "../base/pause.ts";
-import type { MailCore } from "../mailbox/core.ts";
 import {
   type DatesRow,
   type EnvelopeRow,
@@ -19,8 +18,9 @@ import {
   readDates,
   readEnvelopes,
   readHeaders as readStoredHeaders,
-} from "../mailbox/folder-search.ts";
-import { BIT_OF, type Numbered } from "../mailbox/uids.ts";
+} from "../mailbox/imap/folder-search.ts";
+import { BIT_OF, type Numbered } from "../mailbox/imap/uids.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { isAscii } from "../message/characters.ts";
 import { decodeWords, readHeaders } from "../message/headers.ts";
 import { isKept } from "../message/parse.ts";

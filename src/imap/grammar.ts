@@ -6,7 +6,7 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import { quoted as quotedOctets, type Section } from "../message/imap.ts";
+import { quoted as quotedOctets, type Section } from "../message/imap-data.ts";
 
 /** A command that is not of the grammar; the reply is BAD. */
 export class Malformed extends Error {

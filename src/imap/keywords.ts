@@ -2,7 +2,7 @@
  * The labels of a mailbox as keywords. Clients compare keywords in any case, and the case of modified UTF-7 matters: of labels
  * whose keywords differ by it alone, the first by name has the keyword, and the others have it with a number.
  */
-import { labelKey } from "../mailbox/labels.ts";
+import { labelKey } from "../mailbox/state/labels.ts";
 import { keywordOf, labelOf } from "./grammar.ts";
 
 /** Clients that change the case of a keyword name the label nonetheless. */

@@ -6,8 +6,8 @@
 import type { Caller, Reach } from "../access/caller.ts";
 import { ownAmong, reachOf } from "../access/caller.ts";
 import { letOthersRun } from "../base/pause.ts";
-import { labelFolderNamed, labelFolderNames, wantsLabelFolders } from "../mailbox/label-folders.ts";
-import type { ImapFolder } from "../mailbox/uids.ts";
+import { labelFolderNamed, labelFolderNames, wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
+import type { ImapFolder } from "../mailbox/imap/uids.ts";
 import type { Folder } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import { encodeUtf7 } from "./grammar.ts";

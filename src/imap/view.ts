@@ -4,9 +4,9 @@
  *
  * Invariant: a sequence number changes only with an EXPUNGE or VANISHED that the client was sent.
  */
-import type { ImapFolder, ImapState, Numbered, Uids } from "../mailbox/uids.ts";
+import type { ImapFolder, ImapState, Numbered, Uids } from "../mailbox/imap/uids.ts";
 import { SAVED, type SequenceSet } from "./grammar.ts";
-import type { Named } from "./names.ts";
+import type { Named } from "./mailbox-names.ts";
 
 export interface View {
   readonly named: Named;

@@ -10,7 +10,7 @@
  * Invariant: the number of sources that are remembered is bounded.
  */
 import { createRateLimit } from "../access/rate.ts";
-import type { MailboxRoute } from "../mailbox/addresses.ts";
+import type { MailboxRoute } from "../mailbox/state/addresses.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
 import { canonicalAddress, networkList, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Returned } from "../outbound/queue.ts";

@@ -11,9 +11,9 @@
  */
 import { newId } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
-import { localDomain } from "../mailbox/addresses.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import type { PreparedMessage } from "../mailbox/prepare.ts";
+import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
+import { localDomain } from "../mailbox/state/addresses.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { type DeliveryReport, type FeedbackReport, MOST_REPORTED } from "../message/report.ts";
 import { bccDetector } from "../outbound/bcc.ts";

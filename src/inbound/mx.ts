@@ -6,7 +6,7 @@
 import type { Runtime } from "../base/runtime.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
 import type { SmtpRole } from "../smtp/role.ts";
-import type { ParsingCore } from "../workers/core.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
 import { createAdmission, type Transaction } from "./connect.ts";
 import { acceptMessage } from "./data.ts";
 import type { Greylist } from "./greylist.ts";

@@ -8,13 +8,13 @@
  * Invariant: known recipients are never delayed.
  */
 import { createSlowdown, type Pace } from "../access/slowdown.ts";
-import { type Route, routeOf } from "../mailbox/addresses.ts";
-import { hasRoom } from "../mailbox/mailboxes.ts";
+import { type Route, routeOf } from "../mailbox/state/addresses.ts";
+import { hasRoom } from "../mailbox/state/mailboxes.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import type { Core, Reader } from "../store/core.ts";
-import { isServed } from "../store/moving.ts";
 import { isReserveSpent } from "../store/reserve.ts";
+import { isServed } from "../store/unserved-workspaces.ts";
 import { type Admitted, createAllowance, type Peer, type Transaction } from "./connect.ts";
 import { sentWith } from "./feedback.ts";
 import type { Greylist } from "./greylist.ts";

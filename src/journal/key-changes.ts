@@ -1,6 +1,6 @@
 /**
  * What it takes to take back the changes of a key: for each field of a conversation that a key changed, the value before,
- * and who changed or confirmed it afterwards (rules: Undo). The only writer of key_changes; mailbox/undo.ts reads it.
+ * and who changed or confirmed it afterwards (rules: Undo). The only writer of key_changes; mailbox/changing/undo.ts reads it.
  *
  *   open ──► settled: somebody else changed or confirmed the field ──► open, when another key's change is taken back
  *     └────► undone

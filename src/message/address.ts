@@ -11,7 +11,7 @@ import { domainToASCII, domainToUnicode } from "node:url";
 import { shownLine } from "./characters.ts";
 import { cleanText } from "./charset.ts";
 import { decodeWords } from "./headers.ts";
-import type { EmailAddress } from "./schemas.ts";
+import type { EmailAddress } from "./message-schemas.ts";
 
 export type { EmailAddress };
 

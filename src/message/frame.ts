@@ -1,7 +1,7 @@
 /**
  * The documents inside an iframe of the app that show a message, and in which the HTML of a draft is edited. Mail is
  * hostile, so there are three defences, and each suffices alone: sanitize.ts removes everything that runs or loads; the
- * sandbox, in the header of the response (http/frame.ts) and on the iframe, forbids scripts, forms and navigation of
+ * sandbox, in the header of the response (http/frame-responses.ts) and on the iframe, forbids scripts, forms and navigation of
  * the app; the policy allows only inline styles and images from this server.
  *
  * The sandbox lets the document keep the app's origin, so that the app can measure its height (that of main), handle

@@ -3,7 +3,7 @@
  * does not show those behind text.
  */
 import { type Color, parseColor, WHITE } from "./color.ts";
-import type { Filter } from "./filter.ts";
+import type { Filter } from "./colour-filter.ts";
 
 /** The colours that a ground has somewhere lie between these two, in each channel; they are opaque. */
 export type Ground = readonly [least: Color, most: Color];

@@ -1,7 +1,7 @@
 /** Decides whether declarations hide all that is inside of their element. What cannot be determined counts as hidden. */
 
+import { filterOf } from "./colour-filter.ts";
 import { type Declarations, GLOBAL, pixels, SIDES } from "./declarations.ts";
-import { filterOf } from "./filter.ts";
 import { isMasked } from "./ground.ts";
 
 /** Smallest readable type, in pixels. */

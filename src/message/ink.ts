@@ -3,8 +3,8 @@
  * as hidden, because it is not legible. What cannot be determined counts as hidden, too.
  */
 import { BLACK, type Color, parseColor } from "./color.ts";
+import { type Filter, filterOf } from "./colour-filter.ts";
 import { type Declarations, INHERITED, NUMBER, pixels } from "./declarations.ts";
-import { type Filter, filterOf } from "./filter.ts";
 import { type Ground, groundInside, isAlike, PLACES, WHITE_GROUND } from "./ground.ts";
 import {
   FAR_OFF_SCREEN,

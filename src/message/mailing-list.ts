@@ -1,5 +1,5 @@
 /** How to leave the mailing list that a message came by (RFC 2369 §3.2, RFC 8058). */
-import type { ListUnsubscribe } from "./schemas.ts";
+import type { ListUnsubscribe } from "./message-schemas.ts";
 
 /** How a person leaves the list, the most certain way first. */
 export type WayToLeave =

@@ -29,9 +29,9 @@ import {
   readHeaders,
   withoutBcc,
 } from "./headers.ts";
-import { firstMessageId, referencesOf } from "./identity.ts";
 import { stripTags } from "./layout.ts";
 import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
+import { firstMessageId, referencesOf } from "./message-id.ts";
 import { isNote, isStub, isVisible } from "./notes.ts";
 import { DROPPED_WITH_CONTENT } from "./sanitize.ts";
 import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";

@@ -134,7 +134,7 @@ export function readHtml(reading: Exclude<Reading, CodedFileReading>): Read {
     const visible = visibleHtml(html, budget);
     return { html: sanitizeHtml(visible.html, budget, "model"), hidden: visible.hidden };
   }
-  // The same as mailbox/prepare.ts stores of arriving mail.
+  // The same as mailbox/filing/prepare.ts stores of arriving mail.
   const seen = seenText(reading.text, html, budget);
   return { html: sanitizeHtml(html, budget), seen };
 }

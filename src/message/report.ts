@@ -21,8 +21,8 @@ import {
 import { decodeOctets } from "./charset.ts";
 import { decodeText, octetsOf } from "./decode.ts";
 import { decodeWords, type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
-import { firstMessageId } from "./identity.ts";
 import { textOfHtml } from "./layout.ts";
+import { firstMessageId } from "./message-id.ts";
 import type { ParsedMessage } from "./parse.ts";
 import { leavesOf, type Part, readStructure } from "./structure.ts";
 

@@ -4,7 +4,7 @@ import { X509Certificate } from "node:crypto";
 import { readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { readBackupState } from "../backup/layout.ts";
+import { readBackupState } from "../backup/backup-layout.ts";
 import { limitOfOpenFiles } from "../base/descriptors.ts";
 import type { Sample } from "../base/metrics.ts";
 import { build, version } from "../base/version.ts";

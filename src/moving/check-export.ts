@@ -8,13 +8,13 @@ import { lstat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { hashFile, namesIn, readSmall } from "../backup/files.ts";
-import { DATABASE, listGenerations, MANIFEST, readSums, requireFormat, SUMS } from "../backup/layout.ts";
+import { DATABASE, listGenerations, MANIFEST, readSums, requireFormat, SUMS } from "../backup/backup-layout.ts";
+import { hashFile, namesIn, readSmall } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
 import { emptyDatabase, MIGRATIONS, migrate } from "../store/migrate.ts";
 import * as schema from "../store/schema.ts";
-import { EXPORT, type ExportManifest } from "./layout.ts";
+import { EXPORT, type ExportManifest } from "./export-layout.ts";
 import { countOf, messagesBetween } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 

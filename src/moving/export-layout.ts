@@ -1,5 +1,5 @@
 /**
- * The folder of an export, laid out as a folder of backups (backup/layout.ts), with one generation:
+ * The folder of an export, laid out as a folder of backups (backup/backup-layout.ts), with one generation:
  *
  *   mailroom-workspace.json           marks the folder
  *   blobs/ab/cdef…                    the files of the mail
@@ -10,7 +10,7 @@
  *     blobs.sha256
  *     second-factors.json.age         the secrets of second factors, if the export was asked to seal them
  */
-import type { FolderKind } from "../backup/layout.ts";
+import type { FolderKind } from "../backup/backup-layout.ts";
 
 export const EXPORT: FolderKind = { marker: "mailroom-workspace.json", name: "export of a workspace" };
 export const SECOND_FACTORS = "second-factors.json.age";

@@ -20,19 +20,6 @@ import { sealKeyIn } from "../access/identity.ts";
 import { openSeal } from "../access/seal.ts";
 import { encryptText } from "../backup/age.ts";
 import {
-  hashFile,
-  isFull,
-  makeFolder,
-  namesIn,
-  sideBySide,
-  sizeOf,
-  stateOf,
-  syncFile,
-  syncTree,
-  writeBytes,
-  writeText,
-} from "../backup/files.ts";
-import {
   BLOB_LIST,
   BLOBS,
   DATABASE,
@@ -46,14 +33,27 @@ import {
   SUMS,
   writeBlobList,
   writeSums,
-} from "../backup/layout.ts";
+} from "../backup/backup-layout.ts";
+import {
+  hashFile,
+  isFull,
+  makeFolder,
+  namesIn,
+  sideBySide,
+  sizeOf,
+  stateOf,
+  syncFile,
+  syncTree,
+  writeBytes,
+  writeText,
+} from "../backup/durable-files.ts";
 import { keepNewest, patiently, prepareFolder, sweepPool, sweepUnfinished } from "../backup/make.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import { letOthersRun, pause } from "../base/pause.ts";
 import { newId } from "../base/runtime.ts";
 import { isoOf, readTime } from "../base/time.ts";
-import { releaseLeases as releaseDeliveries } from "../events/queue.ts";
+import { releaseLeases as releaseDeliveries } from "../events/delivery-queue.ts";
 import { releaseLeases } from "../outbound/claims.ts";
 import { park, unpark } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
@@ -64,7 +64,7 @@ import { workspaces } from "../store/schema.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import { isDamage } from "../store/sound.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { EXPORT, type ExportManifest, SECOND_FACTORS } from "./layout.ts";
+import { EXPORT, type ExportManifest, SECOND_FACTORS } from "./export-layout.ts";
 import { columnsOf, countOf, messagesBetween } from "./rows.ts";
 import { belongs, MOVED } from "./tables.ts";
 

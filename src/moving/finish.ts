@@ -1,7 +1,7 @@
 /** The transaction with which a workspace that has arrived begins to be served. */
 import type { Database } from "bun:sqlite";
 import type { Tx } from "../store/store.ts";
-import type { ExportManifest } from "./layout.ts";
+import type { ExportManifest } from "./export-layout.ts";
 import { ANNOUNCED, columnsOf, freshOffsets, inserting, type Offsets, ownedBy, raise, sequenceOf } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 

@@ -18,21 +18,20 @@ import { openSeal } from "../access/seal.ts";
 import { replaceSecret } from "../access/second-factor.ts";
 import { isProven, markVerified } from "../admin/domains.ts";
 import type { Identities } from "../backup/age.ts";
-import { sideBySide, sizeOf } from "../backup/files.ts";
-import { BLOBS } from "../backup/layout.ts";
+import { BLOBS } from "../backup/backup-layout.ts";
+import { sideBySide, sizeOf } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { deleteMail } from "../mailbox/removal.ts";
+import { deleteMail } from "../mailbox/changing/removal.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
 import { blobPath } from "../store/blobs.ts";
 import { tryClaim } from "../store/claim.ts";
 import type { Core } from "../store/core.ts";
 import type { NotAPromise, Store, Tx } from "../store/store.ts";
-import { createPacing } from "../transfer/import.ts";
-import { checkValues, damaged, type FoundExport, openExport, plainSize } from "./check.ts";
-import { createMailImport } from "./conversations.ts";
+import { createPacing } from "../transfer/import-mail.ts";
+import { checkValues, damaged, type FoundExport, openExport, plainSize } from "./check-export.ts";
+import { type ExportManifest, SECOND_FACTORS } from "./export-layout.ts";
 import { finish } from "./finish.ts";
-import { type ExportManifest, SECOND_FACTORS } from "./layout.ts";
 import {
   between,
   clearing,
@@ -47,6 +46,7 @@ import {
 } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 import { checkBodies, checkTrust } from "./trust.ts";
+import { createMailImport } from "./write-conversations.ts";
 
 export interface ImportRequest {
   /** The data folder. */

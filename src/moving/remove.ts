@@ -3,11 +3,11 @@
  * transactions, so that a running server goes on; a removal that was cut short must be asked for again.
  */
 import { AppError } from "../base/errors.ts";
-import { deleteMail } from "../mailbox/removal.ts";
+import { deleteMail } from "../mailbox/changing/removal.ts";
 import type { Core } from "../store/core.ts";
 import type { NotAPromise, Tx } from "../store/store.ts";
-import { createPacing } from "../transfer/import.ts";
-import { rowOf } from "./export.ts";
+import { createPacing } from "../transfer/import-mail.ts";
+import { rowOf } from "./export-workspace.ts";
 import { clearing } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 

@@ -8,17 +8,17 @@ import { createPrivateKey, createPublicKey } from "node:crypto";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { isAffordable } from "../access/imported-hash.ts";
-import { BLOBS } from "../backup/layout.ts";
+import { BLOBS } from "../backup/backup-layout.ts";
 import { AppError } from "../base/errors.ts";
 import { EVENT_NAMES } from "../events/kinds.ts";
-import { MOST_RULES, readRules } from "../mailbox/rules.ts";
+import { MOST_RULES, readRules } from "../mailbox/filing/rules.ts";
 import { hostedDomain, splitAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
 import { readDestination } from "../net/destination.ts";
 import { readSubmitted } from "../outbound/submitted.ts";
 import { blobPath } from "../store/blobs.ts";
-import { LARGEST_MESSAGE } from "../transfer/import.ts";
-import { checkValues, Damaged, damaged, type FoundExport, plainSize } from "./check.ts";
+import { LARGEST_MESSAGE } from "../transfer/import-mail.ts";
+import { checkValues, Damaged, damaged, type FoundExport, plainSize } from "./check-export.ts";
 import { messagesBetween, ownedBy } from "./rows.ts";
 
 /** Columns that name a row without a foreign key, and the tables of these rows. */

@@ -10,17 +10,17 @@ import type { Identity } from "../access/identity.ts";
 import type { Session } from "../access/sessions.ts";
 import type { FirstRun } from "../admin/setup.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "../base/json-schema.ts";
-import type { OutgoingFile } from "../compose/files.ts";
+import type { OutgoingFile } from "../compose/attached-files.ts";
 import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
-import type { MailCore } from "../mailbox/core.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { OAuth } from "../oauth/oauth.ts";
-import type { SendCore } from "../outbound/core.ts";
-import type { StandbyState } from "../replica/standby.ts";
+import type { SendCore } from "../outbound/send-core.ts";
+import type { StandbyState } from "../replica/follow-replica.ts";
 import type { MailAppPorts } from "../store/core.ts";
 import type { Policy, Scope } from "../store/schema.ts";
 import type { Db, NotAPromise, Tx } from "../store/store.ts";
-import type { OperationCommand, RowOf } from "./command.ts";
+import type { OperationCommand, RowOf } from "./command-line.ts";
 import type { RecordAnswer } from "./idempotency.ts";
 import type { ToolDescription } from "./tool.ts";
 
@@ -280,7 +280,7 @@ export interface AppOperation
   extends Omit<AppDefinition<Audience, Method, string, ObjectSchema, ObjectSchema, Schema, unknown>, keyof Erased>,
     Erased {}
 
-/** The types that the client of the app (app/lib/api.ts) and performAsOperator read of an operation. */
+/** The types that the client of the app (app/lib/api-client.ts) and performAsOperator read of an operation. */
 export interface Typed<A extends Audience, M extends Method, Path extends string, I, T> {
   audience: A;
   method: M;

@@ -1,8 +1,16 @@
 /** The operations of the service, in the order in which documents list them. The only lists of them. */
-import { addDomain, getDomain, listDomains, removeDomain, verifyDomain } from "./admin/domains.ts";
-import { approveHold, listHolds, rejectHold } from "./admin/holds.ts";
-import { getKeyJournal, undoKey } from "./admin/journal.ts";
-import { changeKey, createKey, getKey, getKeyPause, listKeys, revokeKey, setKeyPause } from "./admin/keys.ts";
+import { addDomain, getDomain, listDomains, removeDomain, verifyDomain } from "./admin/domain-administration.ts";
+import { approveHold, listHolds, rejectHold } from "./admin/hold-administration.ts";
+import { getKeyJournal, undoKey } from "./admin/journal-administration.ts";
+import {
+  changeKey,
+  createKey,
+  getKey,
+  getKeyPause,
+  listKeys,
+  revokeKey,
+  setKeyPause,
+} from "./admin/key-administration.ts";
 import {
   addAlias,
   addGrant,
@@ -13,7 +21,7 @@ import {
   removeAlias,
   removeGrant,
   removeMailbox,
-} from "./admin/mailboxes.ts";
+} from "./admin/mailbox-administration.ts";
 import {
   addPerson,
   addPersonWithPassword,
@@ -27,11 +35,11 @@ import {
   resetSecondFactor,
   setPersonPassword,
   unlockPerson,
-} from "./admin/people.ts";
-import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
-import { endAbsence, getAbsence, getRules, setAbsence, setRules, testRule } from "./admin/rules.ts";
+} from "./admin/people-administration.ts";
+import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue-administration.ts";
+import { endAbsence, getAbsence, getRules, setAbsence, setRules, testRule } from "./admin/rule-administration.ts";
 import { addSuppression, listSuppressions, removeSuppression } from "./admin/suppressions.ts";
-import { getSignature, getTemplates, putSignature, putTemplates } from "./admin/texts.ts";
+import { getSignature, getTemplates, putSignature, putTemplates } from "./admin/text-administration.ts";
 import {
   addWebhook,
   getWebhook,
@@ -44,12 +52,12 @@ import {
   rotateWebhookSecret,
   testWebhook,
   updateWebhook,
-} from "./admin/webhooks.ts";
-import { getWorkspace, renameWorkspace } from "./admin/workspace.ts";
+} from "./admin/webhook-administration.ts";
+import { getWorkspace, renameWorkspace } from "./admin/workspace-administration.ts";
 import { listChanges } from "./mail/changes.ts";
-import { createDraft, deleteDraft, getDraft, sendDraft, updateDraft } from "./mail/drafts.ts";
-import { deleteLabel, listLabels, renameLabel } from "./mail/labels.ts";
-import { getAttachment, getMessage, getRawMessage, listDeliveries, listMessages } from "./mail/messages.ts";
+import { createDraft, deleteDraft, getDraft, sendDraft, updateDraft } from "./mail/draft-operations.ts";
+import { deleteLabel, listLabels, renameLabel } from "./mail/label-operations.ts";
+import { getAttachment, getMessage, getRawMessage, listDeliveries, listMessages } from "./mail/message-operations.ts";
 import { draftReply, replyToThread, sendEmail } from "./mail/sending.ts";
 import {
   getThread,
@@ -59,16 +67,16 @@ import {
   snoozeThread,
   updateThread,
   updateThreads,
-} from "./mail/threads.ts";
+} from "./mail/thread-operations.ts";
 import type { AppOperation, Operation } from "./operation.ts";
-import { examineServer, getFindings, getServer, resetSetting, setSetting } from "./operator/server.ts";
-import { addWorkspace, listWorkspaces, pauseWorkspace } from "./operator/workspaces.ts";
+import { addWorkspace, listWorkspaces, pauseWorkspace } from "./operator/all-workspaces.ts";
+import { examineServer, getFindings, getServer, resetSetting, setSetting } from "./operator/server-settings.ts";
 import {
   createAppPassword,
   listAppPasswords,
   revokeAppPassword,
   setMailAppPreferences,
-} from "./person/app-passwords.ts";
+} from "./person/app-passwords-in-app.ts";
 import { copyHeld, getApproval, listApprovals } from "./person/approvals.ts";
 import {
   beginDraft,
@@ -83,14 +91,20 @@ import {
   saveDraft,
   sendOpenedDraft,
   undoSend,
-} from "./person/drafts.ts";
-import { checkSetupToken, getSetup, setUpServer } from "./person/first-run.ts";
-import { changeLabel, completeLabels, removeLabel } from "./person/labels.ts";
-import { approveAuthorization, denyAuthorization, listGrants, openAuthorization, revokeGrant } from "./person/oauth.ts";
+} from "./person/drafts-in-app.ts";
+import { checkSetupToken, getSetup, setUpServer } from "./person/first-run-in-app.ts";
+import { changeLabel, completeLabels, removeLabel } from "./person/labels-in-app.ts";
+import {
+  approveAuthorization,
+  denyAuthorization,
+  listGrants,
+  openAuthorization,
+  revokeGrant,
+} from "./person/oauth-in-app.ts";
 import { checkPasswordLink, choosePassword } from "./person/password-link.ts";
-import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile.ts";
+import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile-in-app.ts";
 import { confirmIdentity } from "./person/proof.ts";
-import { endPush, getPush, setPush } from "./person/push.ts";
+import { endPush, getPush, setPush } from "./person/push-in-app.ts";
 import {
   changeThreads,
   deleteThreads,
@@ -101,7 +115,7 @@ import {
   getProgress,
   getUsage,
   undoChange,
-} from "./person/reading.ts";
+} from "./person/reading-in-app.ts";
 import {
   answerInvitation,
   getInvitation,
@@ -111,19 +125,26 @@ import {
   listImagesShown,
   setImagesOfSender,
   unsubscribe,
-} from "./person/received.ts";
+} from "./person/received-in-app.ts";
 import { createReferenceKey, endReferenceKey } from "./person/reference-key.ts";
-import { endOwnAbsence, getOwnAbsence, getOwnRules, setOwnAbsence, setOwnRules, testOwnRule } from "./person/rules.ts";
+import {
+  endOwnAbsence,
+  getOwnAbsence,
+  getOwnRules,
+  setOwnAbsence,
+  setOwnRules,
+  testOwnRule,
+} from "./person/rules-in-app.ts";
 import {
   addSecondFactor,
   getSecondFactor,
   proposeSecondFactor,
   removeSecondFactor,
   renewRecoveryCodes,
-} from "./person/second-factor.ts";
-import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } from "./person/session.ts";
-import { getStandby } from "./person/standby.ts";
-import { changeSignature, deleteTemplate, getTexts, saveTemplate } from "./person/texts.ts";
+} from "./person/second-factor-in-app.ts";
+import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } from "./person/session-in-app.ts";
+import { getStandby } from "./person/standby-in-app.ts";
+import { changeSignature, deleteTemplate, getTexts, saveTemplate } from "./person/texts-in-app.ts";
 
 const mail = {
   listMailboxes,

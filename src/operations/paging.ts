@@ -3,7 +3,7 @@
  */
 import { nullable, t } from "../base/json-schema.ts";
 import { decodeRowCursor, encodeRowCursor, type RowPosition } from "../store/cursor.ts";
-import { DEFAULT_LIMIT, parameter } from "./schemas.ts";
+import { DEFAULT_LIMIT, parameter } from "./shared-schemas.ts";
 
 /** Query parameters of every list. */
 export const PAGE_QUERY = { cursor: parameter.cursor, limit: parameter.limit };

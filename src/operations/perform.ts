@@ -10,15 +10,21 @@ import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestric
 import { presentCaller, requireLiveKey, restrictionsOf } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
-import * as workspaceAdmin from "../admin/workspaces.ts";
+import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError } from "../base/errors.ts";
-import { type KeptFile, type OutgoingFile, readAttachments, requireReadable, uploadName } from "../compose/files.ts";
+import {
+  type KeptFile,
+  type OutgoingFile,
+  readAttachments,
+  requireReadable,
+  uploadName,
+} from "../compose/attached-files.ts";
 import type { AttachmentRequest } from "../compose/requests.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
-import { maskAnswer } from "../mailbox/codes.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import type { SendCore } from "../outbound/core.ts";
+import { maskAnswer } from "../mailbox/reading/masked-codes.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
+import type { SendCore } from "../outbound/send-core.ts";
 import type { Core } from "../store/core.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";

@@ -14,12 +14,12 @@ import type { Log } from "../base/log.ts";
 import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
 import { noteDeed } from "../journal/entries.ts";
-import { dropAppended } from "../mailbox/carrying.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { fileMessage } from "../mailbox/filing.ts";
-import { putHold } from "../mailbox/holds.ts";
-import { usageOf } from "../mailbox/mailboxes.ts";
-import type { PreparedMessage } from "../mailbox/prepare.ts";
+import { putHold } from "../mailbox/changing/holds.ts";
+import { fileMessage } from "../mailbox/filing/filing.ts";
+import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
+import { dropAppended } from "../mailbox/imap/carrying.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
+import { usageOf } from "../mailbox/state/mailboxes.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { redirectedTo } from "../message/redirection.ts";
@@ -28,10 +28,10 @@ import { dkimKeys, domains } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { type OutboundContent, type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
-import type { SendCore } from "./core.ts";
 import { countOutside, type Outgoing, requireAllowed, requireRoom } from "./guardrails.ts";
 import { type HoldReason, judge } from "./judgement.ts";
 import { addOutbound, type OutboundMessage, type Recipient, waitingCount } from "./queue.ts";
+import type { SendCore } from "./send-core.ts";
 
 /** A message to send. The caller has the right to send from `from`; senderFor has checked that. */
 export interface Submission {

@@ -27,17 +27,17 @@ import {
   rejectedHolds,
   removeHold,
   waitAgain,
-} from "../mailbox/holds.ts";
-import { usageOf } from "../mailbox/mailboxes.ts";
-import type { PreparedMessage } from "../mailbox/prepare.ts";
+} from "../mailbox/changing/holds.ts";
+import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
+import { usageOf } from "../mailbox/state/mailboxes.ts";
 import { normalizeAddress } from "../message/address.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type Face, mailboxes } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { asRefusal, fileSent, requireQueue, type Sent } from "./accept.ts";
 import { refusalForReaders } from "./bcc.ts";
-import type { SendCore } from "./core.ts";
 import { requireAllowed, requireRoom } from "./guardrails.ts";
+import type { SendCore } from "./send-core.ts";
 
 const DAY_MS = 86_400_000;
 /** How long a rejected message is kept. */

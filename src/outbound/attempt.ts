@@ -6,10 +6,10 @@
  * that an accepted message is not sent again.
  */
 import type { Room } from "../base/memory.ts";
-import { isVerifiedElsewhere, isVerifiedFor, localDomain, routeFor } from "../mailbox/addresses.ts";
-import { type Filing, fileCopies, hasReceived } from "../mailbox/filing.ts";
-import { hasRoom } from "../mailbox/mailboxes.ts";
-import { type PreparedMessage, portionOf } from "../mailbox/prepare.ts";
+import { type Filing, fileCopies, hasReceived } from "../mailbox/filing/filing.ts";
+import { type PreparedMessage, portionOf } from "../mailbox/filing/prepare.ts";
+import { isVerifiedElsewhere, isVerifiedFor, localDomain, routeFor } from "../mailbox/state/addresses.ts";
+import { hasRoom } from "../mailbox/state/mailboxes.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { Carriage } from "../message/recode.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
@@ -17,14 +17,14 @@ import { decodeXtext, type TransactionDsn } from "../smtp/dsn.ts";
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
 import type { Core } from "../store/core.ts";
 import { createPatientCommit, type Db, type Tx } from "../store/store.ts";
-import type { ParsingCore } from "../workers/core.ts";
 import { UnparseableError } from "../workers/jobs.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
 import { signingKeys } from "./accept.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
-import type { SendCore } from "./core.ts";
 import { concludeAttempt } from "./outcome.ts";
 import { entriesOf, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
+import type { SendCore } from "./send-core.ts";
 import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
 

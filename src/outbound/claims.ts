@@ -7,11 +7,10 @@
  */
 import { and, asc, eq, gt, isNotNull, lte, sql } from "drizzle-orm";
 import type { Core } from "../store/core.ts";
-import { isServed } from "../store/moving.ts";
 import { domains, outboundMessages, QUEUE_LINES, type QueueLine, queueDomains, queueEntries } from "../store/schema.ts";
-
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { isServed } from "../store/unserved-workspaces.ts";
 import {
   bySeq,
   correctDomain,

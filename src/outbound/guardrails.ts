@@ -10,12 +10,11 @@ import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
 import { isoOf } from "../base/time.ts";
-import { hasExpired, localDomain } from "../mailbox/addresses.ts";
-import { mailboxAt, type Usage } from "../mailbox/mailboxes.ts";
+import { hasExpired, localDomain } from "../mailbox/state/addresses.ts";
+import { mailboxAt, type Usage } from "../mailbox/state/mailboxes.ts";
 import { type EmailAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
 import { quoteGiven } from "../message/recipients.ts";
 import type { Core } from "../store/core.ts";
-import { requireServed } from "../store/moving.ts";
 import {
   domains,
   mailboxes,
@@ -27,6 +26,7 @@ import {
 import type { Options } from "../store/settings.ts";
 import { prepared, statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
+import { requireServed } from "../store/unserved-workspaces.ts";
 import type { Recipient } from "./queue.ts";
 import { suppressedAmong } from "./suppression.ts";
 

@@ -4,10 +4,10 @@
  */
 import { and, asc, eq, inArray, isNull, or, sql } from "drizzle-orm";
 import { type Job, workOnEach } from "../base/scheduler.ts";
-import { mailboxesWithWaiting, setTold, untoldIn } from "../mailbox/holds.ts";
+import { mailboxesWithWaiting, setTold, untoldIn } from "../mailbox/changing/holds.ts";
 import { grants, mailboxes, users } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
-import type { ParsingCore } from "../workers/core.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
 import { notifyAdmins } from "./notices.ts";
 
 const CHECK_MS = 20_000;

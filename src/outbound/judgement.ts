@@ -15,7 +15,7 @@ import {
 } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { requireLeft } from "../journal/limits.ts";
-import { isOwnAddress, ownAddresses } from "../mailbox/addresses.ts";
+import { isOwnAddress, ownAddresses } from "../mailbox/state/addresses.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { Policy } from "../store/schema.ts";
 import { statement } from "../store/statement.ts";

@@ -11,15 +11,15 @@
  */
 import { and, asc, eq, inArray, isNotNull, isNull } from "drizzle-orm";
 import { newId, randomToken } from "../base/runtime.ts";
-import { isVerifiedElsewhere, routeWithin } from "../mailbox/addresses.ts";
-import { fileMessage } from "../mailbox/filing.ts";
+import { fileMessage } from "../mailbox/filing/filing.ts";
+import { isVerifiedElsewhere, routeWithin } from "../mailbox/state/addresses.ts";
 import { splitAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { dateHeader } from "../message/date.ts";
 import type { Core } from "../store/core.ts";
 import { domains, users } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import type { ParsingCore } from "../workers/core.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
 import { newReturnPath, signingKeys } from "./accept.ts";
 import { recipientsOf } from "./guardrails.ts";
 import { addOutbound, type Recipient } from "./queue.ts";

@@ -10,17 +10,17 @@
  *
  * Invariants: one transaction records everything. No event and no notice names a Bcc recipient. When a notice cannot be made or
  * filed, the rest is recorded all the same. For mail that the server itself wrote (notices.ts) only the queue keeps the
- * outcome, without event, notice or suppression. What it wrote for a mailbox (compose/automatic.ts) has no events.
+ * outcome, without event, notice or suppression. What it wrote for a mailbox (compose/send-automatic.ts) has no events.
  */
 import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import { newId, randomToken } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
 import { emit } from "../events/outbox.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { fileMessage } from "../mailbox/filing.ts";
-import { markDelivered } from "../mailbox/messages.ts";
-import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
+import { fileMessage } from "../mailbox/filing/filing.ts";
+import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
+import { markDelivered } from "../mailbox/reading/messages.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { composeNotice, fold, formatAddress, type NoticeRecipient } from "../message/compose.ts";
 import { dateHeader } from "../message/date.ts";

@@ -6,7 +6,7 @@
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
 import { maybeIsoOf } from "../base/time.ts";
-import type { DeliveryView } from "../mailbox/views.ts";
+import type { DeliveryView } from "../mailbox/state/views.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";

@@ -28,7 +28,6 @@ import {
 import { AppError } from "../base/errors.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { MessageDsn, RecipientDsn } from "../smtp/dsn.ts";
-import { isServed, UNSERVED } from "../store/moving.ts";
 import {
   domains,
   outboundContents,
@@ -40,6 +39,7 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
+import { isServed, UNSERVED } from "../store/unserved-workspaces.ts";
 import type { OutboundContent } from "../workers/jobs.ts";
 
 /** A recipient, with its header field. `email`: the local part as typed, the domain in A-labels. */

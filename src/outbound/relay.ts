@@ -18,7 +18,7 @@
 import { RELAY_SLOTS } from "../base/descriptors.ts";
 import { atMost, pause } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
-import { localDomain } from "../mailbox/addresses.ts";
+import { localDomain } from "../mailbox/state/addresses.ts";
 import { DeliveryFailure } from "../smtp/delivery-result.ts";
 import type { QueueLine } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -33,8 +33,8 @@ import {
   releaseEntries,
   yieldTurn,
 } from "./claims.ts";
-import type { SendCore } from "./core.ts";
 import type { OutboundMessage } from "./queue.ts";
+import type { SendCore } from "./send-core.ts";
 import {
   type Assignment,
   createDestinationHealth,

@@ -1,4 +1,4 @@
-import type { ParsingCore } from "../workers/core.ts";
+import type { ParsingCore } from "../workers/parsing-core.ts";
 import type { Transport } from "./transport.ts";
 
 /** What sending takes. */

@@ -14,8 +14,8 @@ import { isKnownSource } from "../access/sign-in-sources.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import { newTimedToken } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
-import { heldCopies } from "../mailbox/holds.ts";
-import { findAnswered } from "../mailbox/threading.ts";
+import { heldCopies } from "../mailbox/changing/holds.ts";
+import { findAnswered } from "../mailbox/filing/threading.ts";
 import {
   type EmailAddress,
   envelopeAddress,
@@ -23,7 +23,7 @@ import {
   normalizeAddress,
   splitAddress,
 } from "../message/address.ts";
-import { fingerprintOf } from "../message/identity.ts";
+import { fingerprintOf } from "../message/message-id.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import { MAIL_PARAMETERS, type MessageDsn, RCPT_PARAMETERS } from "../smtp/dsn.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
@@ -33,9 +33,9 @@ import type { Reader } from "../store/core.ts";
 import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import { type Sent, submitMessage } from "./accept.ts";
-import type { SendCore } from "./core.ts";
 import { recipientsOf, requireMaySend, type Sender, senderFor } from "./guardrails.ts";
 import type { Recipient } from "./queue.ts";
+import type { SendCore } from "./send-core.ts";
 import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
 import { suppressedAmong } from "./suppression.ts";
 

@@ -8,7 +8,7 @@
 import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders, withoutBcc } from "../message/headers.ts";
-import { firstMessageId, referencesOf } from "../message/identity.ts";
+import { firstMessageId, referencesOf } from "../message/message-id.ts";
 import { withCrlf } from "../message/recode.ts";
 import { Refusal } from "../smtp/refusal.ts";
 

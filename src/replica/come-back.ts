@@ -14,11 +14,11 @@ import type { Runtime } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
 import { openS3, placeOf, type S3Location } from "../net/s3.ts";
 import { REPLICATED } from "../store/wal.ts";
-import { forgetIdentity, readIdentity } from "./identity.ts";
+import { readStandby, writeStandby } from "./follow-replica.ts";
 import { type Lease, readLease } from "./lease.ts";
 import { endLitestream, REPLICA_FOLDER } from "./litestream.ts";
 import { becomeServer } from "./promote.ts";
-import { readStandby, writeStandby } from "./standby.ts";
+import { forgetIdentity, readIdentity } from "./replica-identity.ts";
 
 export type Role =
   /** It follows. `aside`: where the database of the server that it was is kept. */

@@ -23,7 +23,7 @@ export const STANDBY_FOLDER = "standby";
 
 /** DATA/standby.json */
 export interface StandbyRecord {
-  /** The replica that it follows (identity.ts). */
+  /** The replica that it follows (replica-identity.ts). */
   place: string;
   /** Name of the database in DATA/standby/, and its epoch; undefined until one was whole. */
   database?: { name: string; epoch: number };

@@ -10,12 +10,12 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { decryptWithCode, encryptWithCode } from "../backup/age.ts";
-import { filesBelow, makeFolders, writeText } from "../backup/files.ts";
+import { filesBelow, makeFolders, writeText } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { syncFolder } from "../base/files.ts";
 import { base32, type Runtime } from "../base/runtime.ts";
 import { openS3, placeOf, type S3Location } from "../net/s3.ts";
-import { readStandby, writeStandby } from "./standby.ts";
+import { readStandby, writeStandby } from "./follow-replica.ts";
 
 interface Parts {
   data: string;

@@ -10,7 +10,7 @@ import { pause } from "../base/pause.ts";
 import { base32, type Runtime } from "../base/runtime.ts";
 import { isoOf } from "../base/time.ts";
 import { S3Error, type S3Objects, type WriteCondition } from "../net/s3.ts";
-import type { Identity, KnownIdentity } from "./identity.ts";
+import type { Identity, KnownIdentity } from "./replica-identity.ts";
 
 /** The lease is over when it was unchanged for so long, ms. */
 export const TERM_MS = 30_000;
@@ -148,7 +148,7 @@ type LeaseObjects = Pick<S3Objects, "get" | "put" | "remove" | "folders">;
 export interface LeaseParts {
   objects: LeaseObjects;
   runtime: Pick<Runtime, "now" | "elapsed" | "setTimer" | "randomBytes">;
-  /** Where the replica is (identity.ts). */
+  /** Where the replica is (replica-identity.ts). */
   place: string;
   /** Base URL of this server. */
   url: string;

@@ -12,15 +12,22 @@ import { AppError } from "../base/errors.ts";
 import { syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { renewUidValidity } from "../mailbox/uids.ts";
+import { renewUidValidity } from "../mailbox/imap/uids.ts";
 import { placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { strangeIn } from "../store/own-schema.ts";
 import { drizzleOver } from "../store/statement.ts";
 import { type Follower, lastTransaction } from "./follow.ts";
-import { readIdentity, writeIdentity } from "./identity.ts";
+import {
+  followedDatabase,
+  readStandby,
+  STANDBY_FILE,
+  STANDBY_FOLDER,
+  type Standby,
+  schemaOf,
+} from "./follow-replica.ts";
 import { LeaseTaken, readLease, takeLease } from "./lease.ts";
-import { followedDatabase, readStandby, STANDBY_FILE, STANDBY_FOLDER, type Standby, schemaOf } from "./standby.ts";
+import { readIdentity, writeIdentity } from "./replica-identity.ts";
 
 export interface Promoted {
   /** The epoch in which this server writes, and the one of the server before. */

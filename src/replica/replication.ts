@@ -13,9 +13,9 @@ import { atMost, pause } from "../base/pause.ts";
 import { openS3, placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import type { Core } from "../store/core.ts";
 import { leaveCheckpoints } from "../store/wal.ts";
-import { type Identity, type KnownIdentity, readIdentity, writeIdentity } from "./identity.ts";
 import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
 import { createLitestream } from "./litestream.ts";
+import { type Identity, type KnownIdentity, readIdentity, writeIdentity } from "./replica-identity.ts";
 
 /** How long an acknowledgement waits for the replica, ms. */
 const ACK_LIMIT_MS = 10_000;

@@ -1,7 +1,7 @@
 /** How commands reach the standby that runs on their data folder. */
 import { join } from "node:path";
 import { askProcess, listenToCommands } from "../base/control.ts";
-import type { StandbyState } from "./standby.ts";
+import type { StandbyState } from "./follow-replica.ts";
 
 const socketIn = (data: string): string => join(data, "standby.sock");
 

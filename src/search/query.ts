@@ -294,7 +294,7 @@ function distinct<T extends MessageCondition | ThreadCondition>(conditions: read
 
 /*
  * Correction of a query that finds nothing: misspelt operators, words that may be misspelt, and the query with others
- * in their place. mailbox/suggestions.ts checks whether a correction finds anything.
+ * in their place. mailbox/reading/suggestions.ts checks whether a correction finds anything.
  */
 
 /** A word of a query, and its position in it. */

@@ -9,11 +9,11 @@ import type { Core } from "../store/core.ts";
 import type { SearchEngine } from "./engine.ts";
 import { createFts5Engine } from "./fts5/fts5.ts";
 import { countBacklog } from "./fts5/upkeep.ts";
-import { type Connection, chooseConnection } from "./meilisearch/client.ts";
-import { SETTINGS_VERSION } from "./meilisearch/documents.ts";
-import { createMeilisearchEngine } from "./meilisearch/engine.ts";
 import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
 import { beginFeed, countPending, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
+import { type Connection, chooseConnection } from "./meilisearch/meilisearch-client.ts";
+import { createMeilisearchEngine } from "./meilisearch/meilisearch-engine.ts";
+import { SETTINGS_VERSION } from "./meilisearch/message-documents.ts";
 
 export interface SearchState {
   /** The engine that serves searches. */

@@ -1,5 +1,5 @@
 /**
- * One connection at a listener (server.ts). It adds what smtp-server lacks: limits on refused commands, unproductive
+ * One connection at a listener (smtp-listener.ts). It adds what smtp-server lacks: limits on refused commands, unproductive
  * commands and the time that a client takes, BDAT (RFC 3030), and LIMITS (RFC 9422). It refuses a client that speaks out of
  * turn.
  *

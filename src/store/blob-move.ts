@@ -13,7 +13,7 @@ import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { writeMark } from "./blob-mark.ts";
 import type { RemoteBlobs } from "./remote-blobs.ts";
-import type { S3Blobs, S3Object } from "./s3.ts";
+import type { S3Blobs, S3Object } from "./s3-blobs.ts";
 import { unlessDamaged } from "./sound.ts";
 
 /** A reader that has found a file opens it within this time, ms. */

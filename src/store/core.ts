@@ -1,6 +1,6 @@
 /**
  * The context: what functions of all layers are given first, as one object. Each layer above extends it by what it owns
- * (mailbox/core.ts, workers/core.ts, outbound/core.ts).
+ * (mailbox/state/mail-core.ts, workers/parsing-core.ts, outbound/send-core.ts).
  */
 import type { Log } from "../base/log.ts";
 import type { Meters, Metrics } from "../base/metrics.ts";

@@ -17,7 +17,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Blobs, blobPath, openBlobs } from "./blobs.ts";
 import { openRemoteBlobs } from "./remote-blobs.ts";
-import type { S3Blobs } from "./s3.ts";
+import type { S3Blobs } from "./s3-blobs.ts";
 import { drizzleOver } from "./statement.ts";
 import { asUnavailable, isRoomLow, type NotAPromise, roomOf, type Store, type Tx } from "./store.ts";
 

@@ -16,7 +16,7 @@ import { openBlobCache } from "./blob-cache.ts";
 import { type BlobMark, readMark, writeMark } from "./blob-mark.ts";
 import { type Blobs, type FileBlobs, nameOf, writeFileAt } from "./blobs.ts";
 import { claimBlobs } from "./claim.ts";
-import type { S3Blobs } from "./s3.ts";
+import type { S3Blobs } from "./s3-blobs.ts";
 
 /** Much less than the hour after which the sweep removes what no row names. */
 const FRESH_MS = 15 * 60_000;

@@ -50,25 +50,25 @@
  *   sessions                             access/sessions.ts
  *   sign_in_sources                      access/sign-in-sources.ts
  *   second_factors, recovery_codes       access/second-factor.ts
- *   access_notices                       access/notices.ts
+ *   access_notices                       access/access-notices.ts
  *   oauth_clients                        oauth/clients.ts
  *   oauth_grants, oauth_tokens           oauth/grants.ts
  *   threads to message_judgements, drafts, mailbox_usage   mailbox/
- *   mailbox_rules                        mailbox/rules.ts
- *   absences, absence_replies            mailbox/absences.ts
- *   automatic_mail                       mailbox/automatic.ts
+ *   mailbox_rules                        mailbox/filing/rules.ts
+ *   absences, absence_replies            mailbox/filing/absences.ts
+ *   automatic_mail                       mailbox/filing/automatic-requests.ts
  *   mailbox_labels, thread_changes       triggers (0033_changes.sql, 0061_locks.sql), so that no change is missed; the times of
- *                                        changes and their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
+ *                                        changes and their end: mailbox/changing/change-feed.ts, a label's spelling: mailbox/state/labels.ts
  *   workspace_usage                      triggers (0056_workspace_limits.sql)
- *   mailbox_texts                        mailbox/texts.ts
- *   label_colours                        mailbox/labels.ts
- *   left_lists, image_senders, invitation_answers   mailbox/received.ts
- *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
- *   discarded_messages                   mailbox/removal.ts
- *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/uids.ts
- *   imap_labels, imap_labelled, imap_label_vanished   mailbox/label-folders.ts; where a label is renamed or removed, labels.ts
- *   imap_octets, and octets of imap_messages   mailbox/octets.ts and a trigger (0049_octets.sql)
- *   seen_renewal                         mailbox/renewal.ts
+ *   mailbox_texts                        mailbox/state/texts.ts
+ *   label_colours                        mailbox/state/labels.ts
+ *   left_lists, image_senders, invitation_answers   mailbox/state/received.ts
+ *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/changing/removal.ts
+ *   discarded_messages                   mailbox/changing/removal.ts
+ *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/imap/uids.ts
+ *   imap_labels, imap_labelled, imap_label_vanished   mailbox/imap/label-folders.ts; where a label is renamed or removed, labels.ts
+ *   imap_octets, and octets of imap_messages   mailbox/imap/octets.ts and a trigger (0049_octets.sql)
+ *   seen_renewal                         mailbox/reading/renewal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   push_*                               push/subscriptions.ts
@@ -255,7 +255,7 @@ export const mailboxes = sqliteTable(
 
 /**
  * Every address that delivers into a mailbox: its own, its aliases, and `*@domain` for a catch-all. Unique per domain
- * row of a workspace; verification of the domain decides which workspace receives the mail (mailbox/addresses.ts).
+ * row of a workspace; verification of the domain decides which workspace receives the mail (mailbox/state/addresses.ts).
  */
 export const addresses = sqliteTable(
   "addresses",
@@ -625,7 +625,7 @@ export const threads = sqliteTable(
   },
   (table) => [
     // The index holds every condition of a list page, newest first, so that no row is read in vain. Lists of several
-    // folders merge them (mailbox/walk.ts).
+    // folders merge them (mailbox/reading/walk.ts).
     index("threads_by_folder").on(
       table.mailboxId,
       table.folder,
@@ -778,7 +778,7 @@ export const messages = sqliteTable(
     threadSeq: integer("thread_seq").notNull(),
     mailboxId: text("mailbox_id").notNull(),
     kind: text("kind", { enum: ["received", "sent", "draft"] }).notNull(),
-    /** The one that its conversation's implies (mailbox/message-state.ts), unless a mail app has moved the message. */
+    /** The one that its conversation's implies (mailbox/state/message-state.ts), unless a mail app has moved the message. */
     folder: text("folder", { enum: FOLDERS }).notNull(),
     read: flag("read").notNull(),
     /** The Date header if it is readable and not in the future, else the time of filing. */
@@ -877,7 +877,7 @@ export const leftLists = sqliteTable(
   "left_lists",
   {
     mailboxId: text("mailbox_id").notNull(),
-    /** As listOf gives it (message/list.ts). */
+    /** As listOf gives it (message/mailing-list.ts). */
     list: text("list").notNull(),
     leftAt: integer("left_at").notNull(),
   },
@@ -940,9 +940,9 @@ export const imapMessages = sqliteTable(
     folderId: integer("folder_id").notNull(),
     uid: integer("uid").notNull(),
     modseq: integer("modseq").notNull(),
-    /** Flags that only IMAP has: the bits of mailbox/uids.ts. */
+    /** Flags that only IMAP has: the bits of mailbox/imap/uids.ts. */
     flags: integer("flags").notNull().default(0),
-    /** OCTETS of mailbox/octets.ts. */
+    /** OCTETS of mailbox/imap/octets.ts. */
     octets: integer("octets").notNull().default(0),
   },
   (table) => [
@@ -952,7 +952,7 @@ export const imapMessages = sqliteTable(
   ],
 );
 
-/** The octets of messages that were offered over IMAP (mailbox/octets.ts). */
+/** The octets of messages that were offered over IMAP (mailbox/imap/octets.ts). */
 export const imapOctets = sqliteTable(
   "imap_octets",
   {
@@ -1255,7 +1255,7 @@ export const keyChanges = sqliteTable(
     field: text("field", { enum: CHANGED_FIELDS }).notNull(),
     /** For `label`, which one: each is a field of its own. For `training`, `spam` or `ham`. */
     labelKey: text("label_key"),
-    /** The value before; its shape depends on the field (mailbox/change.ts, mailbox/labels.ts). */
+    /** The value before; its shape depends on the field (mailbox/changing/change.ts, mailbox/state/labels.ts). */
     before: json<unknown>("before").notNull(),
     /** Who changed or confirmed the field afterwards, or `undone`; null while the change can be taken back. */
     settledBy: text("settled_by", { enum: SETTLERS }),
@@ -1648,7 +1648,7 @@ export const searchFeed = sqliteTable("search_feed", {
   indexUid: text("index_uid").notNull(),
   /** The previous index, until it is deleted. */
   replacedUid: text("replaced_uid"),
-  /** Version of the index's settings (search/meilisearch/documents.ts). */
+  /** Version of the index's settings (search/meilisearch/message-documents.ts). */
   settingsVersion: integer("settings_version").notNull(),
   /** messages.seq up to which earlier mail is in it: -1 before it is created, null once all of it is. */
   filledThrough: integer("filled_through"),

@@ -16,7 +16,7 @@ import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
 import { migrate } from "./migrate.ts";
 import { openRemoteBlobs, type RemoteBlobs } from "./remote-blobs.ts";
-import type { S3Blobs } from "./s3.ts";
+import type { S3Blobs } from "./s3-blobs.ts";
 import { type Db, drizzleOver } from "./statement.ts";
 import { CHECKPOINT_PAGES, REPLICATED, REPLICATED_PAGES } from "./wal.ts";
 

@@ -5,7 +5,7 @@ import type { Database } from "bun:sqlite";
 export const CHECKPOINT_PAGES = 4_000;
 
 /**
- * In the data folder of a server that has a replica (replica/identity.ts): Litestream checkpoints, and neither the server
+ * In the data folder of a server that has a replica (replica/replica-identity.ts): Litestream checkpoints, and neither the server
  * nor a command does.
  */
 export const REPLICATED = "replica.json";

@@ -9,7 +9,7 @@
  */
 import { join } from "node:path";
 import { openHttpClient } from "../net/http-client.ts";
-import { openAuthority } from "./authority.ts";
+import { openAuthority } from "./certificate-authority.ts";
 import { openChallenge } from "./challenge.ts";
 import { createDomainCertificates, readDomainCertificates } from "./domain-certificates.ts";
 import { createIssued, type Issuer, type Kept, readKept, STOPPING } from "./issued.ts";

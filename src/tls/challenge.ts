@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import type { ChallengeMode } from "../config.ts";
-import type { Challenge } from "./authority.ts";
+import type { Challenge } from "./certificate-authority.ts";
 import { dnsChallenge } from "./dns-challenge.ts";
 import { type KeyPair, selfSign } from "./pair.ts";
 import type { CertificateSetup } from "./source.ts";

@@ -13,7 +13,7 @@ import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import type { DnsClient, NameServer, Runtime } from "../base/runtime.ts";
 import { lookUpAddresses } from "../net/host-addresses.ts";
-import type { Challenge } from "./authority.ts";
+import type { Challenge } from "./certificate-authority.ts";
 import { readPrivately, savePrivately } from "./pair.ts";
 
 interface Published {

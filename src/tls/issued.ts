@@ -5,7 +5,7 @@
  * Files in its folder, each replaced whole: certificate.pem, order.json (an order under way, with its key, so that it
  * continues after a crash) and state.json (the authority that signed, and the last failure).
  *
- * Invariants: a failure leaves the current pair in use. The authority is asked no more often than schedule.ts allows,
+ * Invariants: a failure leaves the current pair in use. The authority is asked no more often than renewal-schedule.ts allows,
  * even when the clock jumps or the server is restarted over and over.
  */
 import { generateKeyPairSync, X509Certificate } from "node:crypto";
@@ -23,7 +23,7 @@ import {
   ChallengeFailure,
   type openAuthority,
   type RenewalWindow,
-} from "./authority.ts";
+} from "./certificate-authority.ts";
 import {
   faultOfChain,
   type KeyPair,
@@ -35,7 +35,7 @@ import {
   savePair,
   savePrivately,
 } from "./pair.ts";
-import { afterFailure, asOfNow, isPatient, renewalTime } from "./schedule.ts";
+import { afterFailure, asOfNow, isPatient, renewalTime } from "./renewal-schedule.ts";
 import type { Renewal, Trouble } from "./source.ts";
 
 const HOUR_MS = 60 * 60_000;

@@ -1,6 +1,6 @@
 /** When to order a certificate for renewal, and after failures. Times in epoch ms. */
 import type { X509Certificate } from "node:crypto";
-import type { RenewalWindow } from "./authority.ts";
+import type { RenewalWindow } from "./certificate-authority.ts";
 import type { Trouble } from "./source.ts";
 
 const MINUTE_MS = 60_000;

@@ -4,8 +4,8 @@
  *
  * Invariant: the file appears whole or not at all, and replaces no other file.
  */
-import type { ExportedMessage } from "../mailbox/transfer.ts";
-import { IMAP_FLAGS } from "../mailbox/uids.ts";
+import type { ExportedMessage } from "../mailbox/filing/transfer.ts";
+import { IMAP_FLAGS } from "../mailbox/imap/uids.ts";
 import type { NewFile } from "../store/named-files.ts";
 import { writeExportMark } from "./marks.ts";
 

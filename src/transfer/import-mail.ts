@@ -2,7 +2,7 @@
  * Import: reads messages from a source, prepares them in the parsers that also prepare arriving mail, and files
  * them in the order of the source.
  *
- *   sources.ts, imap.ts ─► placement.ts ─► parser-pool.ts ─► mailbox/transfer.ts, in batches
+ *   sources.ts, imap-account.ts ─► placement.ts ─► parser-pool.ts ─► mailbox/filing/transfer.ts, in batches
  *
  * Invariants: a message that the mailbox has is skipped, so a repeated import continues one that broke off. A message
  * is filed whole or not at all. A message that no parser can read is filed with its original attached. At most a window
@@ -11,13 +11,13 @@
 import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
-import type { MailCore } from "../mailbox/core.ts";
-import { usageOf } from "../mailbox/mailboxes.ts";
-import { originalOnly } from "../mailbox/prepare.ts";
-import { fileKept, isKept, type KeptMessage } from "../mailbox/transfer.ts";
+import { originalOnly } from "../mailbox/filing/prepare.ts";
+import { fileKept, isKept, type KeptMessage } from "../mailbox/filing/transfer.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
+import { usageOf } from "../mailbox/state/mailboxes.ts";
 import { parseSender } from "../message/address.ts";
 import { headerOf, withoutBcc } from "../message/headers.ts";
-import { fingerprintOf, firstMessageId } from "../message/identity.ts";
+import { fingerprintOf, firstMessageId } from "../message/message-id.ts";
 import { createDnsCache } from "../net/dns-cache.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { isClaimed } from "../store/claim.ts";

@@ -8,7 +8,7 @@
  * X-Mailroom-Export is the last of our marks: fields below it belong to the message.
  */
 
-import { BIT_OF, FLAG_BITS, IMAP_FLAGS } from "../mailbox/uids.ts";
+import { BIT_OF, FLAG_BITS, IMAP_FLAGS } from "../mailbox/imap/uids.ts";
 import { decodeWords } from "../message/headers.ts";
 import { type AuthVerdicts, FOLDERS, type Folder } from "../store/schema.ts";
 

@@ -2,8 +2,9 @@
  * Decides how an imported message is filed: received or sent, folder, read, labels, address. X-Mailroom-Export decides
  * alone; otherwise the message's marks come before the folder that it was in.
  */
-import { routeWithin } from "../mailbox/addresses.ts";
-import type { KeptMessage } from "../mailbox/transfer.ts";
+
+import type { KeptMessage } from "../mailbox/filing/transfer.ts";
+import { routeWithin } from "../mailbox/state/addresses.ts";
 import { parseAddressList, parseSender } from "../message/address.ts";
 import { headerOf, headersOf } from "../message/headers.ts";
 import type { Reader } from "../store/core.ts";

@@ -5,7 +5,7 @@
  */
 import { basename, join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { IMAP_FLAGS } from "../mailbox/uids.ts";
+import { IMAP_FLAGS } from "../mailbox/imap/uids.ts";
 import { parseDate } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
 import { type Entry, type NamedFiles, OWN_FILES, readPieces } from "../store/named-files.ts";

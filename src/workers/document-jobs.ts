@@ -1,5 +1,5 @@
 /** What parsers do with documents. Their readers are loaded for the first one alone. */
-import { extractText } from "../documents/document.ts";
+import { extractText } from "../documents/document-text.ts";
 import { readSource } from "../smtp/spool.ts";
 import type { DocumentJob, Prepared } from "./jobs.ts";
 

@@ -12,14 +12,14 @@ import { dirname, join } from "node:path";
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
+import { decodeMessage } from "../base/child-messages.ts";
 import type { Log } from "../base/log.ts";
 import { documentMemory, memoryLimit, mostLargeBytes as mostLarge, TIMES_ITS_SIZE } from "../base/memory.ts";
-import { decodeMessage } from "../base/messages.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
-import { type ComposeStored, type OctetsParts, sizeOfParts } from "../mailbox/composers.ts";
-import type { PreparedMessage } from "../mailbox/prepare.ts";
+import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
+import { type ComposeStored, type OctetsParts, sizeOfParts } from "../mailbox/reading/composers.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
 import type { Carriage } from "../message/recode.ts";
@@ -29,7 +29,7 @@ import type { Source } from "../smtp/spool.ts";
 import type { Blobs } from "../store/blobs.ts";
 import type { Lender } from "../store/remote-blobs.ts";
 import { asUnavailable } from "../store/store.ts";
-import { readResult, readStaged } from "./answers.ts";
+import { readResult, readStaged } from "./checked-answers.ts";
 import { createDispatcher, type Work } from "./dispatcher.ts";
 import {
   type DocumentJob,

@@ -1,4 +1,4 @@
-import type { MailCore } from "../mailbox/core.ts";
+import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { Spool } from "../smtp/spool.ts";
 import type { ParserPool } from "./parser-pool.ts";
 

@@ -10,7 +10,7 @@ import type { Log } from "../base/log.ts";
 import { parserMemory, TIMES_ITS_SIZE } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Answer } from "../net/dns-cache.ts";
-import { readMessage } from "./answers.ts";
+import { readMessage } from "./checked-answers.ts";
 import type { FromParser, Job, JobReply, Prepared, Question, Signature, Stage, ToParser } from "./jobs.ts";
 import type { StartParser } from "./parser-process.ts";
 

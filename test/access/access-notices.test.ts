@@ -1,6 +1,6 @@
 /** Mail due to people about their access: each is sent once, independently of the others. */
 import { expect, test } from "bun:test";
-import { addNotice, tellAccessChanges } from "../../src/access/notices.ts";
+import { addNotice, tellAccessChanges } from "../../src/access/access-notices.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";

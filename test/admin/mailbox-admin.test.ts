@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import * as domains from "../../src/admin/domains.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import * as removals from "../../src/admin/removals.ts";
 import type { RowPage } from "../../src/store/cursor.ts";

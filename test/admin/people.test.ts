@@ -2,10 +2,10 @@ import { expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
 import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { hashPassword } from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { users, workspaces } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";
 

@@ -1,7 +1,7 @@
 /** Removals of mailboxes that were cut short: the server finishes plain ones, and the caller erasures. */
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as removals from "../../src/admin/removals.ts";
 import { addresses, mailboxes, messages } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { setUp } from "../../src/admin/setup.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { openInMemory } from "../harness/servers/core.ts";
 
 const openEmpty = () => openInMemory({ MAILROOM_HOSTNAME: "mail.acme.test" });

@@ -1,10 +1,10 @@
 /** Sending over the API with the real pipeline: a refusal leaves nothing behind, and a key commits with its message. */
 import { expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { suppress } from "../../src/admin/outbound.ts";
 import * as people from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { events, idempotencyKeys, messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";

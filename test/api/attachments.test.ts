@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { findPerson } from "../../src/access/caller.ts";
 import { createKey } from "../../src/access/credentials.ts";
 import * as people from "../../src/admin/people.ts";
-import { readDraft } from "../../src/mailbox/drafts.ts";
+import { readDraft } from "../../src/mailbox/changing/drafts.ts";
 import type { Scope } from "../../src/store/schema.ts";
 import type { Answer, Client } from "../harness/clients/api.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { downloadResponse } from "../../src/api/download.ts";
-import { getAttachment } from "../../src/mailbox/messages.ts";
+import { getAttachment } from "../../src/mailbox/reading/messages.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 import { startApi } from "../harness/servers/api-setup.ts";
 

@@ -1,7 +1,7 @@
 /** The snippets of every operation run, with a key and with ids of things that exist (docs/api-examples.md, /api/docs). */
 import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
-import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
+import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/openapi-document.ts";
 import { placeholdersOf, type Snippet, snippetsOf } from "../../src/api/reference/snippets.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { temporaryFolder } from "../harness/folder.ts";

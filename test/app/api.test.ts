@@ -1,6 +1,6 @@
 /** The client of the operations: where it puts what a call is given. */
 import { expect, spyOn, test } from "bun:test";
-import { allOf, api, urlTo } from "../../src/app/lib/api.ts";
+import { allOf, api, urlTo } from "../../src/app/lib/api-client.ts";
 
 /** Answers the next requests with these, and gives the request of a call. */
 async function requestOf(call: () => Promise<unknown>, answer: unknown = {}) {

@@ -1,7 +1,7 @@
 /** Invitations in words: times in the reader's zone, and which version replaces which. */
 import { describe, expect, test } from "bun:test";
-import { replaces, whenOf } from "../../src/app/lib/invitations.ts";
-import type { InvitationView } from "../../src/app/lib/views.ts";
+import { replaces, whenOf } from "../../src/app/lib/invitation-words.ts";
+import type { InvitationView } from "../../src/app/lib/mail-views.ts";
 
 const IN_BERLIN = { timeZone: "Europe/Berlin", locale: "en-GB" };
 type When = Parameters<typeof whenOf>[0];

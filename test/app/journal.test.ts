@@ -1,7 +1,7 @@
 /** The journal of a key and its undo, in the words of the app. */
 import { expect, test } from "bun:test";
-import { byThread, journalSentence, leftBecause } from "../../src/app/lib/journal.ts";
-import type { JournalEntryView } from "../../src/app/lib/settings-developers.ts";
+import { byThread, journalSentence, leftBecause } from "../../src/app/lib/journal-words.ts";
+import type { JournalEntryView } from "../../src/app/pages/settings/settings-developers.ts";
 
 const entry = (given: Partial<JournalEntryView>): JournalEntryView => ({
   ...{ id: "1", at: "2026-01-05T09:00:00.000Z", kind: "changed", userId: null, operation: "updateThread" },

@@ -1,6 +1,6 @@
 /** Policies of keys in the app: their sentences, and the form that edits them. */
 import { describe, expect, test } from "bun:test";
-import { draftOf, type Policy, PURPOSES, policyOf, policySentences } from "../../src/app/lib/policy.ts";
+import { draftOf, type Policy, PURPOSES, policyOf, policySentences } from "../../src/app/lib/policy-words.ts";
 
 const addressOf = (id: string) => ({ mbx_1: "sales@example.test", mbx_2: "team@example.test" })[id];
 

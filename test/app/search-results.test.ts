@@ -1,6 +1,6 @@
 /** The matches of a search in the rows of the list. */
 import { expect, test } from "bun:test";
-import { foundMessage, fromFirstMark, markedSubject } from "../../src/app/parts/search-results.tsx";
+import { foundMessage, fromFirstMark, markedSubject } from "../../src/app/parts/thread/search-results.tsx";
 
 const inSubject = (snippet: string, ...ranges: [number, number][]) => ({
   emailId: "msg_1",

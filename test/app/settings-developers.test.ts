@@ -1,6 +1,6 @@
 /** What the app's settings for developers offer. */
 import { expect, test } from "bun:test";
-import { eventChoices } from "../../src/app/lib/settings-developers.ts";
+import { eventChoices } from "../../src/app/pages/settings/settings-developers.ts";
 import { EVENT_NAMES } from "../../src/events/kinds.ts";
 
 test("an endpoint's form has every event, and keeps one that the page does not know", () => {

@@ -1,7 +1,7 @@
 /** Rules in words. */
 import { expect, test } from "bun:test";
-import { deedsOf, type GivenRule, givenRule, moved } from "../../src/app/lib/settings-rules.ts";
-import { ruleFor } from "../../src/app/parts/make-rule.tsx";
+import { deedsOf, type GivenRule, givenRule, moved } from "../../src/app/pages/settings/settings-rules.ts";
+import { ruleFor } from "../../src/app/parts/thread/make-rule.tsx";
 
 const rule = (...actions: GivenRule["actions"]): GivenRule => ({ match: "ann", actions });
 

@@ -1,7 +1,7 @@
 /** The lists of the workspace's settings, which the server gives in pages, oldest first. */
 import { expect, spyOn, test } from "bun:test";
 import { QueryClient } from "@tanstack/react-query";
-import { domainsQuery, mailboxesSettingsQuery, peopleQuery } from "../../src/app/lib/settings-workspace.ts";
+import { domainsQuery, mailboxesSettingsQuery, peopleQuery } from "../../src/app/pages/settings/settings-workspace.ts";
 
 test.each([
   ["people", "email", peopleQuery],

@@ -1,6 +1,6 @@
 /** Completions of a search while it is typed. */
 import { expect, test } from "bun:test";
-import { personWanted, suggestionsFor } from "../../src/app/lib/suggestions.ts";
+import { personWanted, suggestionsFor } from "../../src/app/lib/search-completions.ts";
 import { parseQuery } from "../../src/search/query.ts";
 
 const KNOWN = {

@@ -10,7 +10,7 @@ import {
   MARKER,
   markOf,
   readBackupState,
-} from "../../src/backup/layout.ts";
+} from "../../src/backup/backup-layout.ts";
 import { keepNewest } from "../../src/backup/make.ts";
 import { blobPath } from "../../src/store/blobs.ts";
 import { claimBlobs, tryClaim } from "../../src/store/claim.ts";

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { FORMAT, type Manifest, PLAIN_FORMAT } from "../../src/backup/layout.ts";
+import { FORMAT, type Manifest, PLAIN_FORMAT } from "../../src/backup/backup-layout.ts";
 import { blobPath } from "../../src/store/blobs.ts";
 import { agree, filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";

@@ -9,9 +9,9 @@ import {
   markOf,
   readBackupState,
   writeBackupState,
-} from "../../src/backup/layout.ts";
-import type { BackupChild, StartBackup } from "../../src/backup/schedule.ts";
-import { createScheduledBackups } from "../../src/backup/schedule.ts";
+} from "../../src/backup/backup-layout.ts";
+import type { BackupChild, StartBackup } from "../../src/backup/scheduled-backups.ts";
+import { createScheduledBackups } from "../../src/backup/scheduled-backups.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
 import { testCore } from "../harness/servers/core.ts";

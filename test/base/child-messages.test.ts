@@ -1,6 +1,6 @@
 /** Messages between the server and its children: what comes out is what went in, and nothing else is taken. */
 import { describe, expect, test } from "bun:test";
-import { createMessageReader, decodeMessage, encodeMessage } from "../../src/base/messages.ts";
+import { createMessageReader, decodeMessage, encodeMessage } from "../../src/base/child-messages.ts";
 
 const LONG = "é\u{1f600} ".repeat(5_000);
 const values: Record<string, unknown> = {

@@ -1,7 +1,7 @@
 /** Children that exchange messages, and what one that a message has taken over can do to the server: end. */
 import { expect, test } from "bun:test";
+import { encodeMessage } from "../../src/base/child-messages.ts";
 import { type MessagingChild, startMessagingChild } from "../../src/base/child-process.ts";
-import { encodeMessage } from "../../src/base/messages.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { until } from "../harness/until.ts";
 

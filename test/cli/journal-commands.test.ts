@@ -1,10 +1,10 @@
 /** `mailroom key journal` and `mailroom key undo` (rules: Journal, Undo). */
 import { describe, expect, test } from "bun:test";
-import { readSince } from "../../src/cli/journal.ts";
+import { readSince } from "../../src/cli/journal-commands.ts";
 import { noteDeed } from "../../src/journal/entries.ts";
-import { fileMessage } from "../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
+import { updateThread } from "../../src/mailbox/changing/threads.ts";
+import { fileMessage } from "../../src/mailbox/filing/filing.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { apiKeys, mailboxes, SCOPES, users } from "../../src/store/schema.ts";
 import { openBackupRig } from "../harness/data/backup-rig.ts";
 import { letter } from "../harness/mail/mail.ts";

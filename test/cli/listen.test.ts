@@ -1,7 +1,7 @@
 /** `mailroom listen`: events that other processes commit, printed and forwarded (rules: Listening). */
 import { expect, test } from "bun:test";
 import { Webhook } from "standardwebhooks";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { type EventData, sampleOf } from "../../src/events/catalogue.ts";

@@ -1,4 +1,4 @@
-/** Which operations of administration are commands (operations/command.ts), and why others are none. */
+/** Which operations of administration are commands (operations/command-line.ts), and why others are none. */
 import { expect, test } from "bun:test";
 import { ADMIN_OPERATIONS } from "../../src/operations/operations.ts";
 import { openSetUp, openTerminal } from "../harness/servers/terminal.ts";

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { dueDraftSending, sendDraft, undoSend } from "../../src/compose/draft-sending.ts";
-import { attach, detach, openDraft, saveDraft } from "../../src/compose/drafts.ts";
-import { getSeen } from "../../src/mailbox/codes.ts";
-import { getThread } from "../../src/mailbox/threads.ts";
+import { attach, detach, openDraft, saveDraft } from "../../src/compose/write-drafts.ts";
+import { getThread } from "../../src/mailbox/changing/threads.ts";
+import { getSeen } from "../../src/mailbox/reading/masked-codes.ts";
 import { packText } from "../../src/message/reading.ts";
 import { mailboxes, messageBodies, users } from "../../src/store/schema.ts";
 import { createOffice } from "../harness/servers/outgoing.ts";

@@ -1,6 +1,6 @@
 /** Invitations in received mail, and the answers that go to their organizers. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type Invited, invitationMail } from "../harness/mail/invitations.ts";

@@ -4,9 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { sendMessage } from "../../src/compose/send.ts";
-import { searchThreads } from "../../src/mailbox/listing.ts";
-import { getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
-import { getThread } from "../../src/mailbox/threads.ts";
+import { getThread } from "../../src/mailbox/changing/threads.ts";
+import { searchThreads } from "../../src/mailbox/reading/listing.ts";
+import { getMessage, getRawMessage, listMessages } from "../../src/mailbox/reading/messages.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
 import { START } from "../harness/runtime.ts";

@@ -1,10 +1,10 @@
 /** Leaving mailing lists: who may, by which way, what the list's server sees, and what is remembered. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { openUnsubscribing, type Unsubscribing } from "../../src/compose/unsubscribe.ts";
-import { receivedMessage } from "../../src/mailbox/received.ts";
+import { receivedMessage } from "../../src/mailbox/state/received.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { newSigner, signed } from "../harness/mail/dkim-signer.ts";

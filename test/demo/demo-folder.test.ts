@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { loadDemo } from "../../src/demo/demo.ts";
-import { requireLoopback } from "../../src/demo/folder.ts";
+import { requireLoopback } from "../../src/demo/demo-folder.ts";
 import { open } from "../../src/open.ts";
 import { serve } from "../../src/serve.ts";
 import { temporaryFolder } from "../harness/folder.ts";

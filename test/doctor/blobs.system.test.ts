@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { systemRuntime } from "../../src/base/runtime.ts";
-import { checkBlobs } from "../../src/doctor/checks/blobs.ts";
+import { checkBlobs } from "../../src/doctor/checks/blob-checks.ts";
 import { bytesOf, openRemote, type RemoteRig } from "../harness/peers/remote-blobs.ts";
 import { noS3 } from "../harness/peers/s3.ts";
 

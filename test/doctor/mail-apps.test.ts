@@ -1,9 +1,9 @@
 /** What the doctor says of the octets of mail for mail apps. */
 import { expect, test } from "bun:test";
 import type { World } from "../../src/doctor/check.ts";
-import { checkMailApps } from "../../src/doctor/checks/mail.ts";
-import { createOctets } from "../../src/mailbox/octets.ts";
-import { createUids } from "../../src/mailbox/uids.ts";
+import { checkMailApps } from "../../src/doctor/checks/mail-checks.ts";
+import { createOctets } from "../../src/mailbox/imap/octets.ts";
+import { createUids } from "../../src/mailbox/imap/uids.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 test("what is left to be made ready for mail apps, what cannot be, and what changed", async () => {

@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { keepProcessState } from "../../src/base/child-process.ts";
 import type { World } from "../../src/doctor/check.ts";
-import { checkSearchEngine } from "../../src/doctor/checks/search.ts";
+import { checkSearchEngine } from "../../src/doctor/checks/search-checks.ts";
 import type { KeptState } from "../../src/search/meilisearch/process.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";

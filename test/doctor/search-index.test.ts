@@ -1,7 +1,7 @@
 /** The finding about the Meilisearch index: it has all mail and nothing else. */
 import { expect, test } from "bun:test";
 import type { Finding, World } from "../../src/doctor/check.ts";
-import { checkSearchIndex } from "../../src/doctor/checks/search.ts";
+import { checkSearchIndex } from "../../src/doctor/checks/search-checks.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { seedIndex } from "../harness/data/search-seed.ts";
 import { temporaryFolder } from "../harness/folder.ts";

@@ -1,8 +1,8 @@
 /** What a file is, by its bytes, and the limits that all documents have. */
 import { describe, expect, test } from "bun:test";
-import { extractText } from "../../src/documents/document.ts";
+import { extractText } from "../../src/documents/document-text.ts";
+import { LONGEST_MS, MOST_CHARS } from "../../src/documents/extracted-text.ts";
 import { mayBeDocument } from "../../src/documents/kind.ts";
-import { LONGEST_MS, MOST_CHARS } from "../../src/documents/text.ts";
 import {
   docx,
   type Entry,

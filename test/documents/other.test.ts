@@ -1,6 +1,6 @@
 /** The text of RTF and calendar files. */
 import { describe, expect, test } from "bun:test";
-import { extractText } from "../../src/documents/document.ts";
+import { extractText } from "../../src/documents/document-text.ts";
 import { extracted } from "../harness/mail/documents.ts";
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text, "latin1"));

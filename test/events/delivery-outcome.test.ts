@@ -1,9 +1,9 @@
 /** The outcome of an attempt, as a table: every kind of delivery, at every kind of endpoint. */
 import { describe, expect, test } from "bun:test";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
+import { healthAfter, settlementOf } from "../../src/events/delivery-outcome.ts";
+import type { Delivery } from "../../src/events/delivery-queue.ts";
 import type { Endpoint } from "../../src/events/endpoints.ts";
-import { healthAfter, settlementOf } from "../../src/events/outcome.ts";
-import type { Delivery } from "../../src/events/queue.ts";
 
 const NOW = 1_000_000;
 const TERMS = { now: NOW, retrySeconds: [60, 300] };

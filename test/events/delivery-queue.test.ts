@@ -3,9 +3,8 @@ import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
-import { listEndpoints, requireEndpoint, setDisabled, setEnabled, setRemoved } from "../../src/events/endpoints.ts";
-import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/log.ts";
-import { recordAttempts } from "../../src/events/outcome.ts";
+import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/delivery-log.ts";
+import { recordAttempts } from "../../src/events/delivery-outcome.ts";
 import {
   type Delivery,
   hasNewEvents,
@@ -17,7 +16,8 @@ import {
   releaseLeases,
   reschedule,
   settle,
-} from "../../src/events/queue.ts";
+} from "../../src/events/delivery-queue.ts";
+import { listEndpoints, requireEndpoint, setDisabled, setEnabled, setRemoved } from "../../src/events/endpoints.ts";
 import { START } from "../harness/runtime.ts";
 import { LEASE, OK, openDeliveries, TERMS } from "./delivery-rig.ts";
 

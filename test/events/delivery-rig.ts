@@ -2,12 +2,12 @@
 import { eq } from "drizzle-orm";
 import { sampleOf } from "../../src/events/catalogue.ts";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
+import { listDeliveries } from "../../src/events/delivery-log.ts";
+import { recordAttempts } from "../../src/events/delivery-outcome.ts";
+import { claim, type Delivery, endpointsByDue, fanOut } from "../../src/events/delivery-queue.ts";
 import { putEndpoint, requireEndpoint } from "../../src/events/endpoints.ts";
 import { EVENT_NAMES, type EventName } from "../../src/events/kinds.ts";
-import { listDeliveries } from "../../src/events/log.ts";
 import { emit } from "../../src/events/outbox.ts";
-import { recordAttempts } from "../../src/events/outcome.ts";
-import { claim, type Delivery, endpointsByDue, fanOut } from "../../src/events/queue.ts";
 import { type DeliveryState, webhookDeliveries, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "../harness/data/database.ts";

@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
 import { type AttemptOutcome, attempt } from "../../src/events/delivery.ts";
-import type { Loaded } from "../../src/events/queue.ts";
+import type { Loaded } from "../../src/events/delivery-queue.ts";
 import { type HttpClientParts, openHttpClient } from "../../src/net/http-client.ts";
 import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { temporaryFolder } from "../harness/folder.ts";

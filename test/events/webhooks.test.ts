@@ -3,7 +3,7 @@ import { describe, expect, spyOn, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as outbound from "../../src/admin/outbound.ts";
 import * as people from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { unavailable } from "../../src/base/errors.ts";
 import { type Hook, startReceiver } from "../harness/peers/receiver.ts";
 import { START } from "../harness/runtime.ts";

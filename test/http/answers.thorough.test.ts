@@ -1,13 +1,13 @@
 /** Answers that nobody reads take a bounded part of the memory, and nothing from others. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { asStreamed } from "../../src/api/answers.ts";
 import { createPools } from "../../src/api/pools.ts";
 import { noteAsker } from "../../src/api/request.ts";
+import { asStreamed } from "../../src/api/unread-answers.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
 import { createConnections } from "../../src/http/connections.ts";
+import { createHttpServer } from "../../src/http/http-server.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
-import { createHttpServer } from "../../src/http/server.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";

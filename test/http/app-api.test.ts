@@ -1,8 +1,8 @@
 /** The app's mail over HTTP: the operations of the API for a session, reach, snoozing, deleting, events. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { threads } from "../../src/store/schema.ts";
 import { type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";

@@ -1,7 +1,7 @@
 /** Writing mail in a real browser: attachments, saving while typing, forwarding, agents' drafts, undo. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";

@@ -1,14 +1,14 @@
 /** Limits of HTTP connections: in all, for each source, in time; and the shares of open files. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { asStreamed } from "../../src/api/answers.ts";
 import { createPools } from "../../src/api/pools.ts";
 import { leavingOf, readJson } from "../../src/api/request.ts";
+import { asStreamed } from "../../src/api/unread-answers.ts";
 import { shareDescriptors } from "../../src/base/descriptors.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
 import { type Admission, createConnections, type RefusedBy } from "../../src/http/connections.ts";
-import { createHttpServer } from "../../src/http/server.ts";
+import { createHttpServer } from "../../src/http/http-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 

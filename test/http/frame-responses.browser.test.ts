@@ -5,7 +5,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { FRAME_SANDBOX } from "../../src/base/frames.ts";
-import { FRAME_HEADERS } from "../../src/http/frame.ts";
+import { FRAME_HEADERS } from "../../src/http/frame-responses.ts";
 import { frameDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";

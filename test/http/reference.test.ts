@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTools } from "../../src/api/mcp/tools.ts";
 import { describeApi } from "../../src/api/openapi.ts";
-import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
 import { exampleOf } from "../../src/api/reference/example.ts";
+import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/openapi-document.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { STATUS_OF_CODE } from "../../src/base/errors.ts";
 import { EVENT_NAMES } from "../../src/events/kinds.ts";

@@ -1,7 +1,7 @@
 /** Rules and out-of-office in a real browser. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { rulesOf } from "../../src/mailbox/rules.ts";
+import { rulesOf } from "../../src/mailbox/filing/rules.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";

@@ -1,7 +1,7 @@
 /** Settings over HTTP: roles, the person's own profile, API keys, webhooks and their log. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as people from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { confirm, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { startReceiver } from "../harness/peers/receiver.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { readExposition } from "../harness/clients/exposition.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { appPassword, copied, type ImapWorld, sharedImapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 

@@ -5,7 +5,7 @@ import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import * as people from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { mostLargeBytes } from "../../src/base/memory.ts";
 import { type ImapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { type ImapWorld, imapWorld } from "../harness/servers/imap-world.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import type { ImapAccount, Reply } from "../harness/clients/imap-client.ts";
 import { imapStranger } from "../harness/clients/imap-client.ts";

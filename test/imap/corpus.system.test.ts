@@ -4,10 +4,10 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { connect as connectTls } from "node:tls";
-import { fileMessage } from "../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { createUids } from "../../src/mailbox/uids.ts";
-import { contentOf, envelopeOf, structureOf } from "../../src/message/imap.ts";
+import { fileMessage } from "../../src/mailbox/filing/filing.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
+import { createUids } from "../../src/mailbox/imap/uids.ts";
+import { contentOf, envelopeOf, structureOf } from "../../src/message/imap-data.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
 import { boot } from "../harness/servers/boot.ts";

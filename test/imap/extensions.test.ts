@@ -1,6 +1,6 @@
 /** Extensions of IMAP over a socket: RFC 5258, 6855, 7889, 8438, 8474, 9208. */
 import { beforeAll, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
 

@@ -6,7 +6,7 @@ import { eq } from "drizzle-orm";
 import fc from "fast-check";
 import { ImapFlow } from "imapflow";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { attachments } from "../../src/store/schema.ts";
 import type { Letter } from "../harness/mail/mail.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";

@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as journal from "../../src/admin/journal.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import type { Policy } from "../../src/store/schema.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { type ImapWorld, imapWorld, uidsOf } from "../harness/servers/imap-world.ts";

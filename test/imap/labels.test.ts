@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { ImapFlow } from "imapflow";
 import * as developers from "../../src/admin/developers.ts";
-import { renewUidValidity } from "../../src/mailbox/uids.ts";
+import { renewUidValidity } from "../../src/mailbox/imap/uids.ts";
 import type { ImapAccount, Reply } from "../harness/clients/imap-client.ts";
 import { copied, type ImapWorld, sharedImapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 import { arrive, labelled, patch, validityOf, want } from "./labels.ts";

@@ -1,6 +1,6 @@
 /** Labels as mailboxes, by apps that do at random what apps may, and what is copied in more than one portion. */
 import { expect, test } from "bun:test";
-import { changeMessages } from "../../src/mailbox/message-changes.ts";
+import { changeMessages } from "../../src/mailbox/changing/message-changes.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { appPassword, numbersIn } from "../harness/servers/imap-world.ts";
 import { chance } from "./chance.ts";

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import type { Policy } from "../../src/store/schema.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { mailer } from "../harness/mail/mail.ts";

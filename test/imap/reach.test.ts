@@ -1,6 +1,6 @@
 /** What ends while an app reads, and what is written anew under its eyes. */
 import { describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { sharedImapWorld, uidsOf } from "../harness/servers/imap-world.ts";
 import { revokedAmidst } from "./revoking.ts";
 

@@ -5,7 +5,7 @@ import { createAppPassword } from "../../src/access/app-passwords.ts";
 import * as domains from "../../src/admin/domains.ts";
 import * as erasure from "../../src/admin/erasure.ts";
 import * as people from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { removeWorkspace } from "../../src/moving/remove.ts";
 import { workspaces } from "../../src/store/schema.ts";
 import { tablesOf } from "../harness/data/table-rows.ts";

@@ -1,7 +1,7 @@
 /** A key that is revoked while a command of its app runs. */
 import { expect } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { sharedImapWorld } from "../harness/servers/imap-world.ts";
 

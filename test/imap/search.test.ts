@@ -1,8 +1,8 @@
 /** SEARCH beside a naive evaluation over the same messages. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { fileMessage } from "../../src/mailbox/filing.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { fileMessage } from "../../src/mailbox/filing/filing.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import type { ImapAccount } from "../harness/clients/imap-client.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { runs } from "../harness/runs.ts";

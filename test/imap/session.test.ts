@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { select } from "../../src/imap/commands/select.ts";
 import { Parser } from "../../src/imap/grammar.ts";
 import { Session, type Shared, type Wire } from "../../src/imap/session.ts";
-import { createUids } from "../../src/mailbox/uids.ts";
-import type { ParsingCore } from "../../src/workers/core.ts";
+import { createUids } from "../../src/mailbox/imap/uids.ts";
+import type { ParsingCore } from "../../src/workers/parsing-core.ts";
 import { sendCore } from "../harness/servers/core.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 

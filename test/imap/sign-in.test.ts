@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import { letOthersRun } from "../../src/base/pause.ts";

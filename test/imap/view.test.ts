@@ -1,9 +1,9 @@
 /** A mailbox as a session sees it, over a folder that changes beside it. */
 import { expect, test } from "bun:test";
 import type { Parser } from "../../src/imap/grammar.ts";
-import type { Named } from "../../src/imap/names.ts";
+import type { Named } from "../../src/imap/mailbox-names.ts";
 import { type Changes, changesIn, follow, openView, rowsIn, type View } from "../../src/imap/view.ts";
-import type { ImapFolder, Numbered, Uids } from "../../src/mailbox/uids.ts";
+import type { ImapFolder, Numbered, Uids } from "../../src/mailbox/imap/uids.ts";
 
 /** A folder in memory. `reads`: how often all of it was read. */
 function folderOf(count: number) {

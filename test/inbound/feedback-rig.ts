@@ -3,7 +3,7 @@ import type { Authentication } from "../../src/authentication/dmarc.ts";
 import type { Admitted } from "../../src/inbound/connect.ts";
 import { acceptMessage } from "../../src/inbound/data.ts";
 import { resolveRecipient } from "../../src/inbound/rcpt.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import type { OutboundMessage } from "../../src/outbound/queue.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { readSource, type Source } from "../../src/smtp/spool.ts";

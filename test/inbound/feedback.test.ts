@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Authentication } from "../../src/authentication/dmarc.ts";
-import { listThreads } from "../../src/mailbox/listing.ts";
-import { getAttachment } from "../../src/mailbox/messages.ts";
-import { getThread } from "../../src/mailbox/threads.ts";
+import { getThread } from "../../src/mailbox/changing/threads.ts";
+import { listThreads } from "../../src/mailbox/reading/listing.ts";
+import { getAttachment } from "../../src/mailbox/reading/messages.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage, setDelivered } from "../../src/outbound/queue.ts";
 import { addresses, events, mailboxes, outboundMessages, queueEntries, threads } from "../../src/store/schema.ts";

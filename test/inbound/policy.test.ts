@@ -1,8 +1,8 @@
 /** The disposition of mail from other servers by authentication (rules: DMARC, Spam), from the socket to the API. */
 import { describe, expect, test } from "bun:test";
 import { dispositionOf } from "../../src/inbound/data.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { fileKept } from "../../src/mailbox/transfer.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
+import { fileKept } from "../../src/mailbox/filing/transfer.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { newSigner, signed } from "../harness/mail/dkim-signer.ts";

@@ -1,7 +1,7 @@
 /** What the journal keeps at most, whatever its age (rules: Undo). */
 import { expect, test } from "bun:test";
 import { changesKeptSince, forgetJournal } from "../../src/journal/retention.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
+import { updateThread } from "../../src/mailbox/changing/threads.ts";
 import { journalEntries, keyChanges } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";

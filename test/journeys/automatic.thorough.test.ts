@@ -1,9 +1,9 @@
 /** Mail that the server writes by itself: what rules forward, and replies of those who are absent (rules: Forwarding, Out of office). */
 import { describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as removals from "../../src/admin/removals.ts";
-import { putAbsence } from "../../src/mailbox/absences.ts";
-import { type GivenRule, putRules, readRules } from "../../src/mailbox/rules.ts";
+import { putAbsence } from "../../src/mailbox/filing/absences.ts";
+import { type GivenRule, putRules, readRules } from "../../src/mailbox/filing/rules.ts";
 import {
   absenceReplies,
   automaticMail,

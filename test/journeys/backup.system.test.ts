@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { readBackupState } from "../../src/backup/layout.ts";
+import { readBackupState } from "../../src/backup/backup-layout.ts";
 import { openStore } from "../../src/store/store.ts";
 import { apiClient, type Client } from "../harness/clients/api.ts";
 import { settle } from "../harness/data/settle.ts";

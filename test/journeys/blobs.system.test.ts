@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as outbound from "../../src/admin/outbound.ts";
 import { checkBlobBytes } from "../../src/doctor/checks/blob-bytes.ts";
-import { checkBlobs } from "../../src/doctor/checks/blobs.ts";
+import { checkBlobs } from "../../src/doctor/checks/blob-checks.ts";
 import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem } from "../../src/doctor/system.ts";
 import { openBlobs } from "../../src/store/blobs.ts";

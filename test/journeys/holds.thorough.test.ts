@@ -2,10 +2,10 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as outbound from "../../src/admin/outbound.ts";
 import * as removals from "../../src/admin/removals.ts";
-import { exportMailbox } from "../../src/mailbox/transfer.ts";
+import { exportMailbox } from "../../src/mailbox/filing/transfer.ts";
 import { holds, type Policy, type Scope } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { zone } from "../harness/peers/dns-server.ts";

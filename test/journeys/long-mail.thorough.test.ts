@@ -3,7 +3,7 @@
  * found in the end (rules: Arrival, Search).
  */
 import { expect, test } from "bun:test";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { countBacklog } from "../../src/search/fts5/upkeep.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { letter } from "../harness/mail/mail.ts";

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { attachments, mailboxes, messages, threads } from "../../src/store/schema.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";

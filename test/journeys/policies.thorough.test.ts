@@ -4,7 +4,7 @@ import { eq } from "drizzle-orm";
 import { createTransport } from "nodemailer";
 import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { journalEntries, outboundMessages, type Policy, type Scope } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
 import { zone } from "../harness/peers/dns-server.ts";

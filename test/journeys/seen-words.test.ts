@@ -1,6 +1,6 @@
 /** What a person reads is what counts: text, snippets, search, rules and quotations (rules: Text of a message, Search). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { putRules, readRules } from "../../src/mailbox/rules.ts";
+import { putRules, readRules } from "../../src/mailbox/filing/rules.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { mailer } from "../harness/mail/mail.ts";

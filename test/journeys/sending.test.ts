@@ -1,6 +1,6 @@
 /** A message's whole way out: accepted over the API, tried, deferred, delivered or bounced, and told. */
 import { expect, test } from "bun:test";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { events, outboundContents, queueEntries, suppressions } from "../../src/store/schema.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { deliverTo, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";

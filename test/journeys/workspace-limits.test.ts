@@ -2,10 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import * as removals from "../../src/admin/removals.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { mailboxes } from "../../src/store/schema.ts";
 import { imapAccount } from "../harness/clients/imap-client.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";

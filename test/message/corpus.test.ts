@@ -9,7 +9,7 @@ import { parseAddressList } from "../../src/message/address.ts";
 import { composeMessage } from "../../src/message/compose.ts";
 import { parseDate } from "../../src/message/date.ts";
 import { decodeWords, readHeaders } from "../../src/message/headers.ts";
-import { fingerprintOf, referencesOf } from "../../src/message/identity.ts";
+import { fingerprintOf, referencesOf } from "../../src/message/message-id.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { subjectKeyOf } from "../../src/message/subject.ts";

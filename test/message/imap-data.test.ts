@@ -1,7 +1,7 @@
 /** ENVELOPE, BODYSTRUCTURE and sections (RFC 9051 §7.5.2, §6.4.5). */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { addressesOf, contentOf, envelopeOf, sectionOf, structureOf } from "../../src/message/imap.ts";
+import { addressesOf, contentOf, envelopeOf, sectionOf, structureOf } from "../../src/message/imap-data.ts";
 
 const message = (...lines: string[]) => contentOf(Buffer.from(lines.join("\r\n"), "latin1"));
 const MIXED = message(

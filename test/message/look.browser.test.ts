@@ -6,7 +6,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Page } from "playwright-core";
-import { FRAME_HEADERS } from "../../src/http/frame.ts";
+import { FRAME_HEADERS } from "../../src/http/frame-responses.ts";
 import { frameDocument } from "../../src/message/frame.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";

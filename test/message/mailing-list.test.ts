@@ -1,6 +1,6 @@
 /** List-Unsubscribe (RFC 2369 §3.2, RFC 8058), as its sender may have written it. */
 import { describe, expect, test } from "bun:test";
-import { listOf, listUnsubscribeOf, wayToLeave } from "../../src/message/list.ts";
+import { listOf, listUnsubscribeOf, wayToLeave } from "../../src/message/mailing-list.ts";
 
 const ONE_CLICK = ["List-Unsubscribe-Post", "List-Unsubscribe=One-Click"] as const;
 

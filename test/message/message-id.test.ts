@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { fingerprintOf, firstMessageId, referencesOf } from "../../src/message/identity.ts";
+import { fingerprintOf, firstMessageId, referencesOf } from "../../src/message/message-id.ts";
 
 test("firstMessageId gives an identifier in angle brackets, with or without brackets in the header", () => {
   expect(firstMessageId(" <a@b> (comment)")).toBe("<a@b>");

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import PostalMime from "postal-mime";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { composeMessage } from "../../src/message/compose.ts";
 import { isStub } from "../../src/message/notes.ts";
 import { fold } from "../../src/search/fold.ts";

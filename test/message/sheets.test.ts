@@ -1,8 +1,8 @@
 /** The rules of sheets as they are served: nested ones are ordinary ones, and layers, scopes and conditions stay (mail that is sent). */
 import { describe, expect, test } from "bun:test";
 import { parseColor } from "../../src/message/color.ts";
+import { filterOf } from "../../src/message/colour-filter.ts";
 import { isMet } from "../../src/message/condition.ts";
-import { filterOf } from "../../src/message/filter.ts";
 import { createBudget, OverBudget } from "../../src/message/markup.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { sheetsOf } from "../../src/message/sheets.ts";

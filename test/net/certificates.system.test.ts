@@ -5,7 +5,7 @@ import { createLog } from "../../src/base/log.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { openSession } from "../../src/smtp/client.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { findInAccount } from "../../src/transfer/imap.ts";
+import { findInAccount } from "../../src/transfer/imap-account.ts";
 import { makeChain, type Oddities } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { startImapServer } from "../harness/peers/imap-server.ts";

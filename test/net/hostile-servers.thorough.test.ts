@@ -16,9 +16,9 @@ import { openHttpClient } from "../../src/net/http-client.ts";
 import { openS3 } from "../../src/net/s3.ts";
 import { createClients } from "../../src/oauth/clients.ts";
 import { lastTransaction } from "../../src/replica/follow.ts";
-import { createClient } from "../../src/search/meilisearch/client.ts";
-import { openS3Blobs } from "../../src/store/s3.ts";
-import { openAuthority } from "../../src/tls/authority.ts";
+import { createClient } from "../../src/search/meilisearch/meilisearch-client.ts";
+import { openS3Blobs } from "../../src/store/s3-blobs.ts";
+import { openAuthority } from "../../src/tls/certificate-authority.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
@@ -307,7 +307,7 @@ test("no answer of another server is read without a bound", () => {
   expect(
     found.filter(
       (file) =>
-        !["api/answers.ts", "api/compression.ts", "api/reference/snippets.ts", "base/control.ts"].includes(file),
+        !["api/unread-answers.ts", "api/compression.ts", "api/reference/snippets.ts", "base/control.ts"].includes(file),
     ),
   ).toEqual([]);
 });

@@ -1,7 +1,7 @@
 /** Signatures and templates over the administration API and in the app (rules: Signatures and templates). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as removals from "../../src/admin/removals.ts";
 import { mailboxTexts } from "../../src/store/schema.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as locks from "../../src/admin/locks.ts";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import { PASSWORD, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";

@@ -33,7 +33,7 @@ function twins(file: string, text: string): string[] {
 
 /** What is stored as JSON, what a message is parsed into or composed of, and records whose times are numbers. */
 const OTHERS = [
-  "journal/list.ts: JournalEntry has the fields of JournalEntry",
+  "journal/journal-list.ts: JournalEntry has the fields of JournalEntry",
   "message/compose.ts: ComposedAttachment has the fields of OutgoingAttachment",
   "message/parse.ts: ParsedAttachment has the fields of OutgoingAttachment",
   "outbound/accept.ts: Sent has the fields of SendResponse",

@@ -1,10 +1,10 @@
 /** Mail from this server to itself: the mailboxes that get it, the results of the others, and Bcc. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { localDomain } from "../../src/mailbox/addresses.ts";
-import { listThreads } from "../../src/mailbox/listing.ts";
-import { getMessage, listMessages } from "../../src/mailbox/messages.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
+import { listThreads } from "../../src/mailbox/reading/listing.ts";
+import { getMessage, listMessages } from "../../src/mailbox/reading/messages.ts";
+import { localDomain } from "../../src/mailbox/state/addresses.ts";
 import { deliverHere } from "../../src/outbound/attempt.ts";
 import { type Claim, claim } from "../../src/outbound/claims.ts";
 import { domains, mailboxes } from "../../src/store/schema.ts";

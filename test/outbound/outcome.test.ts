@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { getAttachment, getRawMessage } from "../../src/mailbox/messages.ts";
-import { getThread, updateThread } from "../../src/mailbox/threads.ts";
-import type { MessageView } from "../../src/mailbox/views.ts";
+import { getThread, updateThread } from "../../src/mailbox/changing/threads.ts";
+import { getAttachment, getRawMessage } from "../../src/mailbox/reading/messages.ts";
+import type { MessageView } from "../../src/mailbox/state/views.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { contentOf } from "../../src/outbound/queue.ts";
 import type { DeliveryResult } from "../../src/smtp/delivery-result.ts";

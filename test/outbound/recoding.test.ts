@@ -1,7 +1,7 @@
 /** What leaves is what SMTP can carry: mail of mail apps and rules on its way to servers that take less than others. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { isAscii } from "node:buffer";
-import { putRules, readRules } from "../../src/mailbox/rules.ts";
+import { putRules, readRules } from "../../src/mailbox/filing/rules.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { dkimKeys, suppressions } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/mail/dkim-verifier.ts";

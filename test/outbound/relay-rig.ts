@@ -2,9 +2,9 @@
 import { createLog } from "../../src/base/log.ts";
 import { createRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import type { SendCore } from "../../src/outbound/core.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { createRelay } from "../../src/outbound/relay.ts";
+import type { SendCore } from "../../src/outbound/send-core.ts";
 import type { Connection } from "../../src/outbound/transport.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { addresses, domains, mailboxes, workspaces } from "../../src/store/schema.ts";

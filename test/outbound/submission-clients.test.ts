@@ -1,7 +1,7 @@
 /** nodemailer through the whole appliance to a server elsewhere; and apps that did not receive our 250. */
 import { describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import type { SmtpClient } from "../harness/clients/smtp-client.ts";
 import { signedIn, watch, world } from "../harness/servers/submission-world.ts";
 

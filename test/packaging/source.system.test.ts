@@ -21,7 +21,7 @@ test("is built twice, its styles stay as they are, and its checks run", async ()
   utimesSync(join(folder, lock), new Date(0), statSync(join(PROJECT, lock)).mtime);
 
   const styles = async (): Promise<string> => {
-    const bundle = await outputOf(folder, process.execPath, "src/http/bundle.ts", "app/main.tsx");
+    const bundle = await outputOf(folder, process.execPath, "src/http/bundle.ts", "app/start.tsx");
     return (JSON.parse(bundle) as Bundle).style;
   };
   const before = await styles();

@@ -1,7 +1,7 @@
 /** What browsers are told by Web Push, whom it reaches, and what becomes of push services that fail. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createECDH } from "node:crypto";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
 import type { Notification } from "../../src/push/push.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";

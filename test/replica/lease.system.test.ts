@@ -1,7 +1,6 @@
 /** The lease over a real S3 server: probe, take, renew, lose, release, and how others see it. */
 import { expect, test } from "bun:test";
 import { openS3 } from "../../src/net/s3.ts";
-import type { Identity, KnownIdentity } from "../../src/replica/identity.ts";
 import {
   createObserver,
   type HeldLease,
@@ -14,6 +13,7 @@ import {
   TERM_MS,
   takeLease,
 } from "../../src/replica/lease.ts";
+import type { Identity, KnownIdentity } from "../../src/replica/replica-identity.ts";
 import { describeS3, ignoring, type S3, startS3 } from "../harness/peers/s3.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { cpSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { forgetIdentity, readIdentity, writeIdentity } from "../../src/replica/identity.ts";
+import { forgetIdentity, readIdentity, writeIdentity } from "../../src/replica/replica-identity.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
 const LOCATION = {

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
 import * as people from "../../src/admin/people.ts";
-import * as workspaceAdmin from "../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import type { ProcessState } from "../../src/base/child-process.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { parseQuery } from "../../src/search/query.ts";

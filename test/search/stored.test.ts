@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { readStored } from "../../src/search/stored.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 

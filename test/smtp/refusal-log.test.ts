@@ -1,6 +1,6 @@
 /** The log of refusals: it shows every kind, and a flood of refusals does not flood it. */
 import { expect, test } from "bun:test";
-import { createRefusalLog } from "../../src/smtp/server.ts";
+import { createRefusalLog } from "../../src/smtp/smtp-listener.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { testLog } from "../harness/servers/mx-rig.ts";
 

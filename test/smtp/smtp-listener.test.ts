@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
-import { createSmtpListener } from "../../src/smtp/server.ts";
+import { createSmtpListener } from "../../src/smtp/smtp-listener.ts";
 import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { plain } from "../harness/runner/plain.ts";

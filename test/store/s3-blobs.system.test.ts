@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/base/errors.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
-import { openS3Blobs, type S3Request } from "../../src/store/s3.ts";
+import { openS3Blobs, type S3Request } from "../../src/store/s3-blobs.ts";
 import { DamagedBlob } from "../../src/store/sound.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { describeS3, type Interference, type S3Program, startS3 } from "../harness/peers/s3.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
-import { openS3Blobs } from "../../src/store/s3.ts";
+import { openS3Blobs } from "../../src/store/s3-blobs.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { bytesOf, hurriedRuntime, keyOf, openRemote } from "../harness/peers/remote-blobs.ts";
 import { startS3, without } from "../harness/peers/s3.ts";

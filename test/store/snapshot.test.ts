@@ -44,7 +44,7 @@ test("a snapshot names every blob once, in order, as of one moment", () => {
 test("exactly the columns that name blobs are called `blob`, and the sweep reads them all", () => {
   const tables = Object.values(schema).filter((value) => is(value, SQLiteTable));
   const naming = tables.filter((table) => getTableConfig(table).columns.some(({ name }) => name === "blob"));
-  const source = readFileSync(join(import.meta.dir, "../../src/mailbox/removal.ts"), "utf8");
+  const source = readFileSync(join(import.meta.dir, "../../src/mailbox/changing/removal.ts"), "utf8");
   const [, sweeper = ""] = source.split("const named =");
   const asked = Object.entries(schema).filter(([name]) => new RegExp(`\\.from\\(${name}\\)`).test(sweeper));
   expect(asked.map(([, table]) => table as unknown).sort()).toEqual(naming.sort());

@@ -1,9 +1,9 @@
 /** Importing mail from an account on a real IMAP server. */
 import { beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { ImapFlow } from "imapflow";
-import { hasMessageOfSize } from "../../src/mailbox/filing-rows.ts";
-import { IMAP_FLAGS } from "../../src/mailbox/uids.ts";
-import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
+import { hasMessageOfSize } from "../../src/mailbox/filing/filing-rows.ts";
+import { IMAP_FLAGS } from "../../src/mailbox/imap/uids.ts";
+import { findInAccount, type ImapRequest } from "../../src/transfer/imap-account.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { type Dovecot, noDovecot, startDovecot } from "../harness/peers/dovecot.ts";

@@ -1,6 +1,6 @@
 /** The URL of an account on an IMAP server. */
 import { describe, expect, test } from "bun:test";
-import { readAccount } from "../../src/transfer/imap.ts";
+import { readAccount } from "../../src/transfer/imap-account.ts";
 
 describe("the account's URL", () => {
   const cases: [text: string, account: object | undefined][] = [

@@ -1,7 +1,7 @@
 /** An account to import is on a server that does its worst: what it says has an end, and the password stays here. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
-import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
+import { findInAccount, type ImapRequest } from "../../src/transfer/imap-account.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";

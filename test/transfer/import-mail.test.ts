@@ -2,13 +2,13 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, symlinkSync, utimesSync } from "node:fs";
 import { join, relative } from "node:path";
-import * as mailboxAdmin from "../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { unavailable } from "../../src/base/errors.ts";
-import { attachFiles, readDraft, removeDraft } from "../../src/mailbox/drafts.ts";
-import { exportMailbox } from "../../src/mailbox/transfer.ts";
-import { BIT_OF, IMAP_FLAGS } from "../../src/mailbox/uids.ts";
+import { attachFiles, readDraft, removeDraft } from "../../src/mailbox/changing/drafts.ts";
+import { exportMailbox } from "../../src/mailbox/filing/transfer.ts";
+import { BIT_OF, IMAP_FLAGS } from "../../src/mailbox/imap/uids.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
-import { exportMail } from "../../src/transfer/export.ts";
+import { exportMail } from "../../src/transfer/export-mbox.ts";
 import { findMessages, unwrap } from "../../src/transfer/sources.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";

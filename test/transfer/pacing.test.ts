@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { isBusy, openStore } from "../../src/store/store.ts";
-import { createPacing } from "../../src/transfer/import.ts";
+import { createPacing } from "../../src/transfer/import-mail.ts";
 import { newDataFolder } from "../harness/data/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { coreOver } from "../harness/servers/core.ts";

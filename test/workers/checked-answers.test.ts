@@ -1,6 +1,6 @@
 /** What parsers say is checked before anything else sees it. */
 import { describe, expect, test } from "bun:test";
-import { readMessage, readStaged } from "../../src/workers/answers.ts";
+import { readMessage, readStaged } from "../../src/workers/checked-answers.ts";
 
 const BLOB = "0".repeat(64);
 const question = { number: 1, name: "a.example", type: "TXT", stage: "evidence" };

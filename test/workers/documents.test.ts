@@ -69,7 +69,7 @@ test("neither the server nor the parsers load the readers of documents before th
     expect(loaded.size).toBeGreaterThan(40);
     expect([...loaded].filter((file) => file.startsWith("documents/") && file !== "documents/kind.ts")).toEqual([]);
   }
-  expect([...loadedBy("workers/document-jobs.ts")]).toContain("documents/document.ts");
+  expect([...loadedBy("workers/document-jobs.ts")]).toContain("documents/document-text.ts");
   expect([...loadedBy("workers/document-jobs.ts")]).not.toContain("documents/pdf.ts");
 });
 

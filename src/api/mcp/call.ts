@@ -6,8 +6,8 @@
  */
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { latestArrival } from "../../mailbox/arrivals.ts";
-import { documentFor, getSeen, getVisibleHtml, textOfFile } from "../../mailbox/codes.ts";
+import { latestArrival } from "../../mailbox/reading/arrivals.ts";
+import { documentFor, getSeen, getVisibleHtml, textOfFile } from "../../mailbox/reading/masked-codes.ts";
 import { commonType } from "../../message/decode.ts";
 import type { Download, Operation } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
@@ -15,7 +15,7 @@ import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
 import { readFailure } from "../failure.ts";
 import { leavingOf } from "../request.ts";
 import type { Waiting } from "../waiting.ts";
-import { createDocuments } from "./documents.ts";
+import { createDocuments } from "./document-pieces.ts";
 import { RENDERERS, renderError } from "./render.ts";
 import { wantsBytes } from "./render-download.ts";
 import {

@@ -1,5 +1,5 @@
 /**
- * The text of attachments that are documents (documents/document.ts). A model reads a long text piece by piece, so the
+ * The text of attachments that are documents (documents/document-text.ts). A model reads a long text piece by piece, so the
  * last texts are kept in memory for some minutes.
  */
 import type { Caller } from "../../access/caller.ts";

@@ -2,7 +2,7 @@
  * Parts of the results of several tools: addresses, attachments, rows of conversations. `shown…` gives values cleaned
  * and cut; `…Text` writes them as text.
  */
-import type { AttachmentView, HighlightView, ThreadView } from "../../mailbox/views.ts";
+import type { AttachmentView, HighlightView, ThreadView } from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { takeThatFit } from "./budget.ts";
 import { fencedLine, withoutFences } from "./fence.ts";

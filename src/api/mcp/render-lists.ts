@@ -1,6 +1,6 @@
 /** Lists of conversations, messages and mailboxes: rows with snippets, never bodies. */
-import type { ChangedThreads } from "../../mailbox/threads.ts";
-import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
+import type { ChangedThreads } from "../../mailbox/changing/threads.ts";
+import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/state/views.ts";
 import { budgetOf, jsonLengthOfText } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";
 import {

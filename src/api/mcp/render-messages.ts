@@ -4,7 +4,7 @@
  * for another, and the oldest one may take the rest. The result counts the older ones that had no room.
  */
 import { AppError } from "../../base/errors.ts";
-import type { HeldView, MessageView, ThreadDetailView } from "../../mailbox/views.ts";
+import type { HeldView, MessageView, ThreadDetailView } from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { newTextOf } from "../../message/quoted-history.ts";
 import { budgetOf, jsonLengthOfText, type Piece, pieceOf, type Room } from "./budget.ts";

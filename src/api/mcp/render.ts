@@ -6,8 +6,8 @@
  * left out, with the argument that gives it. No character of mail stands outside a fence, in either.
  */
 import type { ErrorCode } from "../../base/errors.ts";
-import type { DraftView, ProgramDraftView, SendView } from "../../compose/views.ts";
-import type { ChangedThreads } from "../../mailbox/threads.ts";
+import type { DraftView, ProgramDraftView, SendView } from "../../compose/sending-views.ts";
+import type { ChangedThreads } from "../../mailbox/changing/threads.ts";
 import type {
   MailboxView,
   MessageSummaryView,
@@ -15,7 +15,7 @@ import type {
   ThreadDetailView,
   ThreadListView,
   ThreadView,
-} from "../../mailbox/views.ts";
+} from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { budgetOf } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";

@@ -1,6 +1,6 @@
 /** The result of a tool: what it is rendered from, and its two faces, text and structured content. render.ts renders it. */
 import type { DocumentText } from "../../documents/kind.ts";
-import type { MessageView } from "../../mailbox/views.ts";
+import type { MessageView } from "../../mailbox/state/views.ts";
 import type { SeenText, VisibleHtml } from "../../message/visible.ts";
 
 /** Characters that a result may have, as text and again as structured content. About four make a token. */

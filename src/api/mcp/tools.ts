@@ -8,8 +8,8 @@
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type ObjectSchema, type Schema, t } from "../../base/json-schema.ts";
-import { createDraft } from "../../operations/mail/drafts.ts";
-import { updateThreads } from "../../operations/mail/threads.ts";
+import { createDraft } from "../../operations/mail/draft-operations.ts";
+import { updateThreads } from "../../operations/mail/thread-operations.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { checkOf } from "../../operations/shape.ts";
 import type { Scope } from "../../store/schema.ts";

@@ -4,7 +4,7 @@
  * path.
  */
 import type { ReactNode } from "react";
-import { nameOfRef, type Schema } from "./document.ts";
+import { nameOfRef, type Schema } from "./openapi-document.ts";
 import { CREDENTIALS, type Language, type Snippet } from "./snippets.ts";
 
 type Notation = "json" | Language;

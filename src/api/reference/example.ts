@@ -1,5 +1,5 @@
 /** Examples of answers: a value for each schema. */
-import { type ApiDocument, nameOfRef, type Schema, schemaBehind } from "./document.ts";
+import { type ApiDocument, nameOfRef, type Schema, schemaBehind } from "./openapi-document.ts";
 
 const AT = "2026-03-02T09:30:00.000Z";
 const BEN = { email: "ben@example.net", name: "Ben Okafor" };

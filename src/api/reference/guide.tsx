@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 import { type ErrorCode, STATUS_OF_CODE } from "../../base/errors.ts";
 import { Code, Prose, Snippets } from "./blocks.tsx";
-import type { ApiDocument } from "./document.ts";
+import type { ApiDocument } from "./openapi-document.ts";
 import { SIGNATURE_CHECKS } from "./snippets.ts";
 
 interface Chapter {

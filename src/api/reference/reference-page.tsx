@@ -6,8 +6,8 @@ import { Fragment } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { EVENT_NAMES } from "../../events/kinds.ts";
 import type { Tool } from "../mcp/tools.ts";
-import { type ApiDocument, type Endpoint, endpointsOf, titleOf } from "./document.ts";
 import { agentsOf, ChapterSection, chaptersOf, VERIFYING } from "./guide.tsx";
+import { type ApiDocument, type Endpoint, endpointsOf, titleOf } from "./openapi-document.ts";
 import { EventSection, OperationSection, SchemaSection, schemasOf, ToolSection } from "./sections.tsx";
 
 interface Link {

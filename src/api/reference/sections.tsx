@@ -4,6 +4,7 @@ import type { EventName } from "../../events/kinds.ts";
 import { envelope } from "../../events/outbox.ts";
 import type { Tool } from "../mcp/tools.ts";
 import { Code, Fields, Prose, type Row, rowsOf, Snippets } from "./blocks.tsx";
+import { exampleIdAt, exampleOf } from "./example.ts";
 import {
   type ApiDocument,
   type Endpoint,
@@ -16,8 +17,7 @@ import {
   schemaBehind,
   successOf,
   titleOf,
-} from "./document.ts";
-import { exampleIdAt, exampleOf } from "./example.ts";
+} from "./openapi-document.ts";
 import { exampleRequest, placeholdersOf, snippetsOf } from "./snippets.ts";
 
 const PLACES = [

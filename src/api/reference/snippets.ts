@@ -3,7 +3,7 @@
  * docs/api-examples.md. Each takes the API key from the environment variable MAILROOM_KEY. Ids in paths are placeholders,
  * such as THREAD_ID.
  */
-import type { ApiDocument, Endpoint } from "./document.ts";
+import type { ApiDocument, Endpoint } from "./openapi-document.ts";
 
 export type Language = "shell" | "python" | "javascript";
 

@@ -6,8 +6,8 @@ import { appRequests } from "../../operations/manifest.macro.ts" with { type: "m
 import type { AppRequests } from "../../operations/manifest.macro.ts";
 import type { AnswerOf, Download } from "../../operations/operation.ts";
 import type { AppOperations } from "../../operations/operations.ts";
-import { doubt, isFromProxy } from "./connection.ts";
-import { confirmation, nextSession, type Proof } from "./session.ts";
+import { doubt, isFromProxy } from "./server-away.ts";
+import { confirmation, nextSession, type Proof } from "./waiting-requests.ts";
 
 export class Refusal extends Error {
   override readonly name = "Refusal";

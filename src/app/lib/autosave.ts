@@ -5,8 +5,8 @@
  * Invariant: the page keeps the text until the server has confirmed it.
  */
 import { useEffect, useRef } from "react";
-import { Refusal } from "./api.ts";
-import type { SavedDraft } from "./views.ts";
+import { Refusal } from "./api-client.ts";
+import type { SavedDraft } from "./mail-views.ts";
 
 export type SaveState =
   | { kind: "untouched" | "changed" | "saving" | "saved" }

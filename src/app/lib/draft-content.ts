@@ -1,6 +1,6 @@
 /** Content of the composer: how a message starts, and the request that saves it. */
 import { fullNameOf } from "./format.ts";
-import type { AttachmentView, DraftContent, MailboxView, ReplyDefaults, SavedDraft } from "./views.ts";
+import type { AttachmentView, DraftContent, MailboxView, ReplyDefaults, SavedDraft } from "./mail-views.ts";
 
 /** The fields of a message, as they are typed. */
 export interface Fields {
@@ -131,7 +131,7 @@ export const shownName = (entry: string): string => {
   return name.replace(/^"(.*)"$/, "$1").replace(/\\(.)/g, "$1") || bareOf(entry);
 };
 
-/** As the server has it (mailbox/texts.ts). */
+/** As the server has it (mailbox/state/texts.ts). */
 const blockOf = (signature: string): string => (signature === "" ? "" : `\n\n-- \n${signature}`);
 
 /** The text with another signature in the place of the one at its end; one that was edited stays. */

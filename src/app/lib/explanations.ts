@@ -1,5 +1,5 @@
 /** Explains in plain words the verdicts of SPF, DKIM and DMARC on a message, and what its reader is warned of. Pure. */
-import type { MessageView, MessageWarning } from "./views.ts";
+import type { MessageView, MessageWarning } from "./mail-views.ts";
 
 type Auth = NonNullable<MessageView["auth"]>;
 

@@ -1,7 +1,7 @@
 /** The folders of a mailbox, the mailbox on the page, and the state of the sidebar that lists them. */
 import { Archive, Clock, FileText, Inbox, Layers, OctagonAlert, Send, Star, Trash2 } from "lucide-react";
 import { cell } from "./cell.ts";
-import type { MailboxView } from "./views.ts";
+import type { MailboxView } from "./mail-views.ts";
 
 export const FOLDERS = [
   { id: "inbox", name: "Inbox", icon: Inbox, empty: "Your inbox is empty." },

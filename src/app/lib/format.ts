@@ -1,5 +1,5 @@
 /** Formats names of people, sizes of files, and counts. */
-import type { ThreadView } from "./views.ts";
+import type { ThreadView } from "./mail-views.ts";
 
 interface Address {
   email: string;

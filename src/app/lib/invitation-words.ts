@@ -1,5 +1,5 @@
 /** Invitations in words. Pure, but for the zone of the browser. */
-import type { InvitationAnswer, InvitationView } from "./views.ts";
+import type { InvitationAnswer, InvitationView } from "./mail-views.ts";
 
 type Moment = NonNullable<InvitationView["start"]>;
 

@@ -1,6 +1,7 @@
 /** The journal of an API key, and what its undo does, in plain words. Pure. */
+
+import type { JournalEntryView, UndoView } from "../pages/settings/settings-developers.ts";
 import { counted } from "./format.ts";
-import type { JournalEntryView, UndoView } from "./settings-developers.ts";
 
 /** What operations do, in words for people. */
 const DEEDS: Readonly<Record<string, string>> = {

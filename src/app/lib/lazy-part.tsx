@@ -5,9 +5,9 @@
  * happens once, since the new page asks for the new files.
  */
 import { type ComponentType, cloneElement, type ReactElement, useEffect, useState } from "react";
-import { Failed, Skeleton } from "../parts/notice.tsx";
+import { Failed, Skeleton } from "../parts/ui/notice.tsx";
 import { saveEverything } from "./autosave.ts";
-import { doubt } from "./connection.ts";
+import { doubt } from "./server-away.ts";
 import { toastFailure } from "./toast.ts";
 
 interface Lazy<Part> {

@@ -3,10 +3,10 @@
  * reconnects from the last position, so that no news is missed.
  */
 import { useEffect } from "react";
-import { api, urlTo } from "./api.ts";
+import { api, urlTo } from "./api-client.ts";
 import { cell } from "./cell.ts";
-import { doubt, onReturn } from "./connection.ts";
 import { meQuery, queryClient, refreshMail } from "./queries.ts";
+import { doubt, onReturn } from "./server-away.ts";
 
 /** News within this time causes one refresh, ms. */
 const GATHERED_MS = 200;

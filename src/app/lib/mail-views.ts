@@ -1,5 +1,5 @@
 /** What the server shows of mail, as its operations answer. */
-import type { Answer, Input } from "./api.ts";
+import type { Answer, Input } from "./api-client.ts";
 
 export type Person = Answer<"getMe">;
 export type MailboxView = Answer<"listMailboxes">["mailboxes"][number];

@@ -1,6 +1,6 @@
 /** Queries of programs that ask to be let in. */
 import { queryOptions } from "@tanstack/react-query";
-import { type Answer, api } from "./api.ts";
+import { type Answer, api } from "./api-client.ts";
 
 /** Path of the page, as programs know it from the server's metadata. */
 export const AUTHORIZE_PATH = "/oauth/authorize";

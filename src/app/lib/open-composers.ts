@@ -2,13 +2,13 @@
  * The messages in composer windows, which stay open while the person goes to other pages, and what the person is told
  * after Send.
  */
-import { api, Refusal } from "./api.ts";
+import { api, Refusal } from "./api-client.ts";
 import { cell } from "./cell.ts";
 import type { Start } from "./draft-content.ts";
+import type { SentDraft } from "./mail-views.ts";
 import { queryClient, refreshMail } from "./queries.ts";
-import { dayAndTime, msUntil } from "./time.ts";
+import { dayAndTime, msUntil } from "./time-format.ts";
 import { toast, toastFailure } from "./toast.ts";
-import type { SentDraft } from "./views.ts";
 
 type Begun =
   | {

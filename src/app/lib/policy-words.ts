@@ -1,7 +1,8 @@
 /** Policies of API keys: read as plain sentences, edited in a form, and proposed for purposes. Pure. */
+
+import type { KeyView } from "../pages/settings/settings-developers.ts";
 import { counted } from "./format.ts";
-import type { KeyView } from "./settings-developers.ts";
-import { fullTime, localInput } from "./time.ts";
+import { fullTime, localInput } from "./time-format.ts";
 
 export type Policy = KeyView["policy"];
 export type Scope = KeyView["scopes"][number];

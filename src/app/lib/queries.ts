@@ -10,10 +10,10 @@ import {
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
-import { type Answer, api, MOST_OF_A_PAGE, Refusal } from "./api.ts";
-import { isAway, onReturn } from "./connection.ts";
+import { type Answer, api, MOST_OF_A_PAGE, Refusal } from "./api-client.ts";
+import type { ListFilters, Person, ThreadListView } from "./mail-views.ts";
+import { isAway, onReturn } from "./server-away.ts";
 import { toast, toastFailure } from "./toast.ts";
-import type { ListFilters, Person, ThreadListView } from "./views.ts";
 
 /**
  * A small first page loads quickly; large later ones keep their number low, since a change of mail reloads all of them.
@@ -200,7 +200,7 @@ export function refreshMail(threadIds?: readonly string[]): void {
 
 /**
  * Makes a change, tells of success or failure, and reloads the queries whose key begins with `key`. `atForm`: the form
- * shows the failure (parts/form.tsx).
+ * shows the failure (parts/ui/form.tsx).
  */
 export function useChange<Given, Result>(
   change: (given: Given) => Promise<Result>,

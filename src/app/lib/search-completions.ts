@@ -2,7 +2,7 @@
  * Completes a search by its last word (src/search/query.ts has the language), and remembers searches in this browser.
  */
 import { OPERATOR_NAMES, OPERATORS, type Operator, TERMS, valuesOf } from "../../search/operators.ts";
-import { dayBefore } from "./time.ts";
+import { dayBefore } from "./time-format.ts";
 
 export interface Suggestion {
   /** The whole search, completed. */

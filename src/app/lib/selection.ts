@@ -3,8 +3,8 @@
  * conversation.
  */
 import { createContext, useCallback, useMemo, useState } from "react";
-import { api, MOST_OF_A_PAGE } from "./api.ts";
-import type { ListFilters, ThreadView } from "./views.ts";
+import { api, MOST_OF_A_PAGE } from "./api-client.ts";
+import type { ListFilters, ThreadView } from "./mail-views.ts";
 
 /** Most conversations selected at once. */
 export const MOST_MATCHING = 5_000;

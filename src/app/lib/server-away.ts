@@ -106,7 +106,7 @@ async function sendOnReturn<T>(send: () => Promise<T>): Promise<T> {
   }
 }
 
-/** A request without a response has the status 0 (lib/api.ts). */
+/** A request without a response has the status 0 (lib/api-client.ts). */
 const isUnanswered = (error: unknown): boolean => (error as { status?: number }).status === 0;
 
 addEventListener("beforeunload", (event) => waiting.get() > 0 && event.preventDefault());

@@ -24,7 +24,7 @@ export function startWorker(go: (path: string) => void): void {
   navigator.serviceWorker.addEventListener("message", ({ data }: MessageEvent<{ open?: unknown }>) => {
     if (typeof data.open === "string" && data.open.startsWith("/")) go(data.open);
   });
-  // The page's policy lets no other script be named (http/headers.ts).
+  // The page's policy lets no other script be named (http/response-headers.ts).
   const types = (
     window as { trustedTypes?: { createPolicy(name: string, rules: object): { createScriptURL(url: string): string } } }
   ).trustedTypes;

@@ -1,5 +1,5 @@
 /** Explains in plain words why a message is in spam. Pure. */
-import type { Classification } from "./views.ts";
+import type { Classification } from "./mail-views.ts";
 
 const TRAITS: Record<string, string> = {
   html: "it is written in HTML",

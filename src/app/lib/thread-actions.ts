@@ -3,12 +3,8 @@
  * the server is back if it is away. A toast then tells the result, refusals included, with an undo that restores the exact former state.
  */
 import type { InfiniteData } from "@tanstack/react-query";
-import { api } from "./api.ts";
-import { sendInLine } from "./connection.ts";
+import { api } from "./api-client.ts";
 import { counted } from "./format.ts";
-import { queryClient, refreshMail } from "./queries.ts";
-import { fullTime } from "./time.ts";
-import { toast, toastFailure } from "./toast.ts";
 import type {
   ListFilters,
   RefusedThread,
@@ -16,7 +12,11 @@ import type {
   ThreadDetailView,
   ThreadListView,
   ThreadView,
-} from "./views.ts";
+} from "./mail-views.ts";
+import { queryClient, refreshMail } from "./queries.ts";
+import { sendInLine } from "./server-away.ts";
+import { fullTime } from "./time-format.ts";
+import { toast, toastFailure } from "./toast.ts";
 
 /** Conversations in a request. Requests that train the junk filter have fewer, since training blocks the server. */
 const AT_ONCE = 100;

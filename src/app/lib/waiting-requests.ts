@@ -1,7 +1,7 @@
 /**
  * Requests that wait for the person and are then repeated, so that nothing typed or sent is lost. They wait until the
- * person of this page has signed in again (pages/sign-in.tsx), or has proven their identity
- * (pages/settings/layout.tsx). They are refused if somebody else signs in, or the person cancels.
+ * person of this page has signed in again (pages/sign-in-page.tsx), or has proven their identity
+ * (pages/settings/settings-layout.tsx). They are refused if somebody else signs in, or the person cancels.
  */
 import { cell } from "./cell.ts";
 

@@ -6,22 +6,22 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { Check, CircleAlert, Hourglass, Menu as MenuIcon, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { api, Refusal } from "../lib/api.ts";
-import { editCopy } from "../lib/compose.ts";
+import { api, Refusal } from "../lib/api-client.ts";
 import { openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
+import type { WaitingView } from "../lib/mail-views.ts";
+import { editCopy } from "../lib/open-composers.ts";
 import { approvalsQuery, refreshMail } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
-import { fullTime, shortTime } from "../lib/time.ts";
+import { fullTime, shortTime } from "../lib/time-format.ts";
 import { toast } from "../lib/toast.ts";
-import type { WaitingView } from "../lib/views.ts";
-import { Button, IconButton } from "../parts/button.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { Field } from "../parts/fields.tsx";
-import { HeldMessage } from "../parts/held-message.tsx";
-import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
+import { HeldMessage } from "../parts/message/held-message.tsx";
+import { Button, IconButton } from "../parts/ui/button.tsx";
+import { Dialog } from "../parts/ui/dialog.tsx";
+import { Field } from "../parts/ui/fields.tsx";
+import { Failed, Notice, Skeleton } from "../parts/ui/notice.tsx";
 
-/** As the server has it (operations/admin/holds.ts). */
+/** As the server has it (operations/admin/hold-administration.ts). */
 const LONGEST_REASON = 500;
 
 type Deed = "approve" | "reject";

@@ -2,14 +2,14 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
-import { api } from "../lib/api.ts";
-import { sessionReplaced } from "../lib/session.ts";
-import type { InvitedView } from "../lib/settings-identity.ts";
-import { Button } from "../parts/button.tsx";
-import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
-import { Form } from "../parts/form.tsx";
-import { LinkPage, useToken } from "./link.tsx";
-import { SignInForm, type SignInGiven } from "./sign-in.tsx";
+import { api } from "../lib/api-client.ts";
+import { sessionReplaced } from "../lib/waiting-requests.ts";
+import { Button } from "../parts/ui/button.tsx";
+import { Field, PASSWORD_HINT } from "../parts/ui/fields.tsx";
+import { Form } from "../parts/ui/form.tsx";
+import { LinkPage, useToken } from "./link-page.tsx";
+import type { InvitedView } from "./settings/settings-identity.ts";
+import { SignInForm, type SignInGiven } from "./sign-in-page.tsx";
 
 export function ChoosePassword() {
   const token = useToken();

@@ -5,20 +5,20 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { api, Refusal } from "../lib/api.ts";
-import { AUTHORIZATION, type AuthorizationView, authorizationQuery } from "../lib/oauth.ts";
-import { draftOf, policyOf, SCOPE_MEANING, type Scope } from "../lib/policy.ts";
+import { api, Refusal } from "../lib/api-client.ts";
+import { AUTHORIZATION, type AuthorizationView, authorizationQuery } from "../lib/oauth-queries.ts";
+import { draftOf, policyOf, SCOPE_MEANING, type Scope } from "../lib/policy-words.ts";
 import { meQuery, useChange } from "../lib/queries.ts";
-import { sessionReplaced } from "../lib/session.ts";
-import { Button } from "../parts/button.tsx";
-import { Checkbox, Checkboxes } from "../parts/fields.tsx";
-import { Form } from "../parts/form.tsx";
-import { Notice, NotLoaded } from "../parts/notice.tsx";
-import { PolicyFields } from "../parts/policy-fields.tsx";
-import { Badge } from "../parts/settings.tsx";
-import { Toaster } from "../parts/toaster.tsx";
-import { ConfirmIdentity } from "./settings/layout.tsx";
-import { SignedOutPage, SignInAgain, SignInForm } from "./sign-in.tsx";
+import { sessionReplaced } from "../lib/waiting-requests.ts";
+import { PolicyFields } from "../parts/settings/policy-fields.tsx";
+import { Badge } from "../parts/settings/settings-blocks.tsx";
+import { Button } from "../parts/ui/button.tsx";
+import { Checkbox, Checkboxes } from "../parts/ui/fields.tsx";
+import { Form } from "../parts/ui/form.tsx";
+import { Notice, NotLoaded } from "../parts/ui/notice.tsx";
+import { Toaster } from "../parts/ui/toaster.tsx";
+import { ConfirmIdentity } from "./settings/settings-layout.tsx";
+import { SignedOutPage, SignInAgain, SignInForm } from "./sign-in-page.tsx";
 
 export function ConsentPage() {
   const me = useQuery({ ...meQuery, retry: false });

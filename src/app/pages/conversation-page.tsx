@@ -4,16 +4,16 @@ import { Link, Navigate, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import { useCommands } from "../lib/commands.ts";
+import type { ThreadView } from "../lib/mail-views.ts";
 import { draftMarksQuery, standbyQuery, threadQuery, useLabelColour } from "../lib/queries.ts";
 import { ListContext } from "../lib/selection.ts";
 import { threadActions } from "../lib/thread-actions.ts";
-import { fullTime } from "../lib/time.ts";
-import type { ThreadView } from "../lib/views.ts";
-import { DraftBox } from "../parts/composer.tsx";
-import { Messages } from "../parts/messages.tsx";
-import { NotLoaded } from "../parts/notice.tsx";
-import { Replies } from "../parts/replies.tsx";
-import { ThreadToolbar } from "../parts/thread-toolbars.tsx";
+import { fullTime } from "../lib/time-format.ts";
+import { DraftBox } from "../parts/composer/composer.tsx";
+import { Replies } from "../parts/composer/replies.tsx";
+import { Messages } from "../parts/thread/message-list.tsx";
+import { ThreadToolbar } from "../parts/thread/thread-toolbars.tsx";
+import { NotLoaded } from "../parts/ui/notice.tsx";
 
 export function ConversationPage() {
   const { folder, threadId } = useParams({ from: "/shell/mail/$folder/$threadId" });

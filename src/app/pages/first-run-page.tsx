@@ -2,16 +2,16 @@
 import { useMutation } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, type Input } from "../lib/api.ts";
-import { sessionReplaced } from "../lib/session.ts";
-import type { SetupView } from "../lib/settings-identity.ts";
-import { Button } from "../parts/button.tsx";
-import { DnsRecords } from "../parts/dns-records.tsx";
-import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
-import { Form } from "../parts/form.tsx";
-import { CopyValue } from "../parts/settings.tsx";
-import { LinkPage, useToken } from "./link.tsx";
-import { SignedOutPage } from "./sign-in.tsx";
+import { api, type Input } from "../lib/api-client.ts";
+import { sessionReplaced } from "../lib/waiting-requests.ts";
+import { DnsRecords } from "../parts/settings/dns-records.tsx";
+import { CopyValue } from "../parts/settings/settings-blocks.tsx";
+import { Button } from "../parts/ui/button.tsx";
+import { Field, PASSWORD_HINT } from "../parts/ui/fields.tsx";
+import { Form } from "../parts/ui/form.tsx";
+import { LinkPage, useToken } from "./link-page.tsx";
+import type { SetupView } from "./settings/settings-identity.ts";
+import { SignedOutPage } from "./sign-in-page.tsx";
 
 export function FirstRun() {
   const token = useToken();

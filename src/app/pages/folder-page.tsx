@@ -3,10 +3,11 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { CalendarX, Menu as MenuIcon, PenLine, SearchX, X } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { api, Refusal } from "../lib/api.ts";
-import { startMessage } from "../lib/compose.ts";
+import { api, Refusal } from "../lib/api-client.ts";
 import { chosenMailbox, folderOf, openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
+import type { DraftMarks, ThreadView } from "../lib/mail-views.ts";
+import { startMessage } from "../lib/open-composers.ts";
 import {
   draftMarksQuery,
   mailboxesQuery,
@@ -19,14 +20,13 @@ import { ListContext, useSelection } from "../lib/selection.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
-import type { DraftMarks, ThreadView } from "../lib/views.ts";
-import { Button, IconButton } from "../parts/button.tsx";
-import { MakeRule } from "../parts/make-rule.tsx";
-import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
-import { SearchBox } from "../parts/search-box.tsx";
-import { FoundInstead, foundMessage, NothingFound, OrderChoice, SearchNotes } from "../parts/search-results.tsx";
-import { type RowActions, ThreadRow } from "../parts/thread-row.tsx";
-import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/thread-toolbars.tsx";
+import { MakeRule } from "../parts/thread/make-rule.tsx";
+import { SearchBox } from "../parts/thread/search-box.tsx";
+import { FoundInstead, foundMessage, NothingFound, OrderChoice, SearchNotes } from "../parts/thread/search-results.tsx";
+import { type RowActions, ThreadRow } from "../parts/thread/thread-row.tsx";
+import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/thread/thread-toolbars.tsx";
+import { Button, IconButton } from "../parts/ui/button.tsx";
+import { Failed, Notice, Skeleton } from "../parts/ui/notice.tsx";
 
 export function FolderPage() {
   const { folder } = useParams({ from: "/shell/mail/$folder" });
@@ -165,7 +165,7 @@ export function FolderPage() {
         targets,
         targets.some(({ starred }) => !starred),
       ),
-    // An open conversation without a selection has these menus itself (parts/thread-toolbars.tsx).
+    // An open conversation without a selection has these menus itself (parts/thread/thread-toolbars.tsx).
     ...((selecting || openId === undefined) && { l: () => openMenu("label"), b: () => openMenu("snooze") }),
     I: markRead,
     U: markUnread,

@@ -4,9 +4,9 @@
  */
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
-import { Refusal } from "../lib/api.ts";
-import { Button } from "../parts/button.tsx";
-import { SignedOutPage } from "./sign-in.tsx";
+import { Refusal } from "../lib/api-client.ts";
+import { Button } from "../parts/ui/button.tsx";
+import { SignedOutPage } from "./sign-in-page.tsx";
 
 const readToken = (): string => window.location.hash.slice(1);
 

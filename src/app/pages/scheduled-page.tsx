@@ -2,16 +2,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeft, CalendarClock, Menu as MenuIcon, UserCheck } from "lucide-react";
-import { isOnItsWay } from "../lib/compose.ts";
 import { chosenMailbox, openSidebar } from "../lib/folders.ts";
 import { namesOf } from "../lib/format.ts";
+import type { ScheduledView } from "../lib/mail-views.ts";
+import { isOnItsWay } from "../lib/open-composers.ts";
 import { mailboxesQuery, scheduledQuery } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
-import { dayAndTime } from "../lib/time.ts";
-import type { ScheduledView } from "../lib/views.ts";
-import { IconButton } from "../parts/button.tsx";
-import { DraftEditor } from "../parts/composer.tsx";
-import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
+import { dayAndTime } from "../lib/time-format.ts";
+import { DraftEditor } from "../parts/composer/composer.tsx";
+import { IconButton } from "../parts/ui/button.tsx";
+import { Failed, Notice, Skeleton } from "../parts/ui/notice.tsx";
 
 export function ScheduledPage() {
   const { draftId: openId } = useParams({ strict: false });

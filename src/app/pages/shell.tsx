@@ -2,19 +2,19 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { startMessage } from "../lib/compose.ts";
 import { preloadWhenIdle } from "../lib/lazy-part.tsx";
-import { useLiveMail } from "../lib/live.ts";
+import { useLiveMail } from "../lib/live-updates.ts";
+import { startMessage } from "../lib/open-composers.ts";
 import { administers, mailboxesQuery, meQuery } from "../lib/queries.ts";
-import { domainsQuery, domainWarning } from "../lib/settings-workspace.ts";
 import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
 import { undoLatest } from "../lib/toast.ts";
-import { MessageWindows } from "../parts/composer.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { NotLoaded, StandbyBanner } from "../parts/notice.tsx";
-import { Sidebar } from "../parts/sidebar.tsx";
-import { Toaster } from "../parts/toaster.tsx";
-import { SignInAgain } from "./sign-in.tsx";
+import { MessageWindows } from "../parts/composer/composer.tsx";
+import { Dialog } from "../parts/ui/dialog.tsx";
+import { NotLoaded, StandbyBanner } from "../parts/ui/notice.tsx";
+import { Sidebar } from "../parts/ui/sidebar.tsx";
+import { Toaster } from "../parts/ui/toaster.tsx";
+import { domainsQuery, domainWarning } from "./settings/settings-workspace.ts";
+import { SignInAgain } from "./sign-in-page.tsx";
 
 export function Shell() {
   const mailboxes = useQuery(mailboxesQuery);

@@ -2,14 +2,14 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter, useSearch } from "@tanstack/react-router";
 import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
-import { api } from "../lib/api.ts";
+import { api } from "../lib/api-client.ts";
 import { meQuery } from "../lib/queries.ts";
-import { sessionBegan, sessionReplaced, useSessionEnded } from "../lib/session.ts";
-import { setupQuery } from "../lib/settings-identity.ts";
-import { Button } from "../parts/button.tsx";
-import { Checkbox, Field } from "../parts/fields.tsx";
-import { Mark } from "../parts/graphics.tsx";
-import { StandbyBanner } from "../parts/notice.tsx";
+import { sessionBegan, sessionReplaced, useSessionEnded } from "../lib/waiting-requests.ts";
+import { Button } from "../parts/ui/button.tsx";
+import { Checkbox, Field } from "../parts/ui/fields.tsx";
+import { Mark } from "../parts/ui/graphics.tsx";
+import { StandbyBanner } from "../parts/ui/notice.tsx";
+import { setupQuery } from "./settings/settings-identity.ts";
 
 export function SignIn() {
   const router = useRouter();

@@ -4,7 +4,7 @@
  */
 import { appRequest } from "../../operations/manifest.macro.ts" with { type: "macro" };
 import type { AppRequest } from "../../operations/manifest.macro.ts";
-import { timeIn } from "../lib/time.ts";
+import { timeIn } from "../lib/time-format.ts";
 import "./reference.css";
 
 /** As api/reference/sections.tsx writes it. */

@@ -1,7 +1,7 @@
 /** Checks of the machine and the data folder: room, open files, clock, permissions, schema, backups. */
 import { basename, join } from "node:path";
 import { desc } from "drizzle-orm";
-import { generationTime, listGenerations, readBackupState, readManifest } from "../../backup/layout.ts";
+import { generationTime, listGenerations, readBackupState, readManifest } from "../../backup/backup-layout.ts";
 import { shareDescriptors } from "../../base/descriptors.ts";
 import { servesImap } from "../../config.ts";
 import { MIGRATIONS } from "../../store/migrate.ts";

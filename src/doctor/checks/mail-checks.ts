@@ -4,8 +4,8 @@ import { type DomainEntry, listDomains, seeRecords } from "../../admin/domains.t
 import type { Log } from "../../base/log.ts";
 import { findMailHosts } from "../../outbound/next-hop.ts";
 import { NOT_LISTED, readSmarthost, trySmarthost } from "../../outbound/transport.ts";
-import { isServed } from "../../store/moving.ts";
 import { statement } from "../../store/statement.ts";
+import { isServed } from "../../store/unserved-workspaces.ts";
 import type { Check, Finding, World } from "../check.ts";
 import { describeSpf } from "./origin.ts";
 
@@ -276,7 +276,7 @@ const countOctets = statement<{ octets: number; count: number }>(
   "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
 );
 
-/** The octets of mail for mail apps (mailbox/octets.ts); nothing where no mailbox was opened over IMAP. */
+/** The octets of mail for mail apps (mailbox/imap/octets.ts); nothing where no mailbox was opened over IMAP. */
 export const checkMailApps: Check = ({ store }) => {
   const base = { id: "mail-apps", name: "Mail apps" } as const;
   if (!selectFolder(store.db).get()) return [];

@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { readProcessState } from "../../base/child-process.ts";
 import { openS3 } from "../../net/s3.ts";
-import { readIdentity } from "../../replica/identity.ts";
 import { readLease } from "../../replica/lease.ts";
 import { findLitestream, REPLICA_FOLDER, syncReplica } from "../../replica/litestream.ts";
+import { readIdentity } from "../../replica/replica-identity.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 type Found = Pick<Finding, "state" | "detail" | "todo">;

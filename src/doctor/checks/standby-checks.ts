@@ -1,7 +1,7 @@
 /** Checks of a standby: how it follows, and what it lacks for taking over. */
 import { readdirSync } from "node:fs";
-import { askState } from "../../replica/control.ts";
-import { readStandby } from "../../replica/standby.ts";
+import { readStandby } from "../../replica/follow-replica.ts";
+import { askState } from "../../replica/standby-control.ts";
 import type { Check, Finding } from "../check.ts";
 
 /** Ages that are worth knowing, in seconds. */

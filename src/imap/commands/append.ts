@@ -5,14 +5,14 @@
  */
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { fileAppended, sentAs } from "../../mailbox/carrying.ts";
-import { hasRoom } from "../../mailbox/mailboxes.ts";
-import { idIn } from "../../mailbox/octets.ts";
-import type { FilingKind } from "../../mailbox/threading.ts";
-import { BIT_OF, IMAP_FLAGS } from "../../mailbox/uids.ts";
-import { piecesOf } from "../../message/imap.ts";
+import type { FilingKind } from "../../mailbox/filing/threading.ts";
+import { fileAppended, sentAs } from "../../mailbox/imap/carrying.ts";
+import { idIn } from "../../mailbox/imap/octets.ts";
+import { BIT_OF, IMAP_FLAGS } from "../../mailbox/imap/uids.ts";
+import { hasRoom } from "../../mailbox/state/mailboxes.ts";
+import { piecesOf } from "../../message/imap-data.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
-import { named } from "../names.ts";
+import { named } from "../mailbox-names.ts";
 import { labelIn, Refused, type Session } from "../session.ts";
 
 export async function append(session: Session, parser: Parser): Promise<string> {

@@ -2,9 +2,9 @@
  * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). What is marked as deleted in Trash or Junk is deleted for good, by people
  * alone; elsewhere it moves to Trash. In the mailbox of a label its conversation loses the label.
  */
-import { changeMessages, expungeMessages, fileUnder } from "../../mailbox/message-changes.ts";
-import { labelAll } from "../../mailbox/threads.ts";
-import { IMAP_FLAGS, type ImapState } from "../../mailbox/uids.ts";
+import { changeMessages, expungeMessages, fileUnder } from "../../mailbox/changing/message-changes.ts";
+import { labelAll } from "../../mailbox/changing/threads.ts";
+import { IMAP_FLAGS, type ImapState } from "../../mailbox/imap/uids.ts";
 import type { Parser } from "../grammar.ts";
 import { Refused, type Session } from "../session.ts";
 import { rowsIn, sequenceOf, type View } from "../view.ts";

@@ -1,8 +1,8 @@
 /** FETCH and UID FETCH (RFC 9051 §6.4.5, with BINARY of RFC 3516 and CHANGEDSINCE of RFC 7162). */
 import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { changeMessages } from "../../mailbox/message-changes.ts";
-import type { ImapState, Numbered } from "../../mailbox/uids.ts";
+import { changeMessages } from "../../mailbox/changing/message-changes.ts";
+import type { ImapState, Numbered } from "../../mailbox/imap/uids.ts";
 import {
   type Content,
   type Decoded,
@@ -13,7 +13,7 @@ import {
   type Section,
   sectionOf,
   structureOf,
-} from "../../message/imap.ts";
+} from "../../message/imap-data.ts";
 import { dateTimeOf, type FetchItem, isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
 import { flagsOf, Refused, refusalOf, type Session } from "../session.ts";

@@ -2,10 +2,15 @@
  * CREATE, DELETE and RENAME (RFC 9051 §6.3.4 to §6.3.6): of labels, for people whose mail apps see them as mailboxes. Everything
  * else is given.
  */
-import { labelFolderNamed, labelFolderNames, makeLabelFolder, renameLabelFolder } from "../../mailbox/label-folders.ts";
-import { labelKey } from "../../mailbox/labels.ts";
+import {
+  labelFolderNamed,
+  labelFolderNames,
+  makeLabelFolder,
+  renameLabelFolder,
+} from "../../mailbox/imap/label-folders.ts";
+import { labelKey } from "../../mailbox/state/labels.ts";
 import type { Parser } from "../grammar.ts";
-import { type LabelPlace, labelPlaceOf, labelsOf, MOST_LISTED, mailboxIdOf, named } from "../names.ts";
+import { type LabelPlace, labelPlaceOf, labelsOf, MOST_LISTED, mailboxIdOf, named } from "../mailbox-names.ts";
 import { Refused, requireLabel, type Session } from "../session.ts";
 
 interface Place extends LabelPlace {

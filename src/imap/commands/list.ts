@@ -1,8 +1,17 @@
 /** LIST with its extensions (RFC 9051 §6.3.9, RFC 5258, RFC 5819), LSUB, SUBSCRIBE, NAMESPACE and STATUS. */
 import { letOthersRun } from "../../base/pause.ts";
-import type { ImapFolder } from "../../mailbox/uids.ts";
+import type { ImapFolder } from "../../mailbox/imap/uids.ts";
 import { encodeUtf7, Malformed, type Parser, quoted } from "../grammar.ts";
-import { mailboxIdOf, matcherOf, type Named, named, namesAbove, namesFor, namesOfNone, SHARED } from "../names.ts";
+import {
+  mailboxIdOf,
+  matcherOf,
+  type Named,
+  named,
+  namesAbove,
+  namesFor,
+  namesOfNone,
+  SHARED,
+} from "../mailbox-names.ts";
 import { Refused, type Session } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 

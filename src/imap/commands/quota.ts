@@ -1,7 +1,7 @@
 /** GETQUOTA and GETQUOTAROOT (RFC 9208): a mailbox has one quota root, named by its address. */
-import { usageOf } from "../../mailbox/mailboxes.ts";
+import { usageOf } from "../../mailbox/state/mailboxes.ts";
 import { type Parser, quoted } from "../grammar.ts";
-import { named, reachedBy } from "../names.ts";
+import { named, reachedBy } from "../mailbox-names.ts";
 import { Refused, type Session } from "../session.ts";
 
 /** STORAGE is told in units of 1024 octets. */

@@ -1,6 +1,7 @@
 /** SEARCH and UID SEARCH (RFC 9051 §6.4.4, with ESEARCH). */
+
+import { type Found, matching } from "../found-messages.ts";
 import { Malformed, type Parser, type SearchKey, setOf } from "../grammar.ts";
-import { type Found, matching } from "../matching.ts";
 import { Refused, type Session } from "../session.ts";
 
 const RETURNS = ["MIN", "MAX", "ALL", "COUNT", "SAVE"] as const;

@@ -1,8 +1,9 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
-import { listLabels } from "../../mailbox/labels.ts";
-import { FLAG_BITS } from "../../mailbox/uids.ts";
+
+import { FLAG_BITS } from "../../mailbox/imap/uids.ts";
+import { listLabels } from "../../mailbox/state/labels.ts";
 import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
-import { hasBelow, mailboxIdOf, named } from "../names.ts";
+import { hasBelow, mailboxIdOf, named } from "../mailbox-names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, sequenceOf, type View } from "../view.ts";
 import { expungeDeleted, keepsAll } from "./expunge.ts";

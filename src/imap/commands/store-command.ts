@@ -1,7 +1,7 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
-import { changeMessages, flagMessages } from "../../mailbox/message-changes.ts";
-import { labelAll } from "../../mailbox/threads.ts";
-import { BIT_OF } from "../../mailbox/uids.ts";
+import { changeMessages, flagMessages } from "../../mailbox/changing/message-changes.ts";
+import { labelAll } from "../../mailbox/changing/threads.ts";
+import { BIT_OF } from "../../mailbox/imap/uids.ts";
 import { Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
 import { flagsOf, labelIn, Refused, type Session } from "../session.ts";

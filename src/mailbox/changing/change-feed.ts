@@ -11,18 +11,18 @@
  * MOST_LOOKED_AT rows, whoever made them.
  */
 import { gt, max, sql } from "drizzle-orm";
-import { type Caller, reachOf } from "../access/caller.ts";
-import { leavesMailbox } from "../access/policy.ts";
-import { AppError } from "../base/errors.ts";
-import { dateTime, oneOf, type Static, t } from "../base/json-schema.ts";
-import type { Job } from "../base/scheduler.ts";
-import { isoOf } from "../base/time.ts";
-import type { Core, Reader } from "../store/core.ts";
-import { CHANGE_KINDS, type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { reachedMailbox } from "./mailboxes.ts";
-import type { ThreadRow } from "./threading.ts";
+import { type Caller, reachOf } from "../../access/caller.ts";
+import { leavesMailbox } from "../../access/policy.ts";
+import { AppError } from "../../base/errors.ts";
+import { dateTime, oneOf, type Static, t } from "../../base/json-schema.ts";
+import type { Job } from "../../base/scheduler.ts";
+import { isoOf } from "../../base/time.ts";
+import type { Core, Reader } from "../../store/core.ts";
+import { CHANGE_KINDS, type ChangeKind, mailboxes, threadChanges } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import type { ThreadRow } from "../filing/threading.ts";
+import { reachedMailbox } from "../state/mailboxes.ts";
 
 /** A row of the feed: a conversation that changed, or a person whose reach changed. Its number grows with every change. */
 export type ChangeRow = typeof threadChanges.$inferSelect;

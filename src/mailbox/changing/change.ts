@@ -6,18 +6,18 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { and, asc, desc, eq, isNotNull, lte, min, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import type { Job } from "../base/scheduler.ts";
-import { confirmLabels, noteTouches, settle, type Touch } from "../journal/key-changes.ts";
-import type { Core } from "../store/core.ts";
-import { type Folder, messages, threads } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { requireNotHeld } from "./holds.ts";
-import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./junk/senders.ts";
-import { revertTraining, type Taught, teachConversation } from "./junk/training.ts";
-import { labelKey, labelsOf, labelTouches, patchedLabels, writeLabels } from "./labels.ts";
+import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import type { Job } from "../../base/scheduler.ts";
+import { confirmLabels, noteTouches, settle, type Touch } from "../../journal/key-changes.ts";
+import type { Core } from "../../store/core.ts";
+import { type Folder, messages, threads } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { isDraft, type ThreadRow } from "../filing/threading.ts";
+import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "../junk/senders.ts";
+import { revertTraining, type Taught, teachConversation } from "../junk/training.ts";
+import { labelKey, labelsOf, labelTouches, patchedLabels, writeLabels } from "../state/labels.ts";
 import {
   type Apart,
   apartOf,
@@ -28,9 +28,9 @@ import {
   type ReadState,
   readStateOf,
   star,
-} from "./message-state.ts";
-import { isDraft, type ThreadRow } from "./threading.ts";
-import type { ThreadPatch } from "./views.ts";
+} from "../state/message-state.ts";
+import type { ThreadPatch } from "../state/views.ts";
+import { requireNotHeld } from "./holds.ts";
 
 /** The requested change; `read` is given as `unread`. */
 export interface ThreadChange extends Omit<ThreadPatch, "read"> {

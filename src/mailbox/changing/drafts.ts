@@ -5,15 +5,14 @@
  */
 import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { newId } from "../base/runtime.ts";
-import type { EmailAddress } from "../message/address.ts";
-import { unpackText } from "../message/reading.ts";
-import { foldDocument } from "../search/fold.ts";
-import { readStored } from "../search/stored.ts";
-import type { Reader } from "../store/core.ts";
-import { UNSERVED_MAILBOXES } from "../store/moving.ts";
+import { type Caller, type Reach, requireAccess } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { newId } from "../../base/runtime.ts";
+import type { EmailAddress } from "../../message/address.ts";
+import { unpackText } from "../../message/reading.ts";
+import { foldDocument } from "../../search/fold.ts";
+import { readStored } from "../../search/stored.ts";
+import type { Reader } from "../../store/core.ts";
 import {
   attachments,
   type DraftAgent,
@@ -22,18 +21,19 @@ import {
   messages,
   threads,
   type Unfinished,
-} from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+} from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { UNSERVED_MAILBOXES } from "../../store/unserved-workspaces.ts";
+import { bodyRow, contentRow } from "../filing/filing-rows.ts";
+import type { PreparedMessage } from "../filing/prepare.ts";
+import { firstState } from "../filing/threading.ts";
+import { type AttachmentRow, attachmentsOf, type StoredFile } from "../reading/messages.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import { addUsage, reachedMailbox } from "../state/mailboxes.ts";
+import { markUnread } from "../state/message-state.ts";
 import { reachedThread } from "./change.ts";
-import type { MailCore } from "./core.ts";
-import { bodyRow, contentRow } from "./filing-rows.ts";
-import { addUsage, reachedMailbox } from "./mailboxes.ts";
-import { markUnread } from "./message-state.ts";
-import { type AttachmentRow, attachmentsOf, type StoredFile } from "./messages.ts";
-import type { PreparedMessage } from "./prepare.ts";
 import { deleteConversations } from "./removal.ts";
-import { firstState } from "./threading.ts";
 
 export interface Draft {
   /** Id of its conversation. */

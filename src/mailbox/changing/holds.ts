@@ -4,18 +4,18 @@
  * approved it. The only writer of holds.
  */
 import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
-import type { Caller } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
-import type { Reader } from "../store/core.ts";
-import { UNSERVED_MAILBOXES } from "../store/moving.ts";
-import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { heldHeader, heldTextDiffers } from "./held-content.ts";
-import { reachedMailbox } from "./mailboxes.ts";
+import type { Caller } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { isoOf } from "../../base/time.ts";
+import type { Reader } from "../../store/core.ts";
+import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { UNSERVED_MAILBOXES } from "../../store/unserved-workspaces.ts";
+import { heldHeader, heldTextDiffers } from "../reading/held-content.ts";
+import { reachedMailbox } from "../state/mailboxes.ts";
+import type { HeldView } from "../state/views.ts";
 import { deleteConversations } from "./removal.ts";
-import type { HeldView } from "./views.ts";
 
 /** The bytes that go out, or the blob that holds them. */
 export type HeldContent = { bytes: Uint8Array } | { blob: string; size: number };

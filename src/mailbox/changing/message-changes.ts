@@ -6,21 +6,21 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { and, eq, inArray, sql } from "drizzle-orm";
-import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { noteDeed } from "../journal/entries.ts";
-import { noteTouches, type Touch } from "../journal/key-changes.ts";
-import { type Folder, messages, threads } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import { type Caller, notFound, reachTo, requireAccess } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { noteDeed } from "../../journal/entries.ts";
+import { noteTouches, type Touch } from "../../journal/key-changes.ts";
+import { type Folder, messages, threads } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import type { ThreadRow } from "../filing/threading.ts";
+import { orderUids, renumber, setImapFlags } from "../imap/uids.ts";
+import { apartOf, derivedFolder, readStateOf } from "../state/message-state.ts";
 import { folderTouch, learnFromMove, trainingTouch, unscheduleDrafts } from "./change.ts";
 import { noteChange } from "./change-feed.ts";
 import { requireNotHeld } from "./holds.ts";
-import { apartOf, derivedFolder, readStateOf } from "./message-state.ts";
 import { deleteMessages, noteDiscarded } from "./removal.ts";
-import type { ThreadRow } from "./threading.ts";
 import { labelAll } from "./threads.ts";
-import { orderUids, renumber, setImapFlags } from "./uids.ts";
 
 export interface MessageChange {
   folder?: Folder;

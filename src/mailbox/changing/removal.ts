@@ -4,11 +4,11 @@
  * sweep then removes the blobs that nothing names any more.
  */
 import { and, asc, eq, inArray, isNotNull, isNull, lte, ne, sql, sum } from "drizzle-orm";
-import { AppError } from "../base/errors.ts";
-import type { Job } from "../base/scheduler.ts";
-import { type Moved, type MoveRequest, moveToFiles, moveToS3 } from "../store/blob-move.ts";
-import { claimMove } from "../store/claim.ts";
-import type { Core, Reader } from "../store/core.ts";
+import { AppError } from "../../base/errors.ts";
+import type { Job } from "../../base/scheduler.ts";
+import { type Moved, type MoveRequest, moveToFiles, moveToS3 } from "../../store/blob-move.ts";
+import { claimMove } from "../../store/claim.ts";
+import type { Core, Reader } from "../../store/core.ts";
 import {
   attachments,
   discardedMessages,
@@ -19,15 +19,15 @@ import {
   outboundContents,
   threadReferences,
   threads,
-} from "../store/schema.ts";
-import { blobNames } from "../store/snapshot.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+} from "../../store/schema.ts";
+import { blobNames } from "../../store/snapshot.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { isDraft, remainingState, type ThreadRow } from "../filing/threading.ts";
+import { deleteLearned } from "../junk/junk-filter.ts";
+import { addUsage } from "../state/mailboxes.ts";
+import { derivedFolder } from "../state/message-state.ts";
 import { noteChange } from "./change-feed.ts";
-import { deleteLearned } from "./junk/filter.ts";
-import { addUsage } from "./mailboxes.ts";
-import { derivedFolder } from "./message-state.ts";
-import { isDraft, remainingState, type ThreadRow } from "./threading.ts";
 
 /** Conversations examined for one portion; each has at least one message. */
 const MOST_THREADS = 500;

@@ -5,14 +5,18 @@
  * Several conversations are changed or refused one by one, and all changes commit together. Undo is kept in memory, for
  * a limited time and number of conversations; a restart forgets it.
  */
-import { type Caller, notFound, requireAccess } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { type Static, t } from "../base/json-schema.ts";
-import { newId } from "../base/runtime.ts";
-import { noteDeed } from "../journal/entries.ts";
-import type { Core, Reader } from "../store/core.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import { type Caller, notFound, requireAccess } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { type Static, t } from "../../base/json-schema.ts";
+import { newId } from "../../base/runtime.ts";
+import { noteDeed } from "../../journal/entries.ts";
+import type { Core, Reader } from "../../store/core.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { messagesOfThread } from "../reading/messages.ts";
+import { labelsOf, requireLabels } from "../state/labels.ts";
+import { mailboxesInReach, mailboxIdOf } from "../state/mailboxes.ts";
+import { type ThreadDetailView, type ThreadPatch, ThreadView, threadView } from "../state/views.ts";
 import {
   type AppliedChange,
   changedAnything,
@@ -22,11 +26,7 @@ import {
   type ThreadChange,
 } from "./change.ts";
 import { requireNotHeld } from "./holds.ts";
-import { labelsOf, requireLabels } from "./labels.ts";
-import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
-import { messagesOfThread } from "./messages.ts";
 import { deleteApart, deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
-import { type ThreadDetailView, type ThreadPatch, ThreadView, threadView } from "./views.ts";
 
 const viewOf = (db: Db, caller: Caller, id: string): ThreadView => {
   const { thread, reach } = reachedThread(db, caller, id);

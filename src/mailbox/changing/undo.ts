@@ -7,9 +7,9 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { eq, sql } from "drizzle-orm";
-import { type Caller, reachTo } from "../access/caller.ts";
-import { letOthersRun } from "../base/pause.ts";
-import { noteDecision } from "../journal/entries.ts";
+import { type Caller, reachTo } from "../../access/caller.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import { noteDecision } from "../../journal/entries.ts";
 import {
   changesBehind,
   changesOf,
@@ -18,15 +18,15 @@ import {
   NEWEST,
   type Position,
   type Wanted,
-} from "../journal/key-changes.ts";
-import type { Core } from "../store/core.ts";
-import { type ChangedField, type Face, type Settler, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+} from "../../journal/key-changes.ts";
+import type { Core } from "../../store/core.ts";
+import { type ChangedField, type Face, type Settler, threads } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import type { ThreadRow } from "../filing/threading.ts";
+import { labelKey, labelsOf, labelsPutBack, type PlacedLabel } from "../state/labels.ts";
+import { apartOf, type ReadState, readStateOf } from "../state/message-state.ts";
 import { type AppliedChange, folderState, forgetTaught, putBack } from "./change.ts";
-import { labelKey, labelsOf, labelsPutBack, type PlacedLabel } from "./labels.ts";
-import { apartOf, type ReadState, readStateOf } from "./message-state.ts";
-import type { ThreadRow } from "./threading.ts";
 
 /** Why a field was left: who changed or confirmed it, or `deleted`, `out_of_reach`, `too_many_labels`. */
 export type LeftReason = Exclude<Settler, "undone"> | "deleted" | "out_of_reach" | "too_many_labels";

@@ -3,16 +3,16 @@
  * only writer of absences and absence_replies.
  */
 import { count, eq, sql } from "drizzle-orm";
-import { comparableAddress } from "../access/policy.ts";
-import { AppError } from "../base/errors.ts";
-import type { Job } from "../base/scheduler.ts";
-import { type EmailAddress, envelopeAddress, isAddressLiteral, splitAddress } from "../message/address.ts";
-import { mayBeAnswered } from "../message/automatic.ts";
-import type { Core } from "../store/core.ts";
-import { type AuthVerdicts, absenceReplies, absences } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { isOwnAddress, ownAddresses } from "./addresses.ts";
+import { comparableAddress } from "../../access/policy.ts";
+import { AppError } from "../../base/errors.ts";
+import type { Job } from "../../base/scheduler.ts";
+import { type EmailAddress, envelopeAddress, isAddressLiteral, splitAddress } from "../../message/address.ts";
+import { mayBeAnswered } from "../../message/is-automatic.ts";
+import type { Core } from "../../store/core.ts";
+import { type AuthVerdicts, absenceReplies, absences } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { isOwnAddress, ownAddresses } from "../state/addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
 /** Epoch ms. */

@@ -1,18 +1,18 @@
 /**
  * Mail that the server is to write by itself about mail that arrived: what rules forward, and replies of those who are
- * absent. Filing asks for it in its transaction; compose/automatic.ts writes and sends it soon after. The only writer of
+ * absent. Filing asks for it in its transaction; compose/send-automatic.ts writes and sends it soon after. The only writer of
  * automatic_mail.
  */
 import { and, asc, count, eq, lte, sql } from "drizzle-orm";
-import { normalizeAddress } from "../message/address.ts";
-import { isAutomaticReply, isOfProgram } from "../message/automatic.ts";
-import { UNSERVED_MAILBOXES } from "../store/moving.ts";
-import { automaticMail } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import { normalizeAddress } from "../../message/address.ts";
+import { isAutomaticReply, isOfProgram } from "../../message/is-automatic.ts";
+import { automaticMail } from "../../store/schema.ts";
+import type { Options } from "../../store/settings.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { UNSERVED_MAILBOXES } from "../../store/unserved-workspaces.ts";
+import { isOwnAddress, ownAddresses } from "../state/addresses.ts";
 import { type Answerable, absenceReplyTo } from "./absences.ts";
-import { isOwnAddress, ownAddresses } from "./addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { mayForwardTo, type RulesOutcome } from "./rules.ts";
 

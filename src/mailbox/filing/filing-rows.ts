@@ -3,9 +3,9 @@
  * mail kept elsewhere.
  */
 import { and, eq, getTableColumns, isNull, sql, type Table } from "drizzle-orm";
-import { newId, type Runtime } from "../base/runtime.ts";
-import { settle } from "../journal/key-changes.ts";
-import { type EmailAddress, NO_SENDER } from "../message/address.ts";
+import { newId, type Runtime } from "../../base/runtime.ts";
+import { settle } from "../../journal/key-changes.ts";
+import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
 import {
   type AuthVerdicts,
   attachments,
@@ -19,12 +19,12 @@ import {
   threadReferences,
   threads,
   type Unfinished,
-} from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import type { MailCore } from "./core.ts";
-import { addUsage } from "./mailboxes.ts";
-import { apartOf, folderOfMessage, moveMessages } from "./message-state.ts";
+} from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import { addUsage } from "../state/mailboxes.ts";
+import { apartOf, folderOfMessage, moveMessages } from "../state/message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { type FilingKind, hasMessage, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 

@@ -2,19 +2,19 @@
  * Files a prepared message into a mailbox, with its conversation, index, usage and event, in one transaction (rules:
  * Arrival, Same message, Folders, Spam). prepare.ts has read the message's bytes before.
  */
-import { newId } from "../base/runtime.ts";
-import { isoOf } from "../base/time.ts";
-import { emit } from "../events/outbox.ts";
-import { type EmailAddress, NO_SENDER } from "../message/address.ts";
-import { charactersOf } from "../search/fold.ts";
-import type { AuthVerdicts } from "../store/schema.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { askForMailAbout } from "./automatic.ts";
-import type { MailCore } from "./core.ts";
+import { newId } from "../../base/runtime.ts";
+import { isoOf } from "../../base/time.ts";
+import { emit } from "../../events/outbox.ts";
+import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
+import { charactersOf } from "../../search/fold.ts";
+import type { AuthVerdicts } from "../../store/schema.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { classify, recordClassification } from "../junk/classification.ts";
+import { teachAnswered } from "../junk/training.ts";
+import { writeLabels } from "../state/labels.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import { askForMailAbout } from "./automatic-requests.ts";
 import { filedBefore, findSame, mailboxToFileInto, type NewDraft, writeMessage } from "./filing-rows.ts";
-import { classify, recordClassification } from "./junk/classification.ts";
-import { teachAnswered } from "./junk/training.ts";
-import { writeLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { folderByRules, judgeByRules, markByRules } from "./rules.ts";
 import {

@@ -4,20 +4,20 @@
  */
 
 import { createHash } from "node:crypto";
-import { authorsIn } from "../message/address.ts";
-import { fingerprintOf } from "../message/identity.ts";
-import { createBudget } from "../message/markup.ts";
-import { type ParsedMessage, parseMessage } from "../message/parse.ts";
-import { packText } from "../message/reading.ts";
-import { type AggregateReport, aggregateReportIn, type Report, readReport } from "../message/report.ts";
-import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
-import { structureOf } from "../message/structure.ts";
-import { subjectKeyOf } from "../message/subject.ts";
-import { snippetOf } from "../message/text.ts";
-import { SEEN_VERSION, type SeenText, seenText } from "../message/visible.ts";
-import { charactersOf, foldDocument, type IndexDocument } from "../search/fold.ts";
-import type { Blobs } from "../store/blobs.ts";
-import { tokensOf } from "./junk/tokens.ts";
+import { authorsIn } from "../../message/address.ts";
+import { createBudget } from "../../message/markup.ts";
+import { fingerprintOf } from "../../message/message-id.ts";
+import { type ParsedMessage, parseMessage } from "../../message/parse.ts";
+import { packText } from "../../message/reading.ts";
+import { type AggregateReport, aggregateReportIn, type Report, readReport } from "../../message/report.ts";
+import { SANITIZER_VERSION, sanitizeHtml } from "../../message/sanitize.ts";
+import { structureOf } from "../../message/structure.ts";
+import { subjectKeyOf } from "../../message/subject.ts";
+import { snippetOf } from "../../message/text.ts";
+import { SEEN_VERSION, type SeenText, seenText } from "../../message/visible.ts";
+import { charactersOf, foldDocument, type IndexDocument } from "../../search/fold.ts";
+import type { Blobs } from "../../store/blobs.ts";
+import { tokensOf } from "../junk/tokens.ts";
 
 /** A message ready to be filed, into one mailbox or several. */
 export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" | "attachments" | "autoSubmitted"> {

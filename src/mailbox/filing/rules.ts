@@ -5,21 +5,21 @@
  * Every rule is judged by the message and its conversation as filing alone would leave them, so none sees what another did.
  */
 import { eq, sql } from "drizzle-orm";
-import { AppError } from "../base/errors.ts";
-import { filled, type Given, oneOf, type Static, t } from "../base/json-schema.ts";
-import { settle } from "../journal/key-changes.ts";
-import { envelopeAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
-import { createMatcher } from "../search/matching.ts";
-import { parseQuery, type ThreadCondition } from "../search/query.ts";
-import { type Folder, mailboxRules, RULE_ACTIONS, type Rule, type RuleAction } from "../store/schema.ts";
-import type { Options } from "../store/settings.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { isVerifiedFor } from "./addresses.ts";
-import { addLabels, labelKey, labelsOf, requireLabels } from "./labels.ts";
+import { AppError } from "../../base/errors.ts";
+import { filled, type Given, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { settle } from "../../journal/key-changes.ts";
+import { envelopeAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../../message/address.ts";
+import { createMatcher } from "../../search/matching.ts";
+import { parseQuery, type ThreadCondition } from "../../search/query.ts";
+import { type Folder, mailboxRules, RULE_ACTIONS, type Rule, type RuleAction } from "../../store/schema.ts";
+import type { Options } from "../../store/settings.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { shows } from "../reading/walk.ts";
+import { isVerifiedFor } from "../state/addresses.ts";
+import { addLabels, labelKey, labelsOf, requireLabels } from "../state/labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import type { ThreadRow, ThreadState } from "./threading.ts";
-import { shows } from "./walk.ts";
 
 /** Rules of a mailbox, characters of all their queries together, and addresses that they forward to. */
 export const MOST_RULES = 100;
@@ -284,7 +284,7 @@ export function judgeByRules(tx: Tx, arriving: Arriving): RulesOutcome | undefin
   };
 }
 
-/** Tests conditions on the conversation, as mailbox/listing.ts finds them. */
+/** Tests conditions on the conversation, as mailbox/reading/listing.ts finds them. */
 function threadTest(tx: Tx, { joined, state }: Arriving): (condition: ThreadCondition) => boolean {
   let labels: ReadonlySet<string> | undefined;
   const starred = joined?.starred === true;

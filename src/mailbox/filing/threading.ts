@@ -7,13 +7,13 @@
  * mail with that id.
  */
 import { and, between, desc, eq, gt, gte, isNotNull, lt, lte, sql } from "drizzle-orm";
-import { type EmailAddress, isAnonymous } from "../message/address.ts";
-import { subjectKeyOf } from "../message/subject.ts";
-import { threadOf } from "../search/document-number.ts";
-import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { isOwnAddress, ownAddresses } from "./addresses.ts";
+import { type EmailAddress, isAnonymous } from "../../message/address.ts";
+import { subjectKeyOf } from "../../message/subject.ts";
+import { threadOf } from "../../search/document-number.ts";
+import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { isOwnAddress, ownAddresses } from "../state/addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
 export type ThreadRow = typeof threads.$inferSelect;

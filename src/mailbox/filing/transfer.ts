@@ -10,10 +10,10 @@
  * order restores the same conversations.
  */
 import { and, asc, eq, gt, isNull, ne, sql } from "drizzle-orm";
-import { isMissing } from "../base/files.ts";
-import { settle } from "../journal/key-changes.ts";
-import { type EmailAddress, NO_SENDER } from "../message/address.ts";
-import type { Reader } from "../store/core.ts";
+import { isMissing } from "../../base/files.ts";
+import { settle } from "../../journal/key-changes.ts";
+import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
+import type { Reader } from "../../store/core.ts";
 import {
   type AuthVerdicts,
   type Folder,
@@ -24,12 +24,17 @@ import {
   messages,
   threads,
   users,
-} from "../store/schema.ts";
-import { isDamage } from "../store/sound.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { routeWithin } from "./addresses.ts";
-import type { MailCore } from "./core.ts";
+} from "../../store/schema.ts";
+import { isDamage } from "../../store/sound.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { noteDiscarded } from "../changing/removal.ts";
+import { flagNew, IMAP_FLAGS, openFolders } from "../imap/uids.ts";
+import { composeStored } from "../reading/messages.ts";
+import { routeWithin } from "../state/addresses.ts";
+import { addLabels, labelKey, labelsOf, MOST_LABELS } from "../state/labels.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import { derivedFolder, folderOfMessage } from "../state/message-state.ts";
 import type { Filed } from "./filing.ts";
 import {
   filedBefore,
@@ -39,11 +44,7 @@ import {
   storedKind,
   writeMessage,
 } from "./filing-rows.ts";
-import { addLabels, labelKey, labelsOf, MOST_LABELS } from "./labels.ts";
-import { derivedFolder, folderOfMessage } from "./message-state.ts";
-import { composeStored } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { noteDiscarded } from "./removal.ts";
 import {
   type Arrival,
   conversationKnownAs,
@@ -54,7 +55,6 @@ import {
   type ThreadRow,
   type ThreadState,
 } from "./threading.ts";
-import { flagNew, IMAP_FLAGS, openFolders } from "./uids.ts";
 
 /** A message and its state where it was kept. */
 export interface KeptMessage {

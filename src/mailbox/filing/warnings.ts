@@ -2,18 +2,18 @@
  * Warnings about a received message, for the person who reads it: what its sender's verdicts do not tell, because a deceiver has
  * domains, too (rules: Warnings). Everything that decides is here, and what is read of its HTML in message/deceptive-links.ts.
  */
-import { type Caller, notFound, reachTo } from "../access/caller.ts";
-import { comparableAddress } from "../access/policy.ts";
-import { type EmailAddress, normalizeAddress, splitAddress } from "../message/address.ts";
-import type { DeceptiveLink } from "../message/deceptive-links.ts";
-import { mayPose, organizationOf, readHost } from "../message/organization.ts";
-import { fold } from "../search/fold.ts";
-import type { AuthVerdicts } from "../store/schema.ts";
-import { statement } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
-import { isOwnAddress, ownAddresses } from "./addresses.ts";
-import type { MailCore } from "./core.ts";
-import { deceptiveLinks } from "./reading.ts";
+import { type Caller, notFound, reachTo } from "../../access/caller.ts";
+import { comparableAddress } from "../../access/policy.ts";
+import { type EmailAddress, normalizeAddress, splitAddress } from "../../message/address.ts";
+import type { DeceptiveLink } from "../../message/deceptive-links.ts";
+import { mayPose, organizationOf, readHost } from "../../message/organization.ts";
+import { fold } from "../../search/fold.ts";
+import type { AuthVerdicts } from "../../store/schema.ts";
+import { statement } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import { deceptiveLinks } from "../reading/stored-html.ts";
+import { isOwnAddress, ownAddresses } from "../state/addresses.ts";
+import type { MailCore } from "../state/mail-core.ts";
 
 /** Hosts are in A-labels. */
 export type Warning =

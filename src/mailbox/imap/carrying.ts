@@ -3,24 +3,24 @@
  * into another. By the rules of import a mailbox has a message once; one that is there already moves to the folder.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
-import { noteDeed } from "../journal/entries.ts";
-import { noteTouches } from "../journal/key-changes.ts";
-import type { Reader } from "../store/core.ts";
-import { type Folder, messageBodies, messages, threads } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Tx } from "../store/store.ts";
-import { folderState } from "./change.ts";
-import type { MailCore } from "./core.ts";
-import type { Filed } from "./filing.ts";
-import { heldCopies, requireNotHeld } from "./holds.ts";
-import { labelKey, labelsOf, patchedLabels, writeLabels } from "./labels.ts";
-import { changeMessages, fileUnder, requireMovable } from "./message-changes.ts";
-import { composeStored } from "./messages.ts";
-import type { PreparedMessage } from "./prepare.ts";
-import { deleteMessages } from "./removal.ts";
-import type { FilingKind } from "./threading.ts";
-import { fileKept, type KeptMessage } from "./transfer.ts";
+import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../../access/caller.ts";
+import { noteDeed } from "../../journal/entries.ts";
+import { noteTouches } from "../../journal/key-changes.ts";
+import type { Reader } from "../../store/core.ts";
+import { type Folder, messageBodies, messages, threads } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Tx } from "../../store/store.ts";
+import { folderState } from "../changing/change.ts";
+import { heldCopies, requireNotHeld } from "../changing/holds.ts";
+import { changeMessages, fileUnder, requireMovable } from "../changing/message-changes.ts";
+import { deleteMessages } from "../changing/removal.ts";
+import type { Filed } from "../filing/filing.ts";
+import type { PreparedMessage } from "../filing/prepare.ts";
+import type { FilingKind } from "../filing/threading.ts";
+import { fileKept, type KeptMessage } from "../filing/transfer.ts";
+import { composeStored } from "../reading/messages.ts";
+import { labelKey, labelsOf, patchedLabels, writeLabels } from "../state/labels.ts";
+import type { MailCore } from "../state/mail-core.ts";
 import { IMAP_FLAGS, imapFolder, setImapFlags } from "./uids.ts";
 
 type Source = NonNullable<ReturnType<ReturnType<typeof queries>["source"]["get"]>>;

@@ -2,15 +2,15 @@
  * What IMAP's SEARCH asks of the mail of a folder: which messages flags, ids and the words of the index tell, without a look at
  * each, and for the others what is looked at. Messages are named by messages.seq. The caller checks access.
  */
-import { letOthersRun } from "../base/pause.ts";
-import { unpackText } from "../message/reading.ts";
-import { threadOf } from "../search/document-number.ts";
-import { LONGEST_SURE } from "../search/fold.ts";
-import type { Reader } from "../store/core.ts";
-import { FOLDERS, MESSAGES_PER_THREAD } from "../store/schema.ts";
-import { statement } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
-import { threadsLabelledIn } from "./labels.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import { unpackText } from "../../message/reading.ts";
+import { threadOf } from "../../search/document-number.ts";
+import { LONGEST_SURE } from "../../search/fold.ts";
+import type { Reader } from "../../store/core.ts";
+import { FOLDERS, MESSAGES_PER_THREAD } from "../../store/schema.ts";
+import { statement } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import { threadsLabelledIn } from "../state/labels.ts";
 import { IMAP_FLAGS, type ImapFolder } from "./uids.ts";
 
 /** Times its packed length that a text usually has. */

@@ -7,16 +7,16 @@
  * which is that of the folders plus the number of the row, is of one label alone.
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
-import { isUnavailable } from "../base/errors.ts";
-import { letOthersRun } from "../base/pause.ts";
-import { noteDeed } from "../journal/entries.ts";
-import { threadOf } from "../search/document-number.ts";
-import type { Core } from "../store/core.ts";
-import { type Folder, imapFolders, imapLabels, users } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { labelKey, moveLabelFolder, replaceLabel, threadsLabelledIn } from "./labels.ts";
+import { type Caller, notFound, reachTo, requireAccess } from "../../access/caller.ts";
+import { isUnavailable } from "../../base/errors.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import { noteDeed } from "../../journal/entries.ts";
+import { threadOf } from "../../search/document-number.ts";
+import type { Core } from "../../store/core.ts";
+import { type Folder, imapFolders, imapLabels, users } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { labelKey, moveLabelFolder, replaceLabel, threadsLabelledIn } from "../state/labels.ts";
 
 /** Messages that are numbered in one transaction, or read at once: some 10 ms. */
 const PORTION = 1_000;

@@ -6,15 +6,15 @@
  * before a message is served.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { AppError, isUnavailable } from "../base/errors.ts";
-import { createRoom, type Room } from "../base/memory.ts";
-import type { Job } from "../base/scheduler.ts";
-import { splitAddress } from "../message/address.ts";
-import { dateHeader } from "../message/date.ts";
-import type { Content } from "../message/imap.ts";
-import { attachments, imapOctets, messageBodies, messages } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import { asUnavailable, type Store, type Tx } from "../store/store.ts";
+import { AppError, isUnavailable } from "../../base/errors.ts";
+import { createRoom, type Room } from "../../base/memory.ts";
+import type { Job } from "../../base/scheduler.ts";
+import { splitAddress } from "../../message/address.ts";
+import { dateHeader } from "../../message/date.ts";
+import type { Content } from "../../message/imap-data.ts";
+import { attachments, imapOctets, messageBodies, messages } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import { asUnavailable, type Store, type Tx } from "../../store/store.ts";
 import {
   COMPOSER,
   type Composed,
@@ -24,9 +24,9 @@ import {
   type Described,
   described,
   type OctetsParts,
-} from "./composers.ts";
-import type { MailCore } from "./core.ts";
-import { SMALL_MESSAGE, storedParts } from "./messages.ts";
+} from "../reading/composers.ts";
+import { SMALL_MESSAGE, storedParts } from "../reading/messages.ts";
+import type { MailCore } from "../state/mail-core.ts";
 
 /** What imap_messages.octets says; 1 is frozen. */
 const LOST = 2;

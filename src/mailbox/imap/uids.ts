@@ -8,14 +8,14 @@
  * before it; the modification sequence of a folder grows with every change in it.
  */
 import { and, eq, isNotNull, max, sql } from "drizzle-orm";
-import { letOthersRun } from "../base/pause.ts";
-import type { Job } from "../base/scheduler.ts";
-import type { Core } from "../store/core.ts";
-import { FOLDERS, type Folder, imapFolders } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import type { Job } from "../../base/scheduler.ts";
+import type { Core } from "../../store/core.ts";
+import { FOLDERS, type Folder, imapFolders } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { labelsOf } from "../state/labels.ts";
 import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "./label-folders.ts";
-import { labelsOf } from "./labels.ts";
 
 /** The flags that only IMAP has, as bits of imap_messages.flags: those that the server itself asks for. */
 export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;

@@ -8,7 +8,7 @@ import { type AuthVerdicts, type FILED_FOR, type JunkClue, messageJudgements, me
 import type { Options } from "../../store/settings.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { type Scored, scoreIn } from "./filter.ts";
+import { type Scored, scoreIn } from "./junk-filter.ts";
 import { isTrusted, senderOf, verdictOn } from "./senders.ts";
 import { senderTokens } from "./tokens.ts";
 

@@ -10,8 +10,8 @@ import { unpackText } from "../../message/reading.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
-import type { PreparedMessage } from "../prepare.ts";
-import { type JunkKind, learn, unlearn } from "./filter.ts";
+import type { PreparedMessage } from "../filing/prepare.ts";
+import { type JunkKind, learn, unlearn } from "./junk-filter.ts";
 import { noteAnswered, senderOf } from "./senders.ts";
 import { LONGEST_TEXT, MOST_FILES, senderTokens, tokensOf } from "./tokens.ts";
 

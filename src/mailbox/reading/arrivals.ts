@@ -4,13 +4,13 @@
  *
  * Invariant: a client that passes each answer's `nextAfter` on gets every message that arrives and matches exactly once.
  */
-import type { Caller } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { readTime } from "../base/time.ts";
-import { arrivalsSince, firstEventSince, latestEvent } from "../events/outbox.ts";
-import type { Core, Reader } from "../store/core.ts";
+import type { Caller } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { readTime } from "../../base/time.ts";
+import { arrivalsSince, firstEventSince, latestEvent } from "../../events/outbox.ts";
+import type { Core, Reader } from "../../store/core.ts";
+import type { MessageFilters, MessageSummaryView } from "../state/views.ts";
 import { listMessages } from "./messages.ts";
-import type { MessageFilters, MessageSummaryView } from "./views.ts";
 
 /** Most pages of arrivals that one look reads: a message that the filter leaves out costs as much as any other. */
 const MOST_PAGES = 40;

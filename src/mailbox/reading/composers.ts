@@ -2,12 +2,12 @@
  * Composes the octets of a stored message from what the store has of it: the file of `/raw`, and from it what IMAP serves
  * (octets.ts). Without the database, since a parser does it for what is large.
  *
- * Invariant: composers of older versions stay as they are. test/mailbox/octets.test.ts holds their digests.
+ * Invariant: composers of older versions stay as they are. test/mailbox/imap/octets.test.ts holds their digests.
  */
-import { composeMessage } from "../message/compose.ts";
-import { type Content, contentOf, structureOf } from "../message/imap.ts";
-import { unpackText } from "../message/reading.ts";
-import type { Part } from "../message/structure.ts";
+import { composeMessage } from "../../message/compose.ts";
+import { type Content, contentOf, structureOf } from "../../message/imap-data.ts";
+import { unpackText } from "../../message/reading.ts";
+import type { Part } from "../../message/structure.ts";
 
 /** What the file of a message is composed of. */
 export interface StoredParts {

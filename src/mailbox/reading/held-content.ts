@@ -3,15 +3,15 @@
  * people whom the header names and who do not get it, and whether its text part says something else than its HTML.
  */
 import { sql } from "drizzle-orm";
-import { decodeWords } from "../message/headers.ts";
-import { unpackText } from "../message/reading.ts";
-import { isRedirecting } from "../message/redirection.ts";
-import { fold } from "../search/fold.ts";
-import { missingFrom } from "../search/missing.ts";
-import { holds, messageBodies, messages } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
-import type { HeldHeader } from "./views.ts";
+import { decodeWords } from "../../message/headers.ts";
+import { unpackText } from "../../message/reading.ts";
+import { isRedirecting } from "../../message/redirection.ts";
+import { fold } from "../../search/fold.ts";
+import { missingFrom } from "../../search/missing.ts";
+import { holds, messageBodies, messages } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import type { HeldHeader } from "../state/views.ts";
 
 /** Fields that are shown elsewhere, or that the server writes into each message. */
 const SHOWN_ELSEWHERE = new Set("from to cc subject date message-id in-reply-to references".split(" "));

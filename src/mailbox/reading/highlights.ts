@@ -5,15 +5,15 @@
  * Invariant: a page of the largest and oddest mail has a bounded cost, and other requests run in between; conversations
  * beyond the bounds get no highlights.
  */
-import { letOthersRun } from "../base/pause.ts";
-import { unpackText } from "../message/reading.ts";
-import { threadOf } from "../search/document-number.ts";
-import { createHits } from "../search/fts5/hits.ts";
-import { createHighlighter, type SearchedMessage } from "../search/highlight.ts";
-import type { Query } from "../search/query.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
-import type { HighlightView } from "./views.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import { unpackText } from "../../message/reading.ts";
+import { threadOf } from "../../search/document-number.ts";
+import { createHits } from "../../search/fts5/hits.ts";
+import { createHighlighter, type SearchedMessage } from "../../search/highlight.ts";
+import type { Query } from "../../search/query.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import type { HighlightView } from "../state/views.ts";
 
 /** Latest messages of a conversation that are examined. */
 const MOST_MESSAGES = 3;

@@ -5,12 +5,12 @@
  * the others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
-import { type Caller, isLimitedToMailboxes, type Reach, readsNoCodes } from "../access/caller.ts";
-import { mayFindCode } from "../message/codes.ts";
-import type { Loose, SearchScope } from "../search/engine.ts";
-import { fold, foldAddress } from "../search/fold.ts";
-import { createRanking } from "../search/fts5/hits.ts";
-import type { ListFolder } from "../search/operators.ts";
+import { type Caller, isLimitedToMailboxes, type Reach, readsNoCodes } from "../../access/caller.ts";
+import { mayFindCode } from "../../message/codes.ts";
+import type { Loose, SearchScope } from "../../search/engine.ts";
+import { fold, foldAddress } from "../../search/fold.ts";
+import { createRanking } from "../../search/fts5/hits.ts";
+import type { ListFolder } from "../../search/operators.ts";
 import {
   isOfPeople,
   type MessageCondition,
@@ -19,7 +19,7 @@ import {
   type Query,
   type TextCondition,
   wantsWords,
-} from "../search/query.ts";
+} from "../../search/query.ts";
 import {
   countCommon,
   countIn,
@@ -30,20 +30,26 @@ import {
   setOf,
   without,
   withRoomFor,
-} from "../search/sets.ts";
-import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
-import { threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
-import { changesSince, latestChange } from "./change-feed.ts";
-import { maskRows } from "./codes.ts";
-import type { MailCore } from "./core.ts";
+} from "../../search/sets.ts";
+import { decodeCursor, encodeCursor, type Position } from "../../store/cursor.ts";
+import { threads } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import { changesSince, latestChange } from "../changing/change-feed.ts";
+import { labelKey, labelsOf, threadsLabelled } from "../state/labels.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import { mailboxesInReach, mailboxIdOf } from "../state/mailboxes.ts";
+import {
+  type SearchOrder,
+  type ThreadFilters,
+  type ThreadListView,
+  type ThreadView,
+  threadView,
+} from "../state/views.ts";
 import { highlightsOf, type MaskRows } from "./highlights.ts";
-import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
-import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
+import { maskRows } from "./masked-codes.ts";
 import { type MaskedMatches, MOST_READ, matchMasked } from "./masked-search.ts";
 import { suggest } from "./suggestions.ts";
-import { type SearchOrder, type ThreadFilters, type ThreadListView, type ThreadView, threadView } from "./views.ts";
 import {
   type FolderTerm,
   inFolders,

@@ -4,18 +4,18 @@
  *
  * Invariant: text that cannot be checked is not shown.
  */
-import { type Caller, readsNoCodes } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { type CodedPart, maskCodes, UNCHECKED_MASK } from "../message/codes.ts";
-import { CODED_HEAD_BYTES, isBinary } from "../message/codes-file.ts";
-import { sizeOfParts, unpackText } from "../message/reading.ts";
-import type { SeenText, VisibleHtml } from "../message/visible.ts";
-import type { Reader } from "../store/core.ts";
-import { statement } from "../store/statement.ts";
-import type { MailCore } from "./core.ts";
+import { type Caller, readsNoCodes } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { type CodedPart, maskCodes, UNCHECKED_MASK } from "../../message/codes.ts";
+import { CODED_HEAD_BYTES, isBinary } from "../../message/codes-file.ts";
+import { sizeOfParts, unpackText } from "../../message/reading.ts";
+import type { SeenText, VisibleHtml } from "../../message/visible.ts";
+import type { Reader } from "../../store/core.ts";
+import { statement } from "../../store/statement.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import type { MessageView } from "../state/views.ts";
 import type { MaskRows } from "./highlights.ts";
-import { readSeen, readVisibleHtml } from "./reading.ts";
-import type { MessageView } from "./views.ts";
+import { readSeen, readVisibleHtml } from "./stored-html.ts";
 
 /** Messages of a conversation, the latest, that say what its snippet and subject are about, and characters of each. */
 const MOST_MESSAGES = 5;

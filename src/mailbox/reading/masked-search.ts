@@ -5,13 +5,13 @@
  * Invariant: which messages of a conversation are read does not depend on what is hidden in them, and what is not read is
  * not found.
  */
-import { letOthersRun } from "../base/pause.ts";
-import { threadOf } from "../search/document-number.ts";
-import { foldDocument } from "../search/fold.ts";
-import { createMatcher } from "../search/matching.ts";
-import type { MessageCondition } from "../search/query.ts";
-import { statement } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import { threadOf } from "../../search/document-number.ts";
+import { foldDocument } from "../../search/fold.ts";
+import { createMatcher } from "../../search/matching.ts";
+import type { MessageCondition } from "../../search/query.ts";
+import { statement } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
 import { type MaskRows, readMessages, turnsOf } from "./highlights.ts";
 
 /** Conversations that a search finds. */

@@ -3,25 +3,24 @@
  * message).
  */
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
-import { isoOf } from "../base/time.ts";
-import type { EmailAddress } from "../message/address.ts";
-import { formatAddress } from "../message/compose.ts";
-import { referencesOf } from "../message/identity.ts";
-import { listUnsubscribeOf } from "../message/list.ts";
-import { unpackText } from "../message/reading.ts";
-import { SANITIZER_VERSION } from "../message/sanitize.ts";
-import { htmlOfText } from "../message/text.ts";
-import type { Reader } from "../store/core.ts";
-import { addresses, attachments, mailboxes, messageBodies, messages, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { isOwnAddress } from "./addresses.ts";
-import { COMPOSER, composeParts, type StoredParts, sizeOfParts } from "./composers.ts";
-import type { MailCore } from "./core.ts";
-import { heldViewOf } from "./holds.ts";
-import { type ClassificationView, readClassification } from "./junk/classification.ts";
-import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
+import { type Caller, notFound, type Reach, reachTo } from "../../access/caller.ts";
+import { isoOf } from "../../base/time.ts";
+import type { EmailAddress } from "../../message/address.ts";
+import { formatAddress } from "../../message/compose.ts";
+import { listUnsubscribeOf } from "../../message/mailing-list.ts";
+import { referencesOf } from "../../message/message-id.ts";
+import { unpackText } from "../../message/reading.ts";
+import { SANITIZER_VERSION } from "../../message/sanitize.ts";
+import { htmlOfText } from "../../message/text.ts";
+import type { Reader } from "../../store/core.ts";
+import { addresses, attachments, mailboxes, messageBodies, messages, threads } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import { heldViewOf } from "../changing/holds.ts";
+import { type ClassificationView, readClassification } from "../junk/classification.ts";
+import { isOwnAddress } from "../state/addresses.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import { mailboxesInReach, mailboxIdOf } from "../state/mailboxes.ts";
 import type {
   AttachmentContent,
   AttachmentView,
@@ -30,7 +29,8 @@ import type {
   MessageFilters,
   MessageSummaryView,
   MessageView,
-} from "./views.ts";
+} from "../state/views.ts";
+import { COMPOSER, composeParts, type StoredParts, sizeOfParts } from "./composers.ts";
 import { newestMessages } from "./walk.ts";
 
 /** Characters of each message's text in a list, which bounds the memory for a page; GET the message for the rest. */
@@ -436,7 +436,7 @@ function bccReader(
   };
 }
 
-/** The HTML to serve. HTML from an older policy is renewed before (reading.ts), or its text replaces it. */
+/** The HTML to serve. HTML from an older policy is renewed before (stored-html.ts), or its text replaces it. */
 export const servedHtml = ({ html, sanitizer, text }: Pick<BodyRow, "html" | "sanitizer" | "text">): string | null =>
   html === null || sanitizer >= SANITIZER_VERSION ? html : htmlOfText(text);
 

@@ -5,11 +5,11 @@
  * A row records the progress, so that the work resumes after any interruption. Mail filed meanwhile has the present rules. The
  * only writer of seen_renewal.
  */
-import type { Job } from "../base/scheduler.ts";
-import { SEEN_VERSION } from "../message/visible.ts";
-import { statement } from "../store/statement.ts";
-import type { MailCore } from "./core.ts";
-import { renewSeen } from "./reading.ts";
+import type { Job } from "../../base/scheduler.ts";
+import { SEEN_VERSION } from "../../message/visible.ts";
+import { statement } from "../../store/statement.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import { renewSeen } from "./stored-html.ts";
 
 /** Messages that are looked at in a portion, and times its duration that the job pauses. */
 const PORTION = 50;

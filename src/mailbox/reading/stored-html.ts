@@ -3,24 +3,24 @@
  * stores these results with the message; results of an older version are renewed at the first read.
  */
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
-import { type Caller, reachTo } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import type { ForwardedMessage } from "../message/composition.ts";
-import type { DeceptiveLink } from "../message/deceptive-links.ts";
-import type { FramedMessage } from "../message/frame.ts";
-import { packText, type Reading, unpackText } from "../message/reading.ts";
-import { SANITIZER_VERSION } from "../message/sanitize.ts";
-import { htmlOfText } from "../message/text.ts";
-import { SEEN_VERSION, type SeenText, type VisibleHtml } from "../message/visible.ts";
-import { LONGEST_SURE } from "../search/fold.ts";
-import { readStored } from "../search/stored.ts";
-import { messageBodies, messages, threads } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Tx } from "../store/store.ts";
-import type { MailCore } from "./core.ts";
+import { type Caller, reachTo } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import type { ForwardedMessage } from "../../message/composition.ts";
+import type { DeceptiveLink } from "../../message/deceptive-links.ts";
+import type { FramedMessage } from "../../message/frame.ts";
+import { packText, type Reading, unpackText } from "../../message/reading.ts";
+import { SANITIZER_VERSION } from "../../message/sanitize.ts";
+import { htmlOfText } from "../../message/text.ts";
+import { SEEN_VERSION, type SeenText, type VisibleHtml } from "../../message/visible.ts";
+import { LONGEST_SURE } from "../../search/fold.ts";
+import { readStored } from "../../search/stored.ts";
+import { messageBodies, messages, threads } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Tx } from "../../store/store.ts";
+import { storedSeen } from "../filing/prepare.ts";
+import type { MailCore } from "../state/mail-core.ts";
+import type { MessageView } from "../state/views.ts";
 import { hasNoHtml } from "./messages.ts";
-import { storedSeen } from "./prepare.ts";
-import type { MessageView } from "./views.ts";
 
 const isOld = or(lt(messageBodies.sanitizer, SANITIZER_VERSION), lt(messageBodies.seenVersion, SEEN_VERSION));
 
@@ -124,7 +124,7 @@ async function renew(
   return { seen, kept };
 }
 
-/** The visible text of a message, unmasked (codes.ts); its whole text if it is out of reach. */
+/** The visible text of a message, unmasked (masked-codes.ts); its whole text if it is out of reach. */
 export async function readSeen(
   core: MailCore,
   caller: Caller,
@@ -144,7 +144,7 @@ export async function renewSeen(core: MailCore, seq: number): Promise<void> {
   await (await renew(core, seq, { onlySeen: true }))?.kept;
 }
 
-/** The sanitised, visible HTML of a message, unmasked (codes.ts); undefined for a message out of reach. */
+/** The sanitised, visible HTML of a message, unmasked (masked-codes.ts); undefined for a message out of reach. */
 export async function readVisibleHtml(
   { db, parser }: MailCore,
   caller: Caller,

@@ -5,13 +5,13 @@
  * Invariant: a suggested query finds something for the caller. Suggested words and people come from mail that the
  * caller reaches, and never from a Bcc, which is neither indexed nor among a conversation's participants.
  */
-import type { Caller } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { letOthersRun } from "../base/pause.ts";
-import type { EmailAddress } from "../message/address.ts";
-import type { SearchScope } from "../search/engine.ts";
-import { fold } from "../search/fold.ts";
-import { countWord, knownWords } from "../search/fts5/fts5.ts";
+import type { Caller } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import type { EmailAddress } from "../../message/address.ts";
+import type { SearchScope } from "../../search/engine.ts";
+import { fold } from "../../search/fold.ts";
+import { countWord, knownWords } from "../../search/fts5/fts5.ts";
 import {
   isOfPeople,
   labelPositionsOf,
@@ -26,12 +26,12 @@ import {
   type WordPosition,
   withOperatorsCorrected,
   wordsOf,
-} from "../search/query.ts";
-import type { Reader } from "../store/core.ts";
-import { statement } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
-import { labelKey } from "./labels.ts";
-import { reachedMailbox } from "./mailboxes.ts";
+} from "../../search/query.ts";
+import type { Reader } from "../../store/core.ts";
+import { statement } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import { labelKey } from "../state/labels.ts";
+import { reachedMailbox } from "../state/mailboxes.ts";
 import { newestThreads } from "./walk.ts";
 
 /** Limits on the words of a query that are corrected and examined. */

@@ -4,12 +4,12 @@
  * list.
  */
 import type { Statement } from "bun:sqlite";
-import type { ListFolder } from "../search/operators.ts";
-import type { Position } from "../store/cursor.ts";
-import { FOLDERS, type Folder } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
-import type { MessageFilters } from "./views.ts";
+import type { ListFolder } from "../../search/operators.ts";
+import type { Position } from "../../store/cursor.ts";
+import { FOLDERS, type Folder } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import type { MessageFilters } from "../state/views.ts";
 
 /** For each folder of conversations: whether those that are snoozed are selected, and those that are not. */
 export type Places = Readonly<Record<Folder, { awake: boolean; snoozed: boolean }>>;

@@ -11,11 +11,11 @@
  * catch-all gets their mail. Only postmaster@ and abuse@ then go to the workspace's owner (RFC 5321 §4.5.1).
  */
 import { and, asc, eq, gt, isNotNull, isNull, or, sql } from "drizzle-orm";
-import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
-import { UNSERVED } from "../store/moving.ts";
-import { addresses, domains, mailboxes, users } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
+import { normalizeAddress, splitAddress, withoutTag } from "../../message/address.ts";
+import { addresses, domains, mailboxes, users } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import { UNSERVED } from "../../store/unserved-workspaces.ts";
 
 export interface MailboxRoute {
   kind: "mailbox";

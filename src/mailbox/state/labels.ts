@@ -4,16 +4,23 @@
  * it.
  */
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
-import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
-import { presentCaller } from "../access/credentials.ts";
-import { AppError } from "../base/errors.ts";
-import { letOthersRun } from "../base/pause.ts";
-import { noteDeed } from "../journal/entries.ts";
-import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
-import type { Core, Reader } from "../store/core.ts";
-import { imapLabels, type LabelColour, labelColours, mailboxLabels, threadLabels, threads } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import { type Caller, notFound, reachOf, requireAccess } from "../../access/caller.ts";
+import { presentCaller } from "../../access/credentials.ts";
+import { AppError } from "../../base/errors.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import { noteDeed } from "../../journal/entries.ts";
+import { noteTouches, settleLabelIn, type Touch } from "../../journal/key-changes.ts";
+import type { Core, Reader } from "../../store/core.ts";
+import {
+  imapLabels,
+  type LabelColour,
+  labelColours,
+  mailboxLabels,
+  threadLabels,
+  threads,
+} from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
 import { reachedMailbox } from "./mailboxes.ts";
 
 /** Most labels that addLabels may accumulate on a conversation; a request's own limit is fixed (rules: Labels). */

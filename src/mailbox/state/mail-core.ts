@@ -1,7 +1,7 @@
-import type { ReadHtml } from "../message/reading.ts";
-import type { SearchEngine } from "../search/engine.ts";
-import type { Core } from "../store/core.ts";
-import type { ComposeStored } from "./composers.ts";
+import type { ReadHtml } from "../../message/reading.ts";
+import type { SearchEngine } from "../../search/engine.ts";
+import type { Core } from "../../store/core.ts";
+import type { ComposeStored } from "../reading/composers.ts";
 
 /** What work on stored mail takes. */
 export interface MailCore extends Core {

@@ -3,12 +3,12 @@
  * their usage.
  */
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
-import { normalizeAddress } from "../message/address.ts";
-import type { Core, Reader } from "../store/core.ts";
-import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../store/schema.ts";
-import { prepared, statement } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import { type Caller, notFound, type Reach, reachOf } from "../../access/caller.ts";
+import { normalizeAddress } from "../../message/address.ts";
+import type { Core, Reader } from "../../store/core.ts";
+import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../../store/schema.ts";
+import { prepared, statement } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
 import type { MailboxRoute } from "./addresses.ts";
 import type { MailboxView } from "./views.ts";
 

@@ -5,9 +5,9 @@
  * flagged.
  */
 
-import type { Folder } from "../store/schema.ts";
-import { statement } from "../store/statement.ts";
-import type { Tx } from "../store/store.ts";
+import type { Folder } from "../../store/schema.ts";
+import { statement } from "../../store/statement.ts";
+import type { Tx } from "../../store/store.ts";
 
 /** folderOfMessage in SQL; the parameters are the results of its three kinds. */
 const IMPLIED = "CASE kind WHEN 'sent' THEN ?1 WHEN 'draft' THEN ?2 ELSE ?3 END";

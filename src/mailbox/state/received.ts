@@ -3,10 +3,10 @@
  * invitation. The only writer of left_lists, image_senders and invitation_answers.
  */
 import { and, asc, count, eq, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { type EmailAddress, normalizeAddress } from "../message/address.ts";
-import { referencesOf } from "../message/identity.ts";
+import { type Caller, notFound, type Reach, reachTo } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { type EmailAddress, normalizeAddress } from "../../message/address.ts";
+import { referencesOf } from "../../message/message-id.ts";
 import {
   type Folder,
   imageSenders,
@@ -15,9 +15,9 @@ import {
   messageBodies,
   messages,
   threads,
-} from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+} from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
 
 /** A received message, as far as actions on it need it. */
 export interface ReceivedMessage {

@@ -3,13 +3,13 @@
  * only writer of mailbox_texts.
  */
 import { eq, sql } from "drizzle-orm";
-import { type Caller, requireAccess, requireReach } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import { filled, type Static, t } from "../base/json-schema.ts";
-import { LONGEST_SUBJECT } from "../message/compose.ts";
-import { mailboxTexts } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import { type Caller, requireAccess, requireReach } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { filled, type Static, t } from "../../base/json-schema.ts";
+import { LONGEST_SUBJECT } from "../../message/compose.ts";
+import { mailboxTexts } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
 
 const MOST_TEMPLATES = 50;
 

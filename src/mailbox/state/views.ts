@@ -2,7 +2,7 @@
  * The resources of the API, each a schema and its type: field by field, with dates in ISO 8601 and without inapplicable
  * fields (rules: Resources).
  */
-import type { Reach } from "../access/caller.ts";
+import type { Reach } from "../../access/caller.ts";
 import {
   alwaysTrue,
   dateTime,
@@ -13,12 +13,12 @@ import {
   oneOf,
   type Static,
   t,
-} from "../base/json-schema.ts";
-import { isoOf } from "../base/time.ts";
-import { EmailAddress, ListUnsubscribe } from "../message/schemas.ts";
-import { Highlight } from "../search/highlight.ts";
-import { LIST_FOLDERS } from "../search/operators.ts";
-import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS, type threads } from "../store/schema.ts";
+} from "../../base/json-schema.ts";
+import { isoOf } from "../../base/time.ts";
+import { EmailAddress, ListUnsubscribe } from "../../message/message-schemas.ts";
+import { Highlight } from "../../search/highlight.ts";
+import { LIST_FOLDERS } from "../../search/operators.ts";
+import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS, type threads } from "../../store/schema.ts";
 
 /** rules: Mailbox fields. */
 export const MailboxView = t.Object(

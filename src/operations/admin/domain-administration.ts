@@ -4,10 +4,10 @@ import * as domains from "../../admin/domains.ts";
 import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
 import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
-import { asCommand, type Shown } from "../command.ts";
+import { asCommand, type Shown } from "../command-line.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../paging.ts";
+import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const Domain = t.Object(

@@ -1,18 +1,18 @@
 /** Messages of API keys that wait for a person (rules: Held for approval). */
 import { requireAdmin } from "../../access/caller.ts";
-import { reasonOf } from "../../admin/names.ts";
+import { reasonOf } from "../../admin/typed-names.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
-import { heldHeader } from "../../mailbox/held-content.ts";
-import { HeldHeader } from "../../mailbox/views.ts";
-import { EmailAddress } from "../../message/schemas.ts";
+import { heldHeader } from "../../mailbox/reading/held-content.ts";
+import { HeldHeader } from "../../mailbox/state/views.ts";
+import { EmailAddress } from "../../message/message-schemas.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import * as approvals from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** States of messages that were not sent. */

@@ -6,8 +6,8 @@ import { isoOf, readTime } from "../../base/time.ts";
 import { decodeRowCursor, encodeRowCursor } from "../../store/cursor.ts";
 import { CHANGED_FIELDS, FACES, JOURNAL_KINDS, SETTLERS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY } from "../page.ts";
-import { BY_ID, DEFAULT_LIMIT, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY } from "../paging.ts";
+import { BY_ID, DEFAULT_LIMIT, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const Entry = t.Object(

@@ -8,11 +8,11 @@ import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../
 import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
 import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
-import { asCommand, type Shown } from "../command.ts";
+import { asCommand, type Shown } from "../command-line.ts";
 import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../paging.ts";
 import { checkOf } from "../shape.ts";
+import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** Limits on the lists and counts of a policy. */

@@ -1,11 +1,11 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
 import { requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox } from "../../access/policy.ts";
-import * as mailboxAdmin from "../../admin/mailboxes.ts";
-import { quoted } from "../../admin/names.ts";
+import * as mailboxAdmin from "../../admin/mailbox-admin.ts";
 import * as people from "../../admin/people.ts";
 import { GRANT_ACCESS, type MailboxEntry } from "../../admin/people.ts";
 import * as removals from "../../admin/removals.ts";
+import { quoted } from "../../admin/typed-names.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { readSize, SIZE_FORM } from "../../base/sizes.ts";
@@ -14,10 +14,10 @@ import { normalizeAddress } from "../../message/address.ts";
 import type { Core } from "../../store/core.ts";
 import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
-import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
+import { asCommand, REASON, type Shown, sendingState } from "../command-line.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const EXPIRY =

@@ -6,13 +6,13 @@ import { hashPassword, ROLES, type UserEntry } from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
-import { asCommand, type Shown } from "../command.ts";
+import { asCommand, type Shown } from "../command-line.ts";
 import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { describeUserAgent } from "../person/session.ts";
-import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { describeUserAgent } from "../person/session-in-app.ts";
+import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
-import { goesOn } from "./keys.ts";
+import { goesOn } from "./key-administration.ts";
 
 const WHO_MAY = "Owners are made, changed and removed by owners, and nobody changes themselves (403).";
 

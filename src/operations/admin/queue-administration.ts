@@ -3,10 +3,10 @@ import type { UnsettledView } from "../../admin/outbound.ts";
 import * as outbound from "../../admin/outbound.ts";
 import { dateTime, email, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
-import { asCommand } from "../command.ts";
+import { asCommand } from "../command-line.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { BY_ID, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** Stands for an address that only the sender may know. */

@@ -1,8 +1,8 @@
 /** Rules of mailboxes, and the times in which nobody reads them (rules: Mail rules, Out of office). */
 import { requireScope, requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
-import * as mailboxAdmin from "../../admin/mailboxes.ts";
-import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
+import { changeRules, type Managed, viewRules } from "../../admin/change-rules.ts";
+import * as mailboxAdmin from "../../admin/mailbox-admin.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { dateTime, filled, nullable, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, readTime } from "../../base/time.ts";
@@ -12,13 +12,13 @@ import {
   LONGEST_ABSENCE_SUBJECT,
   LONGEST_ABSENCE_TEXT,
   putAbsence,
-} from "../../mailbox/absences.ts";
-import { countMatching } from "../../mailbox/listing.ts";
-import { forwardsIn, GivenRule, MOST_RULES, notesOn, RuleView } from "../../mailbox/rules.ts";
+} from "../../mailbox/filing/absences.ts";
+import { forwardsIn, GivenRule, MOST_RULES, notesOn, RuleView } from "../../mailbox/filing/rules.ts";
+import { countMatching } from "../../mailbox/reading/listing.ts";
 import type { Tx } from "../../store/store.ts";
-import { asCommand } from "../command.ts";
+import { asCommand } from "../command-line.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
-import { BY_ID, strictBody } from "../schemas.ts";
+import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 export const GivenRules = strictBody({

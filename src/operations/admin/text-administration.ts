@@ -1,10 +1,10 @@
 /** The signature and templates of a mailbox (rules: Signatures and templates). */
 import { t } from "../../base/json-schema.ts";
-import { Signature, setSignature, setTemplates, Template, textsOf } from "../../mailbox/texts.ts";
+import { Signature, setSignature, setTemplates, Template, textsOf } from "../../mailbox/state/texts.ts";
 import { operation } from "../operation.ts";
-import { BY_ID, strictBody } from "../schemas.ts";
+import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
-import { mailboxFor } from "./mailboxes.ts";
+import { mailboxFor } from "./mailbox-administration.ts";
 
 const common = { group: "Mailboxes", audience: "admin", scope: "admin", params: BY_ID, success: 200 } as const;
 const SignatureAnswer = t.Object({ text: Signature });

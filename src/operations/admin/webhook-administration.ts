@@ -13,10 +13,10 @@ import {
 import { AppError } from "../../base/errors.ts";
 import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
-import { asCommand, numberOf, type Shown } from "../command.ts";
+import { asCommand, numberOf, type Shown } from "../command-line.ts";
 import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { BY_ID, DONE, Done, strictBody } from "../schemas.ts";
+import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../paging.ts";
+import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const eventNames = t.Array(oneOf(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });

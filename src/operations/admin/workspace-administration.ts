@@ -1,11 +1,11 @@
-/** The caller's workspace, for its admins. All workspaces are for the operator (operator/workspaces.ts). */
-import type { Workspace } from "../../admin/workspaces.ts";
-import * as workspaceAdmin from "../../admin/workspaces.ts";
+/** The caller's workspace, for its admins. All workspaces are for the operator (operator/all-workspaces.ts). */
+import type { Workspace } from "../../admin/workspace-admin.ts";
+import * as workspaceAdmin from "../../admin/workspace-admin.ts";
 import { t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
 import type { Core } from "../../store/core.ts";
 import { appOperation } from "../operation.ts";
-import { strictBody } from "../schemas.ts";
+import { strictBody } from "../shared-schemas.ts";
 
 /** `operator`: its admins administer the server, and the other workspaces. */
 const shown = (core: Core, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) => ({

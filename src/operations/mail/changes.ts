@@ -1,7 +1,7 @@
 /** What changed in the mail of the caller's reach (rules: Changes). */
 import { filled, t } from "../../base/json-schema.ts";
-import { ChangesView, readChanges } from "../../mailbox/change-feed.ts";
-import { MailboxName } from "../../mailbox/views.ts";
+import { ChangesView, readChanges } from "../../mailbox/changing/change-feed.ts";
+import { MailboxName } from "../../mailbox/state/views.ts";
 import { operation } from "../operation.ts";
 import { LONGEST_WAIT_SECONDS } from "../tool.ts";
 

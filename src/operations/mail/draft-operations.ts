@@ -8,9 +8,9 @@ import {
 } from "../../compose/program-drafts.ts";
 import { DraftPatch, DraftSendRequest, NewDraftRequest } from "../../compose/requests.ts";
 import { newDraft } from "../../compose/send.ts";
-import { ProgramDraftView, SendView } from "../../compose/views.ts";
+import { ProgramDraftView, SendView } from "../../compose/sending-views.ts";
 import { operation } from "../operation.ts";
-import { DONE, Done, parameter, withKey } from "../schemas.ts";
+import { DONE, Done, parameter, withKey } from "../shared-schemas.ts";
 import { checkFields, LARGEST_BODY, laterOf, REFUSALS, refuseElsewhere } from "./sending.ts";
 
 const common = { group: "Drafts", audience: "key" } as const;

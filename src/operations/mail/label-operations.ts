@@ -1,10 +1,10 @@
 /** Labels, in all mailboxes that the caller reaches (rules: Labels over the API). */
 import { filled, t } from "../../base/json-schema.ts";
-import type { LabelInReach } from "../../mailbox/labels.ts";
-import { labelsInReach, replaceLabel } from "../../mailbox/labels.ts";
-import { LabelName } from "../../mailbox/views.ts";
+import type { LabelInReach } from "../../mailbox/state/labels.ts";
+import { labelsInReach, replaceLabel } from "../../mailbox/state/labels.ts";
+import { LabelName } from "../../mailbox/state/views.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
 
 const common = { group: "Labels", audience: "key" } as const;
 const byName = t.Object({ name: filled({ description: "Of the label, in any case" }) });

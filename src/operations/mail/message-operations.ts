@@ -1,13 +1,13 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
 import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
-import { arrivalsAfter, latestArrival, positionAfter } from "../../mailbox/arrivals.ts";
-import * as mail from "../../mailbox/messages.ts";
-import { renewHtml } from "../../mailbox/reading.ts";
-import { MessageFilters, MessageSummaryView, MessageView } from "../../mailbox/views.ts";
+import { arrivalsAfter, latestArrival, positionAfter } from "../../mailbox/reading/arrivals.ts";
+import * as mail from "../../mailbox/reading/messages.ts";
+import { renewHtml } from "../../mailbox/reading/stored-html.ts";
+import { MessageFilters, MessageSummaryView, MessageView } from "../../mailbox/state/views.ts";
 import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, parameter } from "../schemas.ts";
+import { DEFAULT_LIMIT, parameter } from "../shared-schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMessages = operation({

@@ -2,7 +2,7 @@
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import type { Runtime } from "../../base/runtime.ts";
-import { requireWellFormed } from "../../compose/files.ts";
+import { requireWellFormed } from "../../compose/attached-files.ts";
 import { ADDED_FIELD } from "../../compose/outgoing.ts";
 import {
   type DraftFields,
@@ -13,9 +13,9 @@ import {
   SendRequest,
 } from "../../compose/requests.ts";
 import { keepReply, reply, sendMessage } from "../../compose/send.ts";
-import { DraftView, SendView } from "../../compose/views.ts";
+import { DraftView, SendView } from "../../compose/sending-views.ts";
 import { operation } from "../operation.ts";
-import { parameter, readUntil, withKey } from "../schemas.ts";
+import { parameter, readUntil, withKey } from "../shared-schemas.ts";
 
 /**
  * Text and HTML have at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7). The rest is

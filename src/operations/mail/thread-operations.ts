@@ -4,10 +4,10 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { dateTime, nullable, t } from "../../base/json-schema.ts";
-import * as listing from "../../mailbox/listing.ts";
-import * as mailboxes from "../../mailbox/mailboxes.ts";
-import { renewHtml } from "../../mailbox/reading.ts";
-import * as conversations from "../../mailbox/threads.ts";
+import * as conversations from "../../mailbox/changing/threads.ts";
+import * as listing from "../../mailbox/reading/listing.ts";
+import { renewHtml } from "../../mailbox/reading/stored-html.ts";
+import * as mailboxes from "../../mailbox/state/mailboxes.ts";
 import {
   listFolder,
   MailboxName,
@@ -18,11 +18,11 @@ import {
   ThreadListView,
   ThreadPatch,
   ThreadView,
-} from "../../mailbox/views.ts";
+} from "../../mailbox/state/views.ts";
 import { TERMS } from "../../search/operators.ts";
 import { operation } from "../operation.ts";
-import { PAGE_QUERY } from "../page.ts";
-import { DEFAULT_LIMIT, parameter, readUntil } from "../schemas.ts";
+import { PAGE_QUERY } from "../paging.ts";
+import { DEFAULT_LIMIT, parameter, readUntil } from "../shared-schemas.ts";
 import { GO_ON, maxChars, NEXT, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMailboxes = operation({

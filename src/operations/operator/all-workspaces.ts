@@ -3,12 +3,12 @@ import * as domains from "../../admin/domains.ts";
 import { makeDkimKeys } from "../../admin/domains.ts";
 import * as people from "../../admin/people.ts";
 import { hashPassword, type Workspace } from "../../admin/people.ts";
-import * as workspaceAdmin from "../../admin/workspaces.ts";
+import * as workspaceAdmin from "../../admin/workspace-admin.ts";
 import { nullable, t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
-import type { MailCore } from "../../mailbox/core.ts";
+import type { MailCore } from "../../mailbox/state/mail-core.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, strictBody } from "../schemas.ts";
+import { BY_ID, strictBody } from "../shared-schemas.ts";
 
 function shown(core: MailCore, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) {
   return {

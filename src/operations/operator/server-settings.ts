@@ -7,7 +7,7 @@ import type { Core } from "../../store/core.ts";
 import type { SettingRow } from "../../store/settings.ts";
 import type { Tx } from "../../store/store.ts";
 import { appOperation, type OperatorContext } from "../operation.ts";
-import { strictBody } from "../schemas.ts";
+import { strictBody } from "../shared-schemas.ts";
 
 /** `commandLine`: the setting can only be changed at the command line. */
 const shown = ({ options }: Core, { name, value, default: preset, description }: SettingRow) => ({

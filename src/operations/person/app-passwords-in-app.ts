@@ -1,14 +1,14 @@
 /** A person's own app passwords, the other settings for a mail app, and what mail apps see. */
 import * as passwords from "../../access/app-passwords.ts";
-import { nameOf } from "../../admin/names.ts";
 import * as people from "../../admin/people.ts";
+import { nameOf } from "../../admin/typed-names.ts";
 import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
-import { wantsLabelFolders } from "../../mailbox/label-folders.ts";
+import { wantsLabelFolders } from "../../mailbox/imap/label-folders.ts";
 import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
 import { appOperation, hasProfile } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID } from "../shared-schemas.ts";
 
 /** Newest first. */
 export const listAppPasswords = appOperation({

@@ -1,11 +1,11 @@
-/** Messages of API keys that wait for a person, as the app shows them; it decides by admin/holds.ts. */
+/** Messages of API keys that wait for a person, as the app shows them; it decides by admin/hold-administration.ts. */
 import { keysById } from "../../access/credentials.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
-import * as drafts from "../../compose/drafts.ts";
+import * as drafts from "../../compose/write-drafts.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import * as approvals from "../../outbound/approval.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID } from "../shared-schemas.ts";
 
 const MOST_LISTED = 100;
 

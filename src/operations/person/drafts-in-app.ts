@@ -2,14 +2,14 @@
 import { dateTime, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
 import * as draftSending from "../../compose/draft-sending.ts";
-import * as drafts from "../../compose/drafts.ts";
 import { DraftRequest } from "../../compose/requests.ts";
 import { replyDefaults } from "../../compose/send.ts";
-import { markedDrafts, readDraft, removeDraft, scheduledDrafts } from "../../mailbox/drafts.ts";
-import { heldMarks } from "../../mailbox/holds.ts";
+import * as drafts from "../../compose/write-drafts.ts";
+import { markedDrafts, readDraft, removeDraft, scheduledDrafts } from "../../mailbox/changing/drafts.ts";
+import { heldMarks } from "../../mailbox/changing/holds.ts";
 import * as approvals from "../../outbound/approval.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, readUntil } from "../schemas.ts";
+import { BY_ID, readUntil } from "../shared-schemas.ts";
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
 const LARGEST_DRAFT = 8 * 1_048_576;

@@ -1,8 +1,8 @@
 /** The labels of one mailbox in the app: listing them, their names and their colours. */
 import { nullable, oneOf, t } from "../../base/json-schema.ts";
-import { listLabels, replaceLabel, setLabelColour } from "../../mailbox/labels.ts";
-import { reachedMailbox } from "../../mailbox/mailboxes.ts";
-import { LabelName } from "../../mailbox/views.ts";
+import { listLabels, replaceLabel, setLabelColour } from "../../mailbox/state/labels.ts";
+import { reachedMailbox } from "../../mailbox/state/mailboxes.ts";
+import { LabelName } from "../../mailbox/state/views.ts";
 import { LABEL_COLOURS } from "../../store/schema.ts";
 import { appOperation } from "../operation.ts";
 

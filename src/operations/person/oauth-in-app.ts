@@ -5,12 +5,12 @@ import { readPolicy } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
 import { isoOf, maybeIsoOf } from "../../base/time.ts";
-import { mailboxIdOf } from "../../mailbox/mailboxes.ts";
+import { mailboxIdOf } from "../../mailbox/state/mailboxes.ts";
 import { SCOPES } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
-import { KeyPolicy, readKeyPolicy } from "../admin/keys.ts";
+import { KeyPolicy, readKeyPolicy } from "../admin/key-administration.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID } from "../shared-schemas.ts";
 
 const answering = ({ session, caller }: Pick<PersonContext, "session" | "caller">) => ({
   sessionId: session.id,

@@ -4,16 +4,16 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { dateTime, t } from "../../base/json-schema.ts";
-import { approverOf } from "../../mailbox/holds.ts";
-import { reachedMailbox, usageOf } from "../../mailbox/mailboxes.ts";
-import * as mail from "../../mailbox/messages.ts";
-import * as suggestions from "../../mailbox/suggestions.ts";
-import * as conversations from "../../mailbox/threads.ts";
-import { ThreadPatch } from "../../mailbox/views.ts";
+import { approverOf } from "../../mailbox/changing/holds.ts";
+import * as conversations from "../../mailbox/changing/threads.ts";
+import * as mail from "../../mailbox/reading/messages.ts";
+import * as suggestions from "../../mailbox/reading/suggestions.ts";
+import { reachedMailbox, usageOf } from "../../mailbox/state/mailboxes.ts";
+import { ThreadPatch } from "../../mailbox/state/views.ts";
 import { progressOf } from "../../outbound/progress.ts";
-import { MOST_AT_ONCE } from "../mail/threads.ts";
+import { MOST_AT_ONCE } from "../mail/thread-operations.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, readUntil } from "../schemas.ts";
+import { BY_ID, readUntil } from "../shared-schemas.ts";
 
 const MOST_PEOPLE = 8;
 const LONGEST_PREFIX = 100;

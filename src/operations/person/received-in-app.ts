@@ -6,17 +6,17 @@ import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
 import * as invitations from "../../compose/invitations.ts";
 import { wayToUnsubscribe } from "../../compose/unsubscribe.ts";
+import { warningsAbout } from "../../mailbox/filing/warnings.ts";
 import {
   distrustImages,
   listImageSenders,
   receivedMessage,
   showsImagesOf,
   trustImages,
-} from "../../mailbox/received.ts";
-import { warningsAbout } from "../../mailbox/warnings.ts";
+} from "../../mailbox/state/received.ts";
 import { INVITATION_ANSWERS } from "../../store/schema.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID } from "../shared-schemas.ts";
 
 /** `apartIn`: where a mail app moved it alone. `images`: always shown, or the person may choose that (DMARC proved the sender), or asked for each time. */
 export const getReceived = appOperation({

@@ -9,7 +9,7 @@ import { AppError } from "../../base/errors.ts";
 import { oneOf, t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
 import { appOperation } from "../operation.ts";
-import { strictBody } from "../schemas.ts";
+import { strictBody } from "../shared-schemas.ts";
 
 const KEY_MS = 3_600_000;
 /** What a person may give the key beside `read`. Approving is for people. */

@@ -1,14 +1,14 @@
 /** Rules and absence of a mailbox, for the people who manage it. */
 import { requireAccess, requireReach } from "../../access/caller.ts";
-import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
+import { changeRules, type Managed, viewRules } from "../../admin/change-rules.ts";
 import { t } from "../../base/json-schema.ts";
-import { absenceOf, putAbsence } from "../../mailbox/absences.ts";
-import { countMatching } from "../../mailbox/listing.ts";
-import { notesOn } from "../../mailbox/rules.ts";
+import { absenceOf, putAbsence } from "../../mailbox/filing/absences.ts";
+import { notesOn } from "../../mailbox/filing/rules.ts";
+import { countMatching } from "../../mailbox/reading/listing.ts";
 import type { Db } from "../../store/store.ts";
-import { absenceView, GivenAbsence, GivenRules, readAbsence } from "../admin/rules.ts";
+import { absenceView, GivenAbsence, GivenRules, readAbsence } from "../admin/rule-administration.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID } from "../shared-schemas.ts";
 
 /** Bytes of the longest list of rules, as JSON may write it. */
 const LARGEST_RULES = 1_048_576;

@@ -4,9 +4,9 @@ import * as people from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import { isoOf } from "../../base/time.ts";
-import { latestChange } from "../../mailbox/change-feed.ts";
+import { latestChange } from "../../mailbox/changing/change-feed.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID } from "../shared-schemas.ts";
 
 const NO_MATCH = "Email address and password do not match";
 const NO_MATCH_WITH_CODE = "Email address, password and code do not match. Each code works once: wait for the next one";

@@ -8,9 +8,9 @@ import {
   Signature,
   setSignature,
   Template,
-} from "../../mailbox/texts.ts";
+} from "../../mailbox/state/texts.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID } from "../shared-schemas.ts";
 
 /** A template, whose characters JSON may write in six bytes each. */
 const LARGEST_TEMPLATE = 262_144;

@@ -12,8 +12,6 @@ import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
 import type { Db, Store } from "../../store/store.ts";
 import { readStored, readStoredAfter, type StoredMessage } from "../stored.ts";
-import { type Client, type Connection, createClient, type ServerAddress, ServerError } from "./client.ts";
-import { documentOf, INDEX_SETTINGS, type MessageDocument, markDocument, SETTINGS_VERSION } from "./documents.ts";
 import {
   beginFeed,
   type Change,
@@ -32,6 +30,14 @@ import {
   setMark,
   setSent,
 } from "./feed-rows.ts";
+import { type Client, type Connection, createClient, type ServerAddress, ServerError } from "./meilisearch-client.ts";
+import {
+  documentOf,
+  INDEX_SETTINGS,
+  type MessageDocument,
+  markDocument,
+  SETTINGS_VERSION,
+} from "./message-documents.ts";
 
 export interface FeedState {
   /** `off`: Meilisearch is not the engine. `down`: no server is reachable. `failing`: see `reason`. */

@@ -17,7 +17,7 @@ import {
 import type { Runtime } from "../../base/runtime.ts";
 import { readText, SHORT_ANSWER, sentenceIn } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
-import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts";
+import { MARK_ID, type MarkDocument, type MessageDocument } from "./message-documents.ts";
 
 /**
  * `unreachable`: no response, or none in time. `key`: not authorised. `missing`: no such index. `refused`: the server

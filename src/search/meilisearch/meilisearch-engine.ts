@@ -23,9 +23,9 @@ import {
 } from "../query.ts";
 import { type SeqSet, seqsIn, setOf } from "../sets.ts";
 import { readStored } from "../stored.ts";
-import { type Client, createClient, type IndexQuery, type ServerAddress } from "./client.ts";
-import { mayHaveTypos, PLAIN_FIELDS, PRIVATE, wordOf } from "./documents.ts";
 import type { Fed } from "./feed.ts";
+import { type Client, createClient, type IndexQuery, type ServerAddress } from "./meilisearch-client.ts";
+import { mayHaveTypos, PLAIN_FIELDS, PRIVATE, wordOf } from "./message-documents.ts";
 
 /*
  * The translation of queries. Only single quoted words match exactly: the server knows a phrase only as words that

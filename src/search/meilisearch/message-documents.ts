@@ -208,7 +208,7 @@ export const INDEX_SETTINGS = {
   stopWords: [],
   prefixSearch: "disabled" as const,
   facetSearch: false,
-  // engine.ts checks phrases; distances between words would make up most of the index.
+  // meilisearch-engine.ts checks phrases; distances between words would make up most of the index.
   proximityPrecision: "byAttribute" as const,
   pagination: { maxTotalHits: ALL },
   faceting: { maxValuesPerFacet: ALL },

@@ -10,7 +10,7 @@ import type { Log } from "../../base/log.ts";
 import { memoryLimit } from "../../base/memory.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { freePort } from "../../net/ip.ts";
-import type { ServerAddress } from "./client.ts";
+import type { ServerAddress } from "./meilisearch-client.ts";
 
 export interface SidecarProcess extends ChildProcess {
   /** `http://127.0.0.1:port` */

@@ -14,7 +14,7 @@ import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
-import type { ServerAddress } from "./client.ts";
+import type { ServerAddress } from "./meilisearch-client.ts";
 import {
   DATABASE,
   databaseArgs,

@@ -2,11 +2,11 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { count, eq } from "drizzle-orm";
 import * as developers from "../../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
 import * as removals from "../../../src/admin/removals.ts";
-import { listMailboxes } from "../../../src/mailbox/mailboxes.ts";
-import { deleteThreads } from "../../../src/mailbox/threads.ts";
+import { deleteThreads } from "../../../src/mailbox/changing/threads.ts";
+import { listMailboxes } from "../../../src/mailbox/state/mailboxes.ts";
 import { mailboxes, SCOPES, threadChanges } from "../../../src/store/schema.ts";
 import type { Client } from "../../harness/clients/api.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../../harness/servers/ext-world.ts";

@@ -1,7 +1,7 @@
 /** Drafts of programs over /api/ext/v1, and sending later (rules: Drafts over the API, Sending later). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as developers from "../../../src/admin/developers.ts";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as outbound from "../../../src/admin/outbound.ts";
 import type { Client } from "../../harness/clients/api.ts";
 import { setPassword, signIn } from "../../harness/clients/browser-session.ts";

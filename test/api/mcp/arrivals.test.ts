@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { createPools } from "../../../src/api/pools.ts";
 import { createWaiting } from "../../../src/api/waiting.ts";
-import { listMessages } from "../../../src/operations/mail/messages.ts";
+import { listMessages } from "../../../src/operations/mail/message-operations.ts";
 import type { MailContext } from "../../../src/operations/operation.ts";
 import { connectMcp, type ToolClient, type ToolResult } from "../../harness/clients/mcp-client.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";

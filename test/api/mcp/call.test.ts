@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
-import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../../src/admin/workspace-admin.ts";
 import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../../harness/clients/mcp-client.ts";
 import { letter, mailer } from "../../harness/mail/mail.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";

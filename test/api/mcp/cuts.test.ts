@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { pieceOf } from "../../../src/api/mcp/budget.ts";
 import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/result.ts";
-import type { MessageView } from "../../../src/mailbox/views.ts";
+import type { MessageView } from "../../../src/mailbox/state/views.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
 import { attachment, bodyIn, context, expectSound, htmlOf, message, RENDERERS, summary, thread } from "./mcp-mail.ts";
 

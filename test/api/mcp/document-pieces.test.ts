@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { basename, join } from "node:path";
 import type { Caller } from "../../../src/access/caller.ts";
-import { createDocuments } from "../../../src/api/mcp/documents.ts";
+import { createDocuments } from "../../../src/api/mcp/document-pieces.ts";
 import type { DocumentText } from "../../../src/documents/kind.ts";
 import type { StartParser } from "../../../src/workers/parser-process.ts";
 import { connectMcp, type ToolClient } from "../../harness/clients/mcp-client.ts";

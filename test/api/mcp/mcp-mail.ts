@@ -3,7 +3,7 @@ import { expect } from "bun:test";
 
 import { type Answers, RENDERERS as RENDERED } from "../../../src/api/mcp/render.ts";
 import type { RenderArguments, RenderContext, Rendered } from "../../../src/api/mcp/result.ts";
-import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/views.ts";
+import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/state/views.ts";
 import { packText, readHtml } from "../../../src/message/reading.ts";
 import { seenText } from "../../../src/message/visible.ts";
 

@@ -1,6 +1,6 @@
 /** Makes documents, honest and hostile ones. */
 import { crc32, deflateRawSync, deflateSync } from "node:zlib";
-import { extractText } from "../../../src/documents/document.ts";
+import { extractText } from "../../../src/documents/document-text.ts";
 import type { FileHints } from "../../../src/documents/kind.ts";
 
 export interface Entry {

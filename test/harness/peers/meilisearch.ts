@@ -3,7 +3,7 @@
  * the loopback, with its data in a temporary folder. Indexes have random names, so that tests share it.
  */
 import { existsSync } from "node:fs";
-import type { ServerAddress } from "../../../src/search/meilisearch/client.ts";
+import type { ServerAddress } from "../../../src/search/meilisearch/meilisearch-client.ts";
 import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
 import { takePort } from "../port.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { systemRuntime } from "../../../src/base/runtime.ts";
 import { openBlobs } from "../../../src/store/blobs.ts";
 import { openRemoteBlobs, type RemoteBlobs } from "../../../src/store/remote-blobs.ts";
-import { openS3Blobs } from "../../../src/store/s3.ts";
+import { openS3Blobs } from "../../../src/store/s3-blobs.ts";
 import { temporaryFolder } from "../folder.ts";
 import { type S3, startS3 } from "./s3.ts";
 

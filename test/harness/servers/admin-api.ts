@@ -1,6 +1,6 @@
 /** A whole appliance, and calls of its administration API over a real socket. */
 import * as domains from "../../../src/admin/domains.ts";
-import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../../src/admin/workspace-admin.ts";
 import { type Zone, zone } from "../peers/dns-server.ts";
 import { type Booted, boot, type Person } from "./boot.ts";
 

@@ -1,7 +1,7 @@
 /** Administration over a store in memory: one workspace, `Acme` at acme.test, owned by ada, and a second, `Beta`. */
 import * as domains from "../../../src/admin/domains.ts";
 import * as people from "../../../src/admin/people.ts";
-import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../../src/admin/workspace-admin.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
 import type { Role } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";

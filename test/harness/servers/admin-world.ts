@@ -1,6 +1,6 @@
 /** The API of api-setup.ts with people who administer: Olga is the owner, Ada an admin, Max a member. */
 import { eq } from "drizzle-orm";
-import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../../src/admin/workspace-admin.ts";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { ADMIN_API } from "../../../src/api/surfaces.ts";
 import * as schema from "../../../src/store/schema.ts";

@@ -1,7 +1,7 @@
 /** Operations of sending that send nothing: they record requests, and write an event for each accepted message. */
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
-import type { SendView } from "../../../src/compose/views.ts";
+import type { SendView } from "../../../src/compose/sending-views.ts";
 import { emit } from "../../../src/events/outbox.ts";
 import { draftReply, replyToThread, sendEmail } from "../../../src/operations/mail/sending.ts";
 import type { MailContext, Operation } from "../../../src/operations/operation.ts";

@@ -1,6 +1,6 @@
 /** A team over IMAP: Alice and others who share her mailbox, mail that arrives, and apps that are signed in. */
 import { createAppPassword } from "../../../src/access/app-passwords.ts";
-import { routeOf } from "../../../src/mailbox/addresses.ts";
+import { routeOf } from "../../../src/mailbox/state/addresses.ts";
 import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
 import { atEndOfFile } from "../end.ts";

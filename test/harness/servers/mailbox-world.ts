@@ -2,10 +2,10 @@
 import { asc } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
-import type { Filed, Filing } from "../../../src/mailbox/filing.ts";
-import { listThreads } from "../../../src/mailbox/listing.ts";
-import { getThread } from "../../../src/mailbox/threads.ts";
-import type { ThreadFilters } from "../../../src/mailbox/views.ts";
+import { getThread } from "../../../src/mailbox/changing/threads.ts";
+import type { Filed, Filing } from "../../../src/mailbox/filing/filing.ts";
+import { listThreads } from "../../../src/mailbox/reading/listing.ts";
+import type { ThreadFilters } from "../../../src/mailbox/state/views.ts";
 import { splitAddress } from "../../../src/message/address.ts";
 import {
   addresses,

@@ -1,7 +1,7 @@
 /** The joined search of an appliance on a real Meilisearch server, over seeded mail. */
 import type { Log } from "../../../src/base/log.ts";
 import { createLog } from "../../../src/base/log.ts";
-import type { ServerAddress } from "../../../src/search/meilisearch/client.ts";
+import type { ServerAddress } from "../../../src/search/meilisearch/meilisearch-client.ts";
 import { createSearch, type Search } from "../../../src/search/search.ts";
 import { type Options, openOptions } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";

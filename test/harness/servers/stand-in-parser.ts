@@ -1,5 +1,5 @@
 /** A parser that starts at once and does not parse. It returns the subject, hangs or dies, as the message says. */
-import { encodeMessage, hearParent, tellParent } from "../../../src/base/messages.ts";
+import { encodeMessage, hearParent, tellParent } from "../../../src/base/child-messages.ts";
 import type { ToParser } from "../../../src/workers/jobs.ts";
 import { obeyPoison, poisonOf } from "./poison.ts";
 

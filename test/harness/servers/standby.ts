@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { StandbyRefusal } from "../../../src/base/errors.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { open } from "../../../src/open.ts";
-import type { StandbyState } from "../../../src/replica/standby.ts";
+import type { StandbyState } from "../../../src/replica/follow-replica.ts";
 import { type Ready, serve } from "../../../src/serve.ts";
 import { openReadOnlyStore, type ReadOnlyStore } from "../../../src/store/read-only.ts";
 import { apiClient, type Client } from "../clients/api.ts";

@@ -1,18 +1,18 @@
 /** Imports into a running appliance, as the command does. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Store } from "../../../src/store/store.ts";
-import type { Pacing } from "../../../src/transfer/import.ts";
+import type { Pacing } from "../../../src/transfer/import-mail.ts";
 import {
   type ImportRequest,
   type ImportResult,
   importMail,
   LARGEST_MESSAGE,
   openParser,
-} from "../../../src/transfer/import.ts";
+} from "../../../src/transfer/import-mail.ts";
 import { type Destination, destinationOf } from "../../../src/transfer/placement.ts";
 import { findMessages } from "../../../src/transfer/sources.ts";
 import { temporaryFolder } from "../folder.ts";

@@ -2,18 +2,24 @@
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
-import type { Caller } from "../../src/access/caller.ts";
-import { latestChange } from "../../src/mailbox/change-feed.ts";
-import { usageOf } from "../../src/mailbox/mailboxes.ts";
-import type { MessageChange } from "../../src/mailbox/message-changes.ts";
-import { changeMessages, expungeMessages } from "../../src/mailbox/message-changes.ts";
-import { deleteDiscarded } from "../../src/mailbox/removal.ts";
-import { changeThreads, emptyFolder, snoozeThread, undoChange, updateThread } from "../../src/mailbox/threads.ts";
-import { undoKey } from "../../src/mailbox/undo.ts";
-import { type Folder, holds, messages, threads } from "../../src/store/schema.ts";
-import { runs } from "../harness/runs.ts";
-import { START } from "../harness/runtime.ts";
-import { codeOf, createAlice } from "../harness/servers/mailbox-world.ts";
+import type { Caller } from "../../../src/access/caller.ts";
+import { latestChange } from "../../../src/mailbox/changing/change-feed.ts";
+import type { MessageChange } from "../../../src/mailbox/changing/message-changes.ts";
+import { changeMessages, expungeMessages } from "../../../src/mailbox/changing/message-changes.ts";
+import { deleteDiscarded } from "../../../src/mailbox/changing/removal.ts";
+import {
+  changeThreads,
+  emptyFolder,
+  snoozeThread,
+  undoChange,
+  updateThread,
+} from "../../../src/mailbox/changing/threads.ts";
+import { undoKey } from "../../../src/mailbox/changing/undo.ts";
+import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
+import { type Folder, holds, messages, threads } from "../../../src/store/schema.ts";
+import { runs } from "../../harness/runs.ts";
+import { START } from "../../harness/runtime.ts";
+import { codeOf, createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const DAY_MS = 86_400_000;
 

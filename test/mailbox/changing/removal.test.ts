@@ -5,14 +5,14 @@
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { usageOf } from "../../src/mailbox/mailboxes.ts";
-import { deleteDiscarded, sweepBlobs } from "../../src/mailbox/removal.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import { claimBlobs } from "../../src/store/claim.ts";
-import { attachments, mailboxes, messages, outboundContents } from "../../src/store/schema.ts";
-import { START } from "../harness/runtime.ts";
-import { boot } from "../harness/servers/boot.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { deleteDiscarded, sweepBlobs } from "../../../src/mailbox/changing/removal.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
+import { claimBlobs } from "../../../src/store/claim.ts";
+import { attachments, mailboxes, messages, outboundContents } from "../../../src/store/schema.ts";
+import { START } from "../../harness/runtime.ts";
+import { boot } from "../../harness/servers/boot.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -1,13 +1,13 @@
 /** Snoozing (rules: Snooze): out of the inbox until a time, then back, unread. */
 import { describe, expect, test } from "bun:test";
-import { snooze, wakeSnoozed } from "../../src/mailbox/change.ts";
-import { listThreads } from "../../src/mailbox/listing.ts";
-import { listMailboxes } from "../../src/mailbox/mailboxes.ts";
-import { listMessages } from "../../src/mailbox/messages.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
-import { START } from "../harness/runtime.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { snooze, wakeSnoozed } from "../../../src/mailbox/changing/change.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listThreads } from "../../../src/mailbox/reading/listing.ts";
+import { listMessages } from "../../../src/mailbox/reading/messages.ts";
+import { listMailboxes } from "../../../src/mailbox/state/mailboxes.ts";
+import { FOLDERS, messages, threads } from "../../../src/store/schema.ts";
+import { START } from "../../harness/runtime.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const HOUR_MS = 3_600_000;
 

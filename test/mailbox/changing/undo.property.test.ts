@@ -2,13 +2,13 @@
 import { expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
-import type { Caller } from "../../src/access/caller.ts";
-import type { ThreadChange } from "../../src/mailbox/change.ts";
-import { changeThreads, getThread } from "../../src/mailbox/threads.ts";
-import { undoKey } from "../../src/mailbox/undo.ts";
-import { messages, threads } from "../../src/store/schema.ts";
-import { runs } from "../harness/runs.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import type { Caller } from "../../../src/access/caller.ts";
+import type { ThreadChange } from "../../../src/mailbox/changing/change.ts";
+import { changeThreads, getThread } from "../../../src/mailbox/changing/threads.ts";
+import { undoKey } from "../../../src/mailbox/changing/undo.ts";
+import { messages, threads } from "../../../src/store/schema.ts";
+import { runs } from "../../harness/runs.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const MINUTE_MS = 60_000;
 const LABELS = ["A", "B", "C"];

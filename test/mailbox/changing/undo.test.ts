@@ -1,14 +1,20 @@
 /** Taking back what a key did to conversations: what is left and why, and what it taught the spam filter (rules: Undo). */
 import { describe, expect, test } from "bun:test";
 import { eq, isNull } from "drizzle-orm";
-import type { Caller } from "../../src/access/caller.ts";
-import { readChanges } from "../../src/mailbox/change-feed.ts";
-import { replaceLabel } from "../../src/mailbox/labels.ts";
-import { deleteConversations } from "../../src/mailbox/removal.ts";
-import { changeThreads, snoozeThread, undoChange, updateThread, updateThreads } from "../../src/mailbox/threads.ts";
-import type { Undone } from "../../src/mailbox/undo.ts";
-import { undoKey } from "../../src/mailbox/undo.ts";
-import type { ThreadPatch } from "../../src/mailbox/views.ts";
+import type { Caller } from "../../../src/access/caller.ts";
+import { readChanges } from "../../../src/mailbox/changing/change-feed.ts";
+import { deleteConversations } from "../../../src/mailbox/changing/removal.ts";
+import {
+  changeThreads,
+  snoozeThread,
+  undoChange,
+  updateThread,
+  updateThreads,
+} from "../../../src/mailbox/changing/threads.ts";
+import type { Undone } from "../../../src/mailbox/changing/undo.ts";
+import { undoKey } from "../../../src/mailbox/changing/undo.ts";
+import { replaceLabel } from "../../../src/mailbox/state/labels.ts";
+import type { ThreadPatch } from "../../../src/mailbox/state/views.ts";
 import {
   apiKeys,
   grants,
@@ -20,8 +26,8 @@ import {
   messageJudgements,
   senderVerdicts,
   threads,
-} from "../../src/store/schema.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+} from "../../../src/store/schema.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const AGENT = "key_agent";
 const HOUR_MS = 3_600_000;

@@ -1,13 +1,13 @@
 /** PATCH of a conversation (rules: Changing a conversation, Labels, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { snooze } from "../../src/mailbox/change.ts";
-import { getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
-import { getThread, updateThread } from "../../src/mailbox/threads.ts";
-import type { ThreadPatch } from "../../src/mailbox/views.ts";
-import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
-import { START } from "../harness/runtime.ts";
-import { codeOf, createAlice } from "../harness/servers/mailbox-world.ts";
+import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { getMessage, getRawMessage, listMessages } from "../../../src/mailbox/reading/messages.ts";
+import type { ThreadPatch } from "../../../src/mailbox/state/views.ts";
+import { FOLDERS, messages, threads } from "../../../src/store/schema.ts";
+import { START } from "../../harness/runtime.ts";
+import { codeOf, createAlice } from "../../harness/servers/mailbox-world.ts";
 
 /** A read conversation with two received messages and a sent one. */
 async function conversation() {

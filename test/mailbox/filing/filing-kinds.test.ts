@@ -1,12 +1,12 @@
 /** Mail that the appliance files itself: Sent copies, drafts and notices (rules: Folders, Bcc, Failure). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { snooze } from "../../src/mailbox/change.ts";
-import { listMessages, markDelivered } from "../../src/mailbox/messages.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import { messages, threadReferences, threads } from "../../src/store/schema.ts";
-import { START } from "../harness/runtime.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listMessages, markDelivered } from "../../../src/mailbox/reading/messages.ts";
+import { messages, threadReferences, threads } from "../../../src/store/schema.ts";
+import { START } from "../../harness/runtime.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const ROOT = { messageId: "<1@remote.example>", from: "Carol <carol@remote.example>", subject: "Plans" };
 const NOTICE = {

@@ -1,17 +1,24 @@
 /** Filing a message, once (rules: Thread fields, Message fields, Event data, Arrival, Same message, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { snooze } from "../../src/mailbox/change.ts";
-import { fileMessage } from "../../src/mailbox/filing.ts";
-import { searchThreads } from "../../src/mailbox/listing.ts";
-import { usageOf } from "../../src/mailbox/mailboxes.ts";
-import { listMessages } from "../../src/mailbox/messages.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import { mailboxes, mailboxUsage, messages, threadLabels, threadReferences, threads } from "../../src/store/schema.ts";
-import { letter } from "../harness/mail/mail.ts";
-import { START } from "../harness/runtime.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { fileMessage } from "../../../src/mailbox/filing/filing.ts";
+import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
+import { searchThreads } from "../../../src/mailbox/reading/listing.ts";
+import { listMessages } from "../../../src/mailbox/reading/messages.ts";
+import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
+import {
+  mailboxes,
+  mailboxUsage,
+  messages,
+  threadLabels,
+  threadReferences,
+  threads,
+} from "../../../src/store/schema.ts";
+import { letter } from "../../harness/mail/mail.ts";
+import { START } from "../../harness/runtime.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const WITH_FILES = [
   "From: Carol <carol@remote.example>",

@@ -1,12 +1,12 @@
 /** Preparing any bytes gives everything that filing needs, as plain data. */
 import { expect, test } from "bun:test";
 import { deflateSync } from "node:zlib";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
-import { openBlobs } from "../../src/store/blobs.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { compressedCms } from "../harness/mail/cms.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
+import { SANITIZER_VERSION } from "../../../src/message/sanitize.ts";
+import { openBlobs } from "../../../src/store/blobs.ts";
+import { temporaryFolder } from "../../harness/folder.ts";
+import { compressedCms } from "../../harness/mail/cms.ts";
+import { fakeRuntime } from "../../harness/runtime.ts";
 
 const blobs = openBlobs(temporaryFolder(), fakeRuntime());
 const prepare = (text: string) => prepareMessage(Buffer.from(text.replaceAll("\n", "\r\n")), blobs);

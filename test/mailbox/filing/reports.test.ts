@@ -1,8 +1,8 @@
 /** Reports between mail systems are filed as read; no other mail is. */
 import { expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
-import { listMailboxes } from "../../src/mailbox/mailboxes.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { listMailboxes } from "../../../src/mailbox/state/mailboxes.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 function report(headers: string[] = []): string {
   const name = "receiver.example!example.test!1700000000!1700086399.xml.gz";

@@ -1,13 +1,13 @@
 /** What rules do with mail that arrives (rules: Mail rules, Forwarding). */
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
-import { type GivenRule, MOST_RULES, notesOn, putRules, readRules } from "../../src/mailbox/rules.ts";
-import { deleteThreads, updateThread } from "../../src/mailbox/threads.ts";
-import { undoKey } from "../../src/mailbox/undo.ts";
-import { addOutbound } from "../../src/outbound/queue.ts";
-import { automaticMail, domains, mailboxRules } from "../../src/store/schema.ts";
-import { START } from "../harness/runtime.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { deleteThreads, updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { undoKey } from "../../../src/mailbox/changing/undo.ts";
+import { type GivenRule, MOST_RULES, notesOn, putRules, readRules } from "../../../src/mailbox/filing/rules.ts";
+import { addOutbound } from "../../../src/outbound/queue.ts";
+import { automaticMail, domains, mailboxRules } from "../../../src/store/schema.ts";
+import { START } from "../../harness/runtime.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const rule = (match: string, ...actions: (string | [string, string])[]): GivenRule => ({
   match,

@@ -1,9 +1,9 @@
 /** Spam training (rules: Changing a conversation, Spam): what is learned, where, and how it is forgiven. */
 import { describe, expect, test } from "bun:test";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import { senderVerdicts } from "../../src/store/schema.ts";
-import { letter } from "../harness/mail/mail.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { senderVerdicts } from "../../../src/store/schema.ts";
+import { letter } from "../../harness/mail/mail.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const JUNK = { from: "Junk <JUNK@bad.example>" };
 

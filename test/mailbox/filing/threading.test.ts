@@ -1,10 +1,10 @@
 /** Which conversation a message belongs to (rules: Conversations, Spam). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { LONGEST_CONVERSATION } from "../../src/mailbox/threading.ts";
-import { threadReferences, threads } from "../../src/store/schema.ts";
-import type { Letter } from "../harness/mail/mail.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { LONGEST_CONVERSATION } from "../../../src/mailbox/filing/threading.ts";
+import { threadReferences, threads } from "../../../src/store/schema.ts";
+import type { Letter } from "../../harness/mail/mail.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const DAY_MS = 86_400_000;
 const daysBefore = (days: number) => new Date(Date.parse("2026-01-05T08:00:00Z") - days * DAY_MS).toUTCString();

@@ -1,14 +1,14 @@
 /** The mailboxes of labels, below IMAP. */
 import { expect, test } from "bun:test";
-import { findLabelled } from "../../src/mailbox/folder-search.ts";
-import { forgetLabelled } from "../../src/mailbox/label-folders.ts";
-import { replaceLabel, writeLabels } from "../../src/mailbox/labels.ts";
-import { changeMessages } from "../../src/mailbox/message-changes.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import { createUids } from "../../src/mailbox/uids.ts";
-import { threadOf } from "../../src/search/document-number.ts";
-import type { Db } from "../../src/store/store.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { changeMessages } from "../../../src/mailbox/changing/message-changes.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { findLabelled } from "../../../src/mailbox/imap/folder-search.ts";
+import { forgetLabelled } from "../../../src/mailbox/imap/label-folders.ts";
+import { createUids } from "../../../src/mailbox/imap/uids.ts";
+import { replaceLabel, writeLabels } from "../../../src/mailbox/state/labels.ts";
+import { threadOf } from "../../../src/search/document-number.ts";
+import type { Db } from "../../../src/store/store.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 /** Conversations of one message each, with those labels. */
 async function labelled(...labels: string[][]) {

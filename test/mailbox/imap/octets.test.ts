@@ -1,13 +1,13 @@
 /** The octets that IMAP serves: what they are, and that they stay. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { unavailable } from "../../src/base/errors.ts";
-import { createLog } from "../../src/base/log.ts";
-import { getRawMessage } from "../../src/mailbox/messages.ts";
-import { createOctets } from "../../src/mailbox/octets.ts";
-import { createUids } from "../../src/mailbox/uids.ts";
-import { imapMessages, imapOctets, messageBodies, messages } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { unavailable } from "../../../src/base/errors.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { createOctets } from "../../../src/mailbox/imap/octets.ts";
+import { createUids } from "../../../src/mailbox/imap/uids.ts";
+import { getRawMessage } from "../../../src/mailbox/reading/messages.ts";
+import { imapMessages, imapOctets, messageBodies, messages } from "../../../src/store/schema.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 function office() {
   const alice = createAlice();

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
-import { changeMessages, expungeMessages } from "../../src/mailbox/message-changes.ts";
-import { getThread, updateThread } from "../../src/mailbox/threads.ts";
-import { createUids, imapFolder, openFolders, renewUidValidity, setImapFlags } from "../../src/mailbox/uids.ts";
+import { changeMessages, expungeMessages } from "../../../src/mailbox/changing/message-changes.ts";
+import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { createUids, imapFolder, openFolders, renewUidValidity, setImapFlags } from "../../../src/mailbox/imap/uids.ts";
 import {
   FOLDERS,
   type Folder,
@@ -13,10 +13,10 @@ import {
   mailboxes,
   messages,
   threads,
-} from "../../src/store/schema.ts";
-import { runs } from "../harness/runs.ts";
-import { START } from "../harness/runtime.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+} from "../../../src/store/schema.ts";
+import { runs } from "../../harness/runs.ts";
+import { START } from "../../harness/runtime.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 function office() {
   const alice = createAlice();

@@ -1,7 +1,14 @@
 /** The junk filter: what it stores and reads, its limits, and how each token affects the score. */
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
-import { LEAST_TRAINED, learn, scoreIn, scoreOf, type TokenCounts, unlearn } from "../../../src/mailbox/junk/filter.ts";
+import {
+  LEAST_TRAINED,
+  learn,
+  scoreIn,
+  scoreOf,
+  type TokenCounts,
+  unlearn,
+} from "../../../src/mailbox/junk/junk-filter.ts";
 import { junkFilters, junkTokens } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";

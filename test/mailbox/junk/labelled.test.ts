@@ -3,7 +3,7 @@
  * must not lose wanted mail: at most 0.1 % of it may be classified as junk.
  */
 import { expect, test } from "bun:test";
-import { learn, scoreIn } from "../../../src/mailbox/junk/filter.ts";
+import { learn, scoreIn } from "../../../src/mailbox/junk/junk-filter.ts";
 import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";

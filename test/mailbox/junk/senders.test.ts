@@ -1,7 +1,7 @@
 /** Training with mail that fails DMARC: a spoofed From neither gains nor costs the real sender trust. */
 import { describe, expect, test } from "bun:test";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { isTrusted, senderOf } from "../../../src/mailbox/junk/senders.ts";
-import { updateThread } from "../../../src/mailbox/threads.ts";
 import type { AuthVerdicts } from "../../../src/store/schema.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 

@@ -4,11 +4,11 @@
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { deleteMail } from "../../../src/mailbox/changing/removal.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
-import { prepareMessage } from "../../../src/mailbox/prepare.ts";
-import { deleteMail } from "../../../src/mailbox/removal.ts";
-import { updateThread } from "../../../src/mailbox/threads.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail/mail.ts";

@@ -3,16 +3,16 @@
  * and looks exactly like mail that does not exist.
  */
 import { describe, expect, test } from "bun:test";
-import type { Caller } from "../../src/access/caller.ts";
-import { snooze } from "../../src/mailbox/change.ts";
-import { getVisibleHtml } from "../../src/mailbox/codes.ts";
-import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
-import { listMailboxes } from "../../src/mailbox/mailboxes.ts";
-import { getAttachment, getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
-import { getThread, updateThread } from "../../src/mailbox/threads.ts";
-import type { ThreadPatch } from "../../src/mailbox/views.ts";
-import { GRANT_ACCESS } from "../../src/store/schema.ts";
-import { createWorld } from "../harness/servers/mailbox-world.ts";
+import type { Caller } from "../../../src/access/caller.ts";
+import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listThreads, searchThreads } from "../../../src/mailbox/reading/listing.ts";
+import { getVisibleHtml } from "../../../src/mailbox/reading/masked-codes.ts";
+import { getAttachment, getMessage, getRawMessage, listMessages } from "../../../src/mailbox/reading/messages.ts";
+import { listMailboxes } from "../../../src/mailbox/state/mailboxes.ts";
+import type { ThreadPatch } from "../../../src/mailbox/state/views.ts";
+import { GRANT_ACCESS } from "../../../src/store/schema.ts";
+import { createWorld } from "../../harness/servers/mailbox-world.ts";
 
 const FILE = ['Content-Disposition: attachment; filename="a.txt"'];
 

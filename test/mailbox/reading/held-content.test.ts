@@ -1,7 +1,7 @@
-/** What a text part says beside its HTML (mailbox/held-content.ts). */
+/** What a text part says beside its HTML (mailbox/reading/held-content.ts). */
 import { describe, expect, test } from "bun:test";
-import { saysElse } from "../../src/mailbox/held-content.ts";
-import { seenText } from "../../src/message/visible.ts";
+import { saysElse } from "../../../src/mailbox/reading/held-content.ts";
+import { seenText } from "../../../src/message/visible.ts";
 
 const differs = (text: string, html: string): boolean => {
   const { text: seen, fromHtml } = seenText(text, html);

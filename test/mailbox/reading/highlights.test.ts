@@ -1,10 +1,10 @@
 /** Highlights of a search: in which messages, limited to what the caller may see, at a bounded cost. */
 import { describe, expect, test } from "bun:test";
-import type { Caller } from "../../src/access/caller.ts";
-import { listThreads } from "../../src/mailbox/listing.ts";
-import { getThread, updateThread } from "../../src/mailbox/threads.ts";
-import type { ThreadFilters } from "../../src/mailbox/views.ts";
-import { createAlice, createWorld, type World } from "../harness/servers/mailbox-world.ts";
+import type { Caller } from "../../../src/access/caller.ts";
+import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listThreads } from "../../../src/mailbox/reading/listing.ts";
+import type { ThreadFilters } from "../../../src/mailbox/state/views.ts";
+import { createAlice, createWorld, type World } from "../../harness/servers/mailbox-world.ts";
 
 /** For each conversation found, `field: snippet` by message id. */
 async function found(world: Pick<World, "core">, caller: Caller, filters: Partial<ThreadFilters>) {

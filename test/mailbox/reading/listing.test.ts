@@ -1,16 +1,16 @@
 /** Lists and search (rules: List of conversations, Search operation, Parameters, Folders, Query language). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { snooze } from "../../src/mailbox/change.ts";
-import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
-import { listMessages } from "../../src/mailbox/messages.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import type { ThreadFilters } from "../../src/mailbox/views.ts";
-import { LIST_FOLDERS } from "../../src/search/operators.ts";
-import { messages, threads } from "../../src/store/schema.ts";
-import { runs } from "../harness/runs.ts";
-import { START } from "../harness/runtime.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listThreads, searchThreads } from "../../../src/mailbox/reading/listing.ts";
+import { listMessages } from "../../../src/mailbox/reading/messages.ts";
+import type { ThreadFilters } from "../../../src/mailbox/state/views.ts";
+import { LIST_FOLDERS } from "../../../src/search/operators.ts";
+import { messages, threads } from "../../../src/store/schema.ts";
+import { runs } from "../../harness/runs.ts";
+import { START } from "../../harness/runtime.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const MINUTE_MS = 60_000;
 const at = (minutes: number) => new Date(START - minutes * MINUTE_MS).toUTCString();

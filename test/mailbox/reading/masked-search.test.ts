@@ -1,16 +1,16 @@
 /** What a query finds in masked mail, within its bounds, whatever the engine said (rules: Codes). */
 import { expect, test } from "bun:test";
 import { inArray } from "drizzle-orm";
-import type { MailCore } from "../../src/mailbox/core.ts";
-import type { MaskRows } from "../../src/mailbox/highlights.ts";
-import { searchThreads } from "../../src/mailbox/listing.ts";
-import { MOST_READ, matchMasked } from "../../src/mailbox/masked-search.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { parseQuery } from "../../src/search/query.ts";
-import { setOf } from "../../src/search/sets.ts";
-import { messages } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
-import { copyThread } from "./copied-threads.ts";
+import type { MaskRows } from "../../../src/mailbox/reading/highlights.ts";
+import { searchThreads } from "../../../src/mailbox/reading/listing.ts";
+import { MOST_READ, matchMasked } from "../../../src/mailbox/reading/masked-search.ts";
+import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
+import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
+import { parseQuery } from "../../../src/search/query.ts";
+import { setOf } from "../../../src/search/sets.ts";
+import { messages } from "../../../src/store/schema.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
+import { copyThread } from "../copied-threads.ts";
 
 const maskRows: MaskRows = async (rows) => rows.map((row) => ({ ...row, text: row.text.replaceAll("secret", "[x]") }));
 

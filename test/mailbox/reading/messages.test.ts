@@ -4,15 +4,15 @@
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { getVisibleHtml } from "../../src/mailbox/codes.ts";
-import { listThreads } from "../../src/mailbox/listing.ts";
-import { getAttachment, getMessage, getRawMessage, listMessages } from "../../src/mailbox/messages.ts";
-import { renewHtml } from "../../src/mailbox/reading.ts";
-import { getThread, updateThread } from "../../src/mailbox/threads.ts";
-import { parseMessage } from "../../src/message/parse.ts";
-import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
-import { addresses, attachments, messageBodies, messages } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listThreads } from "../../../src/mailbox/reading/listing.ts";
+import { getVisibleHtml } from "../../../src/mailbox/reading/masked-codes.ts";
+import { getAttachment, getMessage, getRawMessage, listMessages } from "../../../src/mailbox/reading/messages.ts";
+import { renewHtml } from "../../../src/mailbox/reading/stored-html.ts";
+import { parseMessage } from "../../../src/message/parse.ts";
+import { SANITIZER_VERSION } from "../../../src/message/sanitize.ts";
+import { addresses, attachments, messageBodies, messages } from "../../../src/store/schema.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const RICH = [
   "From: Carol <carol@remote.example>",

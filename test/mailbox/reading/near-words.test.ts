@@ -3,11 +3,11 @@
  * engine.
  */
 import { expect, test } from "bun:test";
-import type { MailCore } from "../../src/mailbox/core.ts";
-import { searchThreads } from "../../src/mailbox/listing.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { searchThreads } from "../../../src/mailbox/reading/listing.ts";
+import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
+import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
+import { threads } from "../../../src/store/schema.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 test("the words found instead are named and highlighted, page by page, only from mail in reach", async () => {
   const { core, store, alice, receive, world, workspaceId } = createAlice();

@@ -1,15 +1,15 @@
 /** Searches by relevance: the same conversations as newest first, with the best matches before the others. */
 import { describe, expect, test } from "bun:test";
-import type { MailCore } from "../../src/mailbox/core.ts";
-import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
-import type { Ranked } from "../../src/search/engine.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { setOf } from "../../src/search/sets.ts";
-import { START } from "../harness/runtime.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
-import { copyThread } from "./copied-threads.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listThreads, searchThreads } from "../../../src/mailbox/reading/listing.ts";
+import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
+import type { ThreadFilters, ThreadListView } from "../../../src/mailbox/state/views.ts";
+import type { Ranked } from "../../../src/search/engine.ts";
+import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
+import { setOf } from "../../../src/search/sets.ts";
+import { START } from "../../harness/runtime.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
+import { copyThread } from "../copied-threads.ts";
 
 const at = (minutes: number) => new Date(START - minutes * 60_000).toUTCString();
 

@@ -1,15 +1,15 @@
-/** Stored HTML is read anew when the rules for visible text have changed (mailbox/renewal.ts). */
+/** Stored HTML is read anew when the rules for visible text have changed (mailbox/reading/renewal.ts). */
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { unavailable } from "../../src/base/errors.ts";
-import { renewAllSeen } from "../../src/mailbox/renewal.ts";
-import { type ReadHtml, readHere } from "../../src/message/reading.ts";
-import { SEEN_VERSION } from "../../src/message/visible.ts";
-import { fold } from "../../src/search/fold.ts";
-import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { parseQuery } from "../../src/search/query.ts";
-import { messageBodies } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { unavailable } from "../../../src/base/errors.ts";
+import { renewAllSeen } from "../../../src/mailbox/reading/renewal.ts";
+import { type ReadHtml, readHere } from "../../../src/message/reading.ts";
+import { SEEN_VERSION } from "../../../src/message/visible.ts";
+import { fold } from "../../../src/search/fold.ts";
+import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
+import { parseQuery } from "../../../src/search/query.ts";
+import { messageBodies } from "../../../src/store/schema.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const both = (subject: string, html: string) => `From: carol@remote.example
 To: alice@example.test

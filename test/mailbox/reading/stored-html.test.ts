@@ -1,14 +1,14 @@
 /** Results for HTML stored by an older version; HTML that cannot be read counts as hidden. */
 import { expect, test } from "bun:test";
-import { unavailable } from "../../src/base/errors.ts";
-import type { MailCore } from "../../src/mailbox/core.ts";
-import { getMessage } from "../../src/mailbox/messages.ts";
-import { editorOf, frameOf, readSeen, renewHtml } from "../../src/mailbox/reading.ts";
-import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/message/reading.ts";
-import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
-import { SEEN_VERSION } from "../../src/message/visible.ts";
-import { messageBodies } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { unavailable } from "../../../src/base/errors.ts";
+import { getMessage } from "../../../src/mailbox/reading/messages.ts";
+import { editorOf, frameOf, readSeen, renewHtml } from "../../../src/mailbox/reading/stored-html.ts";
+import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
+import { type ReadHtml, type Reading, readHere, unpackText } from "../../../src/message/reading.ts";
+import { SANITIZER_VERSION } from "../../../src/message/sanitize.ts";
+import { SEEN_VERSION } from "../../../src/message/visible.ts";
+import { messageBodies } from "../../../src/store/schema.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 const MAIL = [
   "From: carol@remote.example",

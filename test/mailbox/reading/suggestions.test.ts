@@ -1,9 +1,9 @@
 /** "Did you mean": suggestions for searches without results, which never reveal mail out of reach. */
 import { describe, expect, test } from "bun:test";
-import type { Caller } from "../../src/access/caller.ts";
-import { listThreads, searchThreads } from "../../src/mailbox/listing.ts";
-import { updateThread } from "../../src/mailbox/threads.ts";
-import { createAlice, createWorld, type World } from "../harness/servers/mailbox-world.ts";
+import type { Caller } from "../../../src/access/caller.ts";
+import { updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { listThreads, searchThreads } from "../../../src/mailbox/reading/listing.ts";
+import { createAlice, createWorld, type World } from "../../harness/servers/mailbox-world.ts";
 
 const suggestionOf = async (world: Pick<World, "core">, caller: Caller, q: string, more = {}) =>
   (await searchThreads(world.core, caller, { q, limit: 10, ...more })).suggestion;

@@ -1,12 +1,12 @@
 /** Kept marks agree with the rows after any change. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { unreadIn } from "../../src/mailbox/listing.ts";
-import { inFolders, type Selection, unreadSeqs } from "../../src/mailbox/walk.ts";
-import { has } from "../../src/search/sets.ts";
-import { mailboxes, threads, workspaces } from "../../src/store/schema.ts";
-import type { Store } from "../../src/store/store.ts";
-import { storeInMemory } from "../harness/data/database.ts";
+import { unreadIn } from "../../../src/mailbox/reading/listing.ts";
+import { inFolders, type Selection, unreadSeqs } from "../../../src/mailbox/reading/walk.ts";
+import { has } from "../../../src/search/sets.ts";
+import { mailboxes, threads, workspaces } from "../../../src/store/schema.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { storeInMemory } from "../../harness/data/database.ts";
 
 const IDS = ["mbx_1", "mbx_2", "mbx_3"];
 const SELECTIONS: Selection[] = (["all", "inbox", "archive", "trash", "starred", "snoozed"] as const).flatMap(

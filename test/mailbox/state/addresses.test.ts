@@ -1,7 +1,7 @@
 /** Routing of mail by address (rules: Addresses, Postmaster and abuse). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import type { MailboxRoute, Route } from "../../src/mailbox/addresses.ts";
+import type { MailboxRoute, Route } from "../../../src/mailbox/state/addresses.ts";
 import {
   isVerifiedElsewhere,
   localDomain,
@@ -9,9 +9,9 @@ import {
   routeOf,
   routeWithin,
   stillReaches,
-} from "../../src/mailbox/addresses.ts";
-import { domains, mailboxes, users } from "../../src/store/schema.ts";
-import { createWorld } from "../harness/servers/mailbox-world.ts";
+} from "../../../src/mailbox/state/addresses.ts";
+import { domains, mailboxes, users } from "../../../src/store/schema.ts";
+import { createWorld } from "../../harness/servers/mailbox-world.ts";
 
 function office() {
   const world = createWorld();

@@ -1,10 +1,10 @@
 /** How labels of conversations are written. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { labelsOf, listLabels, writeLabels } from "../../src/mailbox/labels.ts";
-import { createUids, imapFolder } from "../../src/mailbox/uids.ts";
-import { threadOf } from "../../src/search/document-number.ts";
-import { createAlice } from "../harness/servers/mailbox-world.ts";
+import { createUids, imapFolder } from "../../../src/mailbox/imap/uids.ts";
+import { labelsOf, listLabels, writeLabels } from "../../../src/mailbox/state/labels.ts";
+import { threadOf } from "../../../src/search/document-number.ts";
+import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 async function conversation() {
   const { core, receive, store, box, alice } = createAlice();

@@ -1,6 +1,6 @@
 /** Messages that wait for approval, as the app gets them over HTTP (rules: Held for approval). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import type { Policy } from "../../../src/store/schema.ts";
 import { confirm, type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { zone } from "../../harness/peers/dns-server.ts";

@@ -1,10 +1,10 @@
 /** Writing mail in the app, over HTTP: drafts of people and agents, attachments, forwarding, sending with undo, sending later. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as outbound from "../../../src/admin/outbound.ts";
 import * as people from "../../../src/admin/people.ts";
 import type { DueDraft } from "../../../src/compose/draft-sending.ts";
-import { usageOf } from "../../../src/mailbox/mailboxes.ts";
+import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import * as people from "../../../src/admin/people.ts";
 import { setUp } from "../../../src/admin/setup.ts";
-import * as workspaceAdmin from "../../../src/admin/workspaces.ts";
+import * as workspaceAdmin from "../../../src/admin/workspace-admin.ts";
 import { page } from "../../harness/clients/browser-session.ts";
 import { boot, bootEmpty } from "../../harness/servers/boot.ts";
 import { until } from "../../harness/until.ts";

@@ -1,6 +1,6 @@
 /** Labels of a mailbox in the app: renamed, removed and coloured (rules: Label colours). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";

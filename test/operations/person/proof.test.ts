@@ -7,7 +7,7 @@ import { connect } from "node:net";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
 import { hashPassword } from "../../../src/admin/people.ts";
 import { apiKeys, appPasswords, messages, threads } from "../../../src/store/schema.ts";

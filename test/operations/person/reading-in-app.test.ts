@@ -1,6 +1,6 @@
 /** Tidying over HTTP: changing several conversations at once, undo, labels, people, events. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";

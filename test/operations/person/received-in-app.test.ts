@@ -1,9 +1,9 @@
 /** Remote images that a person always sees: for senders that DMARC proves, for that person, and until taken back. */
 import { beforeAll, expect, test } from "bun:test";
-import * as mailboxAdmin from "../../../src/admin/mailboxes.ts";
+import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
-import { changeMessages } from "../../../src/mailbox/message-changes.ts";
-import { trustImages } from "../../../src/mailbox/received.ts";
+import { changeMessages } from "../../../src/mailbox/changing/message-changes.ts";
+import { trustImages } from "../../../src/mailbox/state/received.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { newSigner, signed } from "../../harness/mail/dkim-signer.ts";
 import { mailer } from "../../harness/mail/mail.ts";

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import * as credentials from "../../../src/access/credentials.ts";
 import * as people from "../../../src/admin/people.ts";
-import { describeUserAgent } from "../../../src/operations/person/session.ts";
+import { describeUserAgent } from "../../../src/operations/person/session-in-app.ts";
 import { sessions, users } from "../../../src/store/schema.ts";
 import { PASSWORD, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { holdPasswords } from "../../harness/quick-hash.ts";

@@ -1,8 +1,13 @@
 /** A real Meilisearch server distinguishes the words, keeps them whole, and forgives typos. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { fold } from "../../../src/search/fold.ts";
-import { createClient } from "../../../src/search/meilisearch/client.ts";
-import { documentOf, INDEX_SETTINGS, type MessageDocument, wordOf } from "../../../src/search/meilisearch/documents.ts";
+import { createClient } from "../../../src/search/meilisearch/meilisearch-client.ts";
+import {
+  documentOf,
+  INDEX_SETTINGS,
+  type MessageDocument,
+  wordOf,
+} from "../../../src/search/meilisearch/message-documents.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { WHOLE_A } from "../../harness/data/search-seed.ts";
 import { hasMeilisearch, sharedMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/peers/meilisearch.ts";

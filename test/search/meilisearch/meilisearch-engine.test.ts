@@ -3,8 +3,8 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { IndexDocument } from "../../../src/search/fold.ts";
 import { fold, foldDocument } from "../../../src/search/fold.ts";
-import { documentOf, PLAIN_FIELDS, wordOf } from "../../../src/search/meilisearch/documents.ts";
-import { exactQueries, looseQueries, nearestWords } from "../../../src/search/meilisearch/engine.ts";
+import { exactQueries, looseQueries, nearestWords } from "../../../src/search/meilisearch/meilisearch-engine.ts";
+import { documentOf, PLAIN_FIELDS, wordOf } from "../../../src/search/meilisearch/message-documents.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { WHOLE_A } from "../../harness/data/search-seed.ts";
 

@@ -7,7 +7,7 @@ import { existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readProcessState } from "../../../src/base/child-process.ts";
 import type { World } from "../../../src/doctor/check.ts";
-import { checkSearchEngine } from "../../../src/doctor/checks/search.ts";
+import { checkSearchEngine } from "../../../src/doctor/checks/search-checks.ts";
 import type { KeptState } from "../../../src/search/meilisearch/process.ts";
 import { settle } from "../../harness/data/settle.ts";
 import { temporaryFolder } from "../../harness/folder.ts";

@@ -1,19 +1,14 @@
 /** Mail apps: their settings, and their app passwords. */
 import { useQuery } from "@tanstack/react-query";
-import { api, urlTo } from "../../lib/api.ts";
+import { api, urlTo } from "../../lib/api-client.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
-import {
-  APP_PASSWORDS,
-  type AppPasswordView,
-  appPasswordsQuery,
-  type MailAppsView,
-} from "../../lib/settings-identity.ts";
-import { fullTime } from "../../lib/time.ts";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Checkbox, Field, Select } from "../../parts/fields.tsx";
-import { LineForm } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { fullTime } from "../../lib/time-format.ts";
+import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Checkbox, Field, Select } from "../../parts/ui/fields.tsx";
+import { LineForm } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { APP_PASSWORDS, type AppPasswordView, appPasswordsQuery, type MailAppsView } from "./settings-identity.ts";
 
 export function AppPasswordsPage() {
   const list = useQuery(appPasswordsQuery);

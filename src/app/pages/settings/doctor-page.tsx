@@ -1,14 +1,14 @@
 /** The doctor's findings and advice. It looks on request, and once a day by itself. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed, TriangleAlert } from "lucide-react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
-import { type DoctorView, doctorQuery, type LookView, WORKSPACE } from "../../lib/settings-workspace.ts";
-import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { fullTime } from "../../lib/time-format.ts";
+import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { type DoctorView, doctorQuery, type LookView, WORKSPACE } from "./settings-workspace.ts";
 
 type Finding = LookView["findings"][number];
 

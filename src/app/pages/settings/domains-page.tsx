@@ -1,17 +1,17 @@
 /** Domains: their DNS records, to be copied, with the state of each in DNS. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plus, RotateCw } from "lucide-react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
-import { type DomainView, domainsQuery, domainWarning, recordsQuery, WORKSPACE } from "../../lib/settings-workspace.ts";
 import { toast } from "../../lib/toast.ts";
-import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { DnsRecords } from "../../parts/dns-records.tsx";
-import { Field } from "../../parts/fields.tsx";
-import { FormDialog } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { DnsRecords } from "../../parts/settings/dns-records.tsx";
+import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Field } from "../../parts/ui/fields.tsx";
+import { FormDialog } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { type DomainView, domainsQuery, domainWarning, recordsQuery, WORKSPACE } from "./settings-workspace.ts";
 
 const STATES = { verified: "verified", unverified: "not verified", lost: "verified by another workspace" } as const;
 

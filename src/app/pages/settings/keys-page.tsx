@@ -3,20 +3,29 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
 import { useState } from "react";
-import { api } from "../../lib/api.ts";
-import { draftOf, type Policy, PURPOSES, type Purpose, policyOf, SCOPE_MEANING } from "../../lib/policy.ts";
+import { api } from "../../lib/api-client.ts";
+import { draftOf, type Policy, PURPOSES, type Purpose, policyOf, SCOPE_MEANING } from "../../lib/policy-words.ts";
 import { mailboxesQuery, useChange } from "../../lib/queries.ts";
-import { KEYS, type KeyView, keyQuery, keysQuery } from "../../lib/settings-developers.ts";
-import { fullTime, msUntil } from "../../lib/time.ts";
+import { fullTime, msUntil } from "../../lib/time-format.ts";
 import { toast } from "../../lib/toast.ts";
-import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Checkboxes, Field } from "../../parts/fields.tsx";
-import { Form, LineForm } from "../../parts/form.tsx";
-import { KeyJournal } from "../../parts/key-journal.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { PolicyFields, PolicySentences } from "../../parts/policy-fields.tsx";
-import { Badge, CopyValue, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { KeyJournal } from "../../parts/settings/key-journal.tsx";
+import { PolicyFields, PolicySentences } from "../../parts/settings/policy-fields.tsx";
+import {
+  Badge,
+  CopyValue,
+  Facts,
+  Filtered,
+  Nothing,
+  Panel,
+  Rows,
+  SettingsPage,
+} from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Checkboxes, Field } from "../../parts/ui/fields.tsx";
+import { Form, LineForm } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { KEYS, type KeyView, keyQuery, keysQuery } from "./settings-developers.ts";
 
 export function KeysPage() {
   const list = useQuery(keysQuery);

@@ -3,9 +3,17 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import type { ReactNode } from "react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { sizeOf } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
+import { fullTime, localInput, msUntil } from "../../lib/time-format.ts";
+import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button, IconButton } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Field, Select } from "../../parts/ui/fields.tsx";
+import { LineForm } from "../../parts/ui/form.tsx";
+import { UseBar } from "../../parts/ui/graphics.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   type MailboxView,
   mailboxesSettingsQuery,
@@ -13,15 +21,7 @@ import {
   SHARES,
   WORKSPACE,
   workspaceQuery,
-} from "../../lib/settings-workspace.ts";
-import { fullTime, localInput, msUntil } from "../../lib/time.ts";
-import { Button, IconButton } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Field, Select } from "../../parts/fields.tsx";
-import { LineForm } from "../../parts/form.tsx";
-import { UseBar } from "../../parts/graphics.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+} from "./settings-workspace.ts";
 
 const GB = 1_000_000_000;
 

@@ -2,22 +2,22 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronRight, Plus } from "lucide-react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { counted, sizeOf } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
+import { msUntil, shortTime } from "../../lib/time-format.ts";
+import { Badge, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Field, Select } from "../../parts/ui/fields.tsx";
+import { FormDialog } from "../../parts/ui/form.tsx";
+import { UseBar } from "../../parts/ui/graphics.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   type MailboxView,
   mailboxesSettingsQuery,
   peopleQuery,
   WORKSPACE,
   workspaceQuery,
-} from "../../lib/settings-workspace.ts";
-import { msUntil, shortTime } from "../../lib/time.ts";
-import { Field, Select } from "../../parts/fields.tsx";
-import { FormDialog } from "../../parts/form.tsx";
-import { UseBar } from "../../parts/graphics.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+} from "./settings-workspace.ts";
 
 export function MailboxesPage() {
   const list = useQuery(mailboxesSettingsQuery);

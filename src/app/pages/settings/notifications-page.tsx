@@ -1,14 +1,14 @@
 /** Notifications in this browser, and installing the app. */
 import { useQuery } from "@tanstack/react-query";
-import { api } from "../../lib/api.ts";
-import { subscribeBrowser, unsubscribeBrowser, whyNoPush } from "../../lib/push.ts";
+import { api } from "../../lib/api-client.ts";
+import { subscribeBrowser, unsubscribeBrowser, whyNoPush } from "../../lib/notifications.ts";
 import { mailboxesQuery, pushQuery, useChange } from "../../lib/queries.ts";
-import { forgetOffer, useInstallOffer } from "../../lib/worker.ts";
-import { Button } from "../../parts/button.tsx";
-import { Checkbox } from "../../parts/fields.tsx";
-import { Form } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Panel, SettingsPage } from "../../parts/settings.tsx";
+import { forgetOffer, useInstallOffer } from "../../lib/service-worker.ts";
+import { Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { Checkbox } from "../../parts/ui/fields.tsx";
+import { Form } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
 
 export function NotificationsPage() {
   const push = useQuery(pushQuery);

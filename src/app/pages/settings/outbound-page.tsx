@@ -1,22 +1,22 @@
 /** Outbound mail: the queue and the suppression list. */
 import { useQuery } from "@tanstack/react-query";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
+import { fullTime } from "../../lib/time-format.ts";
+import { Badge, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Field } from "../../parts/ui/fields.tsx";
+import { LineForm } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   type QueueEntryView,
   queueQuery,
   type SuppressionView,
   suppressionsQuery,
   WORKSPACE,
-} from "../../lib/settings-workspace.ts";
-import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Field } from "../../parts/fields.tsx";
-import { LineForm } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+} from "./settings-workspace.ts";
 
 export function OutboundPage() {
   return (

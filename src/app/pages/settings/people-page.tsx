@@ -2,18 +2,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
 import { useState } from "react";
-import { api, type Input } from "../../lib/api.ts";
+import { api, type Input } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
-import { type LockedView, type PersonView, peopleQuery, ROLES, WORKSPACE } from "../../lib/settings-workspace.ts";
-import { dayAndTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/fields.tsx";
-import { FormDialog, LineForm } from "../../parts/form.tsx";
-import { Avatar } from "../../parts/graphics.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, CopyValue, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { dayAndTime } from "../../lib/time-format.ts";
+import { Badge, CopyValue, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/ui/fields.tsx";
+import { FormDialog, LineForm } from "../../parts/ui/form.tsx";
+import { Avatar } from "../../parts/ui/graphics.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { type LockedView, type PersonView, peopleQuery, ROLES, WORKSPACE } from "./settings-workspace.ts";
 
 /** What the page says on top: a link that was made, or what a lock ended. */
 type Said = { link: string; expiresAt: string; name: string } | { locked: LockedView };

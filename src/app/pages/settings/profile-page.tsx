@@ -1,12 +1,12 @@
 /** The person's own name, undo time and password. */
 import { useQuery } from "@tanstack/react-query";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { imageSendersQuery, meQuery, queryClient, sendingQuery, useChange } from "../../lib/queries.ts";
-import { secondFactorQuery } from "../../lib/settings-identity.ts";
-import { Button } from "../../parts/button.tsx";
-import { Checkbox, Field, PASSWORD_HINT } from "../../parts/fields.tsx";
-import { Form } from "../../parts/form.tsx";
-import { Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { Checkbox, Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
+import { Form } from "../../parts/ui/form.tsx";
+import { secondFactorQuery } from "./settings-identity.ts";
 
 export function ProfilePage() {
   const { data: me } = useQuery(meQuery);

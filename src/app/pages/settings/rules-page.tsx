@@ -3,9 +3,18 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp, X } from "lucide-react";
 import { type ReactNode, useDeferredValue, useState } from "react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { mailboxesQuery, meQuery, useChange } from "../../lib/queries.ts";
+import { threadActions } from "../../lib/thread-actions.ts";
+import { localInput, localTime } from "../../lib/time-format.ts";
+import { toast, toastFailure } from "../../lib/toast.ts";
+import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button, IconButton } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Area, Checkbox, Field, Select } from "../../parts/ui/fields.tsx";
+import { Form, type Given } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   absenceQuery,
   deedsOf,
@@ -17,16 +26,7 @@ import {
   RULES,
   type RuleView,
   rulesQuery,
-} from "../../lib/settings-rules.ts";
-import { threadActions } from "../../lib/thread-actions.ts";
-import { localInput, localTime } from "../../lib/time.ts";
-import { toast, toastFailure } from "../../lib/toast.ts";
-import { Button, IconButton } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Area, Checkbox, Field, Select } from "../../parts/fields.tsx";
-import { Form, type Given } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+} from "./settings-rules.ts";
 
 const INTRO =
   "What happens to mail as it arrives, and what people are told while nobody reads it. Rules do nothing with spam.";

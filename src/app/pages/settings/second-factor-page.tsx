@@ -1,15 +1,15 @@
 /** The person's second factor: adds it with an authenticator app, renews recovery codes, removes it. */
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
-import { newSecondFactorQuery, type QrView, SECOND_FACTOR, secondFactorQuery } from "../../lib/settings-identity.ts";
-import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { Field } from "../../parts/fields.tsx";
-import { Form, type Sending } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { fullTime } from "../../lib/time-format.ts";
+import { CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { Field } from "../../parts/ui/fields.tsx";
+import { Form, type Sending } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { newSecondFactorQuery, type QrView, SECOND_FACTOR, secondFactorQuery } from "./settings-identity.ts";
 
 /** Below this, new recovery codes are suggested. */
 const FEW = 4;

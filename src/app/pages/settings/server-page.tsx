@@ -1,13 +1,13 @@
 /** The server's limits and other settings, with meanings and defaults. */
 import { useQuery } from "@tanstack/react-query";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
-import { type ServerView, type SettingView, serverQuery, WORKSPACE } from "../../lib/settings-workspace.ts";
-import { Button } from "../../parts/button.tsx";
-import { Field } from "../../parts/fields.tsx";
-import { Form } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { Field } from "../../parts/ui/fields.tsx";
+import { Form } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { type ServerView, type SettingView, serverQuery, WORKSPACE } from "./settings-workspace.ts";
 
 /** Headings, by the part of a setting's name before the dot. */
 const TITLES: Record<string, string> = {

@@ -1,13 +1,13 @@
 /** The person's sessions, with buttons to end them. */
 import { useQuery } from "@tanstack/react-query";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
-import { SESSIONS, type SessionView, sessionsQuery } from "../../lib/settings-identity.ts";
-import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { Grants } from "../../parts/grants.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { fullTime } from "../../lib/time-format.ts";
+import { Grants } from "../../parts/settings/grant-list.tsx";
+import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { SESSIONS, type SessionView, sessionsQuery } from "./settings-identity.ts";
 
 export function SessionsPage() {
   const list = useQuery(sessionsQuery);

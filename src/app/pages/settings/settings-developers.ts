@@ -1,7 +1,7 @@
 /** Queries of API keys and webhooks. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { EVENT_NAMES } from "../../events/kinds.ts";
-import { type Answer, allOf, api, type Input, MOST_OF_A_PAGE } from "./api.ts";
+import { EVENT_NAMES } from "../../../events/kinds.ts";
+import { type Answer, allOf, api, type Input, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
 
 export type KeyView = Answer<"listKeys">["keys"][number];
 export type WebhookView = Answer<"getWebhook">;

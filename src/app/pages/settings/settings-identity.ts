@@ -1,6 +1,6 @@
 /** Queries of profile, second factor, app passwords, sessions, and the first run. */
 import { queryOptions } from "@tanstack/react-query";
-import { type Answer, api } from "./api.ts";
+import { type Answer, api } from "../../lib/api-client.ts";
 
 export type AppPasswordView = Answer<"listAppPasswords">["appPasswords"][number];
 export type MailAppsView = Answer<"listAppPasswords">["mailApps"];

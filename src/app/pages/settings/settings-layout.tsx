@@ -3,20 +3,20 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { ArrowLeft, CirclePause } from "lucide-react";
 import { useEffect, useRef } from "react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { administers, meQuery, useChange } from "../../lib/queries.ts";
-import { endConfirmation, useWantedProof } from "../../lib/session.ts";
-import { KEYS, keyPauseQuery } from "../../lib/settings-developers.ts";
-import { SESSIONS } from "../../lib/settings-identity.ts";
-import { useSettingsSections } from "../../lib/settings-sections.ts";
-import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { ConfirmButton, Dialog } from "../../parts/dialog.tsx";
-import { Field } from "../../parts/fields.tsx";
-import { Form } from "../../parts/form.tsx";
-import { StandbyBanner } from "../../parts/notice.tsx";
-import { Toaster } from "../../parts/toaster.tsx";
-import { SignInAgain } from "../sign-in.tsx";
+import { fullTime } from "../../lib/time-format.ts";
+import { endConfirmation, useWantedProof } from "../../lib/waiting-requests.ts";
+import { Button } from "../../parts/ui/button.tsx";
+import { ConfirmButton, Dialog } from "../../parts/ui/dialog.tsx";
+import { Field } from "../../parts/ui/fields.tsx";
+import { Form } from "../../parts/ui/form.tsx";
+import { StandbyBanner } from "../../parts/ui/notice.tsx";
+import { Toaster } from "../../parts/ui/toaster.tsx";
+import { SignInAgain } from "../sign-in-page.tsx";
+import { KEYS, keyPauseQuery } from "./settings-developers.ts";
+import { SESSIONS } from "./settings-identity.ts";
+import { useSettingsSections } from "./settings-sections.ts";
 
 export function SettingsLayout() {
   const { data: me } = useQuery(meQuery);
@@ -143,7 +143,7 @@ function AllPaused({ since }: { since: string }) {
   );
 }
 
-/** A dialog that asks for a proof of identity. The request that needs it continues afterwards (lib/session.ts). */
+/** A dialog that asks for a proof of identity. The request that needs it continues afterwards (lib/waiting-requests.ts). */
 export function ConfirmIdentity() {
   const wanted = useWantedProof();
   const { data: me } = useQuery(meQuery);

@@ -1,20 +1,20 @@
 /** The settings pages, in one file for browsers: opening one loads all. */
 
-export { AppPasswordsPage } from "./app-passwords.tsx";
-export { DoctorPage } from "./doctor.tsx";
-export { DomainsPage } from "./domains.tsx";
-export { KeyPage, KeysPage } from "./keys.tsx";
-export { SettingsLayout } from "./layout.tsx";
-export { MailboxPage } from "./mailbox.tsx";
-export { MailboxesPage } from "./mailboxes.tsx";
-export { NotificationsPage } from "./notifications.tsx";
-export { OutboundPage } from "./outbound.tsx";
-export { PeoplePage } from "./people.tsx";
-export { ProfilePage } from "./profile.tsx";
-export { RulesPage } from "./rules.tsx";
-export { SecondFactorPage } from "./second-factor.tsx";
-export { ServerPage } from "./server.tsx";
-export { SessionsPage } from "./sessions.tsx";
-export { WebhookPage, WebhooksPage } from "./webhooks.tsx";
-export { WorkspacePage, WorkspacesPage } from "./workspaces.tsx";
-export { WritingPage } from "./writing.tsx";
+export { AppPasswordsPage } from "./app-passwords-page.tsx";
+export { DoctorPage } from "./doctor-page.tsx";
+export { DomainsPage } from "./domains-page.tsx";
+export { KeyPage, KeysPage } from "./keys-page.tsx";
+export { MailboxPage } from "./mailbox-page.tsx";
+export { MailboxesPage } from "./mailboxes-page.tsx";
+export { NotificationsPage } from "./notifications-page.tsx";
+export { OutboundPage } from "./outbound-page.tsx";
+export { PeoplePage } from "./people-page.tsx";
+export { ProfilePage } from "./profile-page.tsx";
+export { RulesPage } from "./rules-page.tsx";
+export { SecondFactorPage } from "./second-factor-page.tsx";
+export { ServerPage } from "./server-page.tsx";
+export { SessionsPage } from "./sessions-page.tsx";
+export { SettingsLayout } from "./settings-layout.tsx";
+export { WebhookPage, WebhooksPage } from "./webhooks-page.tsx";
+export { WorkspacePage, WorkspacesPage } from "./workspaces-page.tsx";
+export { WritingPage } from "./writing-page.tsx";

@@ -1,8 +1,8 @@
 /** Rules and absences of mailboxes: queries, and rules in words. */
 import { queryOptions } from "@tanstack/react-query";
-import { type Answer, api, type Input, MOST_OF_A_PAGE } from "./api.ts";
-import { MOST_MATCHING } from "./selection.ts";
-import type { ThreadView } from "./views.ts";
+import { type Answer, api, type Input, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
+import type { ThreadView } from "../../lib/mail-views.ts";
+import { MOST_MATCHING } from "../../lib/selection.ts";
 
 export type RuleView = Answer<"getOwnRules">["rules"][number];
 export type GivenRule = Input<"setOwnRules">["rules"][number];

@@ -20,7 +20,7 @@ import {
   Users,
   Webhook,
 } from "lucide-react";
-import { administers, meQuery } from "./queries.ts";
+import { administers, meQuery } from "../../lib/queries.ts";
 import { workspaceQuery } from "./settings-workspace.ts";
 
 interface Section {

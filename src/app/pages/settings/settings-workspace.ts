@@ -1,6 +1,6 @@
 /** Queries of a workspace that is administered: people, mailboxes, domains, outbound mail, the server's settings. */
 import { queryOptions } from "@tanstack/react-query";
-import { type Answer, allOf, api, MOST_OF_A_PAGE } from "./api.ts";
+import { type Answer, allOf, api, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
 
 export type PersonView = Answer<"listPeople">["people"][number];
 export type LockedView = Answer<"lockPerson">;

@@ -4,9 +4,16 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, ChevronRight, Plus } from "lucide-react";
 import { useState } from "react";
 import { EVENTS } from "../../../events/kinds.ts";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
+import { fullTime } from "../../lib/time-format.ts";
+import { Badge, CopyValue, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Checkboxes, Field, Select } from "../../parts/ui/fields.tsx";
+import { Form, FormDialog, LineForm } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   type DeliveryView,
   deliveriesQuery,
@@ -16,14 +23,7 @@ import {
   type WebhookView,
   webhookQuery,
   webhooksQuery,
-} from "../../lib/settings-developers.ts";
-import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Checkboxes, Field, Select } from "../../parts/fields.tsx";
-import { Form, FormDialog, LineForm } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, CopyValue, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+} from "./settings-developers.ts";
 
 export function WebhooksPage() {
   const list = useQuery(webhooksQuery);

@@ -1,16 +1,16 @@
 /** The person's workspace, and all workspaces of the server, for its operator. */
 import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
 import { counted, sizeOf } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
-import { WORKSPACE, type WorkspaceEntryView, workspaceQuery, workspacesQuery } from "../../lib/settings-workspace.ts";
-import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
-import { Field, PASSWORD_HINT } from "../../parts/fields.tsx";
-import { FormDialog, LineForm } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { fullTime } from "../../lib/time-format.ts";
+import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
+import { FormDialog, LineForm } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
+import { WORKSPACE, type WorkspaceEntryView, workspaceQuery, workspacesQuery } from "./settings-workspace.ts";
 
 /** The person's workspace: its name, and the pause of sending. */
 export function WorkspacePage() {

@@ -1,15 +1,15 @@
 /** The signature and templates of the mailboxes that the person sends from. */
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api } from "../../lib/api.ts";
+import { api } from "../../lib/api-client.ts";
+import type { MailboxView, Template } from "../../lib/mail-views.ts";
 import { mailboxesQuery, textsQuery, useChange } from "../../lib/queries.ts";
-import type { MailboxView, Template } from "../../lib/views.ts";
-import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Area, Field, Select } from "../../parts/fields.tsx";
-import { Form } from "../../parts/form.tsx";
-import { NotLoaded } from "../../parts/notice.tsx";
-import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Button } from "../../parts/ui/button.tsx";
+import { ConfirmButton } from "../../parts/ui/dialog.tsx";
+import { Area, Field, Select } from "../../parts/ui/fields.tsx";
+import { Form } from "../../parts/ui/form.tsx";
+import { NotLoaded } from "../../parts/ui/notice.tsx";
 
 const KEY = ["texts"];
 

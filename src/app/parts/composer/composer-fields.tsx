@@ -3,11 +3,11 @@
  */
 import { CalendarClock, ChevronDown } from "lucide-react";
 import { type RefObject, useEffect, useId, useState } from "react";
-import type { SaveState } from "../lib/autosave.ts";
-import { localTime, timeZone } from "../lib/time.ts";
-import { Button } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Menu, suggestedTimes } from "./menus.tsx";
+import type { SaveState } from "../../lib/autosave.ts";
+import { localTime, timeZone } from "../../lib/time-format.ts";
+import { Button } from "../ui/button.tsx";
+import { Dialog } from "../ui/dialog.tsx";
+import { Menu, suggestedTimes } from "../ui/menus.tsx";
 
 export function FromField({
   value,

@@ -14,15 +14,15 @@ import {
   useRef,
   useState,
 } from "react";
-import { api, Refusal, urlTo } from "../lib/api.ts";
-import { createAutosave, type SaveState, useLeaving } from "../lib/autosave.ts";
-import { reopen } from "../lib/compose.ts";
-import { onReturn } from "../lib/connection.ts";
-import { doubtsAbout, type Fields, htmlOf, type Start, signed, withQuote } from "../lib/draft-content.ts";
-import { mailboxesQuery, refreshMail, textsQuery } from "../lib/queries.ts";
-import { toast, toastFailure } from "../lib/toast.ts";
-import type { SavedDraft, SentDraft, Template } from "../lib/views.ts";
-import { Button, IconButton } from "./button.tsx";
+import { api, Refusal, urlTo } from "../../lib/api-client.ts";
+import { createAutosave, type SaveState, useLeaving } from "../../lib/autosave.ts";
+import { doubtsAbout, type Fields, htmlOf, type Start, signed, withQuote } from "../../lib/draft-content.ts";
+import type { SavedDraft, SentDraft, Template } from "../../lib/mail-views.ts";
+import { reopen } from "../../lib/open-composers.ts";
+import { mailboxesQuery, refreshMail, textsQuery } from "../../lib/queries.ts";
+import { onReturn } from "../../lib/server-away.ts";
+import { toast, toastFailure } from "../../lib/toast.ts";
+import { Button, IconButton } from "../ui/button.tsx";
 import { Conflict, Doubts, FromField, SaveMark, SendButton, SubjectField, TextEditor } from "./composer-fields.tsx";
 import { Templates } from "./composer-templates.tsx";
 import { AttachButton, AttachedFiles, useAttachments } from "./draft-attachments.tsx";

@@ -2,15 +2,15 @@
 import { useNavigate } from "@tanstack/react-router";
 import { LayoutTemplate, Save, Settings } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
-import { api } from "../lib/api.ts";
-import { useChange } from "../lib/queries.ts";
-import type { Template } from "../lib/views.ts";
-import { Button, IconButton } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Field } from "./fields.tsx";
-import { Menu } from "./menus.tsx";
+import { api } from "../../lib/api-client.ts";
+import type { Template } from "../../lib/mail-views.ts";
+import { useChange } from "../../lib/queries.ts";
+import { Button, IconButton } from "../ui/button.tsx";
+import { Dialog } from "../ui/dialog.tsx";
+import { Field } from "../ui/fields.tsx";
+import { Menu } from "../ui/menus.tsx";
 
-/** As the server has it (operations/schemas.ts). */
+/** As the server has it (operations/shared-schemas.ts). */
 const LONGEST_NAME = 100;
 
 export function Templates({

@@ -6,6 +6,10 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Bot, Maximize2, Minimize2, Minus, TriangleAlert, X } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useState } from "react";
+import { blank, sendersOf, startOf } from "../../lib/draft-content.ts";
+import { chosenMailbox } from "../../lib/folders.ts";
+import { lazyPart } from "../../lib/lazy-part.tsx";
+import type { DraftContent, MailboxView, ThreadView } from "../../lib/mail-views.ts";
 import {
   type Composing,
   closeMessage,
@@ -14,16 +18,12 @@ import {
   resize,
   tellSent,
   useMessageWindows,
-} from "../lib/compose.ts";
-import { blank, sendersOf, startOf } from "../lib/draft-content.ts";
-import { chosenMailbox } from "../lib/folders.ts";
-import { lazyPart } from "../lib/lazy-part.tsx";
-import { draftQuery, mailboxesQuery, refreshMail } from "../lib/queries.ts";
-import type { DraftContent, MailboxView, ThreadView } from "../lib/views.ts";
-import { Answered } from "./answered.tsx";
-import { IconButton } from "./button.tsx";
+} from "../../lib/open-composers.ts";
+import { draftQuery, mailboxesQuery, refreshMail } from "../../lib/queries.ts";
+import { Answered } from "../message/answered.tsx";
+import { IconButton } from "../ui/button.tsx";
+import { NotLoaded } from "../ui/notice.tsx";
 import type { ComposerProps } from "./composer-form.tsx";
-import { NotLoaded } from "./notice.tsx";
 
 export const Composer = lazyPart<ComposerProps>(
   "the composer",
@@ -32,7 +32,7 @@ export const Composer = lazyPart<ComposerProps>(
 
 const ScheduledMessage = lazyPart(
   "the message",
-  async () => (await import("./scheduled-message.tsx")).ScheduledMessage,
+  async () => (await import("../message/scheduled-message.tsx")).ScheduledMessage,
 );
 
 /** A draft on a page of its own. */

@@ -1,10 +1,10 @@
 /** The attachments of the message in the composer: uploading with progress, showing, and removing. */
 import { FileText, Paperclip, X } from "lucide-react";
 import { useRef, useState } from "react";
-import { api, OFFLINE, Refusal, refusalIn, urlTo } from "../lib/api.ts";
-import { sizeOf } from "../lib/format.ts";
-import type { AttachmentView, SavedDraft } from "../lib/views.ts";
-import { IconButton } from "./button.tsx";
+import { api, OFFLINE, Refusal, refusalIn, urlTo } from "../../lib/api-client.ts";
+import { sizeOf } from "../../lib/format.ts";
+import type { AttachmentView, SavedDraft } from "../../lib/mail-views.ts";
+import { IconButton } from "../ui/button.tsx";
 
 /** An upload under way. */
 interface Upload {

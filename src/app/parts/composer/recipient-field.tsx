@@ -5,9 +5,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { type ClipboardEvent, type KeyboardEvent, useId, useRef, useState } from "react";
-import { entriesOf, isAddress, joinRecipients, shownName, splitRecipients } from "../lib/draft-content.ts";
-import { fullNameOf, nameOf } from "../lib/format.ts";
-import { correspondentsQuery } from "../lib/queries.ts";
+import { entriesOf, isAddress, joinRecipients, shownName, splitRecipients } from "../../lib/draft-content.ts";
+import { fullNameOf, nameOf } from "../../lib/format.ts";
+import { correspondentsQuery } from "../../lib/queries.ts";
 
 export function RecipientField({
   label,

@@ -6,17 +6,23 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Bot, Clock, Forward, Hourglass, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
 import { use, useState } from "react";
-import { forwardMessage, isOnItsWay, tellSent } from "../lib/compose.ts";
-import { startOfReply } from "../lib/draft-content.ts";
-import { approvalsQuery, mailboxesQuery, refreshMail, replyDefaultsQuery, replyDraftsQuery } from "../lib/queries.ts";
-import { ListContext } from "../lib/selection.ts";
-import { useShortcuts } from "../lib/shortcuts.ts";
-import { threadActions } from "../lib/thread-actions.ts";
-import { dayAndTime } from "../lib/time.ts";
-import type { DraftSummary, ThreadDetailView, ThreadView } from "../lib/views.ts";
-import { Button } from "./button.tsx";
+import { startOfReply } from "../../lib/draft-content.ts";
+import type { DraftSummary, ThreadDetailView, ThreadView } from "../../lib/mail-views.ts";
+import { forwardMessage, isOnItsWay, tellSent } from "../../lib/open-composers.ts";
+import {
+  approvalsQuery,
+  mailboxesQuery,
+  refreshMail,
+  replyDefaultsQuery,
+  replyDraftsQuery,
+} from "../../lib/queries.ts";
+import { ListContext } from "../../lib/selection.ts";
+import { useShortcuts } from "../../lib/shortcuts.ts";
+import { threadActions } from "../../lib/thread-actions.ts";
+import { dayAndTime } from "../../lib/time-format.ts";
+import { Button } from "../ui/button.tsx";
+import { NotLoaded } from "../ui/notice.tsx";
 import { Composer, DraftEditor, onEscape } from "./composer.tsx";
-import { NotLoaded } from "./notice.tsx";
 
 export function Replies({ detail: { thread, messages, permissions } }: { detail: ThreadDetailView }) {
   const { left } = use(ListContext);

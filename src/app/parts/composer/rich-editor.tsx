@@ -1,12 +1,12 @@
 /**
- * Edits the HTML of a draft in its sandboxed frame (src/http/frame.ts). It uses the browser's own editing, which keeps
+ * Edits the HTML of a draft in its sandboxed frame (src/http/frame-responses.ts). It uses the browser's own editing, which keeps
  * everything that is not changed, tables and colours included; an editor with a document model would drop what its
  * model lacks. The frame runs no script: the code runs in the page around it.
  */
 import { Bold, Italic, Link2, List, ListOrdered, RemoveFormatting, Underline } from "lucide-react";
 import { type Ref, useEffect, useImperativeHandle, useRef, useState } from "react";
-import { FRAME_SANDBOX, SOURCE_ATTRIBUTE } from "../../base/frames.ts";
-import { IconButton } from "./button.tsx";
+import { FRAME_SANDBOX, SOURCE_ATTRIBUTE } from "../../../base/frames.ts";
+import { IconButton } from "../ui/button.tsx";
 
 export interface RichEditorHandle {
   /** The content, with the images' URLs as in the mail. */

@@ -1,7 +1,7 @@
 /** What a draft or a message that waits answers, to be read beside it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { threadQuery } from "../lib/queries.ts";
+import { threadQuery } from "../../lib/queries.ts";
 import { MessageCard } from "./message-card.tsx";
 
 /** The conversation that the message answers, its newest message open. */

@@ -1,12 +1,12 @@
 /** Attachments of a message: images and PDFs can be viewed here, all can be downloaded. */
 import { Download, FileImage, FileText } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { VIEWER_PATH, VIEWER_SANDBOX } from "../../base/frames.ts";
-import { urlTo } from "../lib/api.ts";
-import { sizeOf } from "../lib/format.ts";
-import type { MessageView } from "../lib/views.ts";
-import type { FromViewer } from "../pdf/viewer.ts";
-import { Dialog } from "./dialog.tsx";
+import { VIEWER_PATH, VIEWER_SANDBOX } from "../../../base/frames.ts";
+import { urlTo } from "../../lib/api-client.ts";
+import { sizeOf } from "../../lib/format.ts";
+import type { MessageView } from "../../lib/mail-views.ts";
+import type { FromViewer } from "../../pdf/viewer.ts";
+import { Dialog } from "../ui/dialog.tsx";
 
 type Attachment = MessageView["attachments"][number];
 

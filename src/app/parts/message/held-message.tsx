@@ -3,17 +3,17 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ArrowLeft, Bot, Check, CircleAlert, CircleX, Clock, MailCheck, PencilLine } from "lucide-react";
 import { useEffect } from "react";
-import { Refusal } from "../lib/api.ts";
-import { editCopy } from "../lib/compose.ts";
-import { fullNameOf } from "../lib/format.ts";
-import { policySentences } from "../lib/policy.ts";
-import { approvalQuery, mailboxesQuery, messageQuery } from "../lib/queries.ts";
-import { fullTime } from "../lib/time.ts";
-import type { ApprovalView } from "../lib/views.ts";
+import { Refusal } from "../../lib/api-client.ts";
+import { fullNameOf } from "../../lib/format.ts";
+import type { ApprovalView } from "../../lib/mail-views.ts";
+import { editCopy } from "../../lib/open-composers.ts";
+import { policySentences } from "../../lib/policy-words.ts";
+import { approvalQuery, mailboxesQuery, messageQuery } from "../../lib/queries.ts";
+import { fullTime } from "../../lib/time-format.ts";
+import { Button } from "../ui/button.tsx";
+import { Notice, NotLoaded } from "../ui/notice.tsx";
 import { Answered } from "./answered.tsx";
-import { Button } from "./button.tsx";
 import { MessageBody } from "./message-card.tsx";
-import { Notice, NotLoaded } from "./notice.tsx";
 import { Line } from "./scheduled-message.tsx";
 
 export function HeldMessage({

@@ -2,13 +2,13 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { CalendarDays, MapPin, Repeat, TriangleAlert, Users } from "lucide-react";
 import type { ReactNode } from "react";
-import { api } from "../lib/api.ts";
-import { counted, nameOf } from "../lib/format.ts";
-import { ANSWERS, replaces, whenOf } from "../lib/invitations.ts";
-import { invitationQuery, queryClient, useChange } from "../lib/queries.ts";
-import { fullTime } from "../lib/time.ts";
-import type { InvitationAnswer, InvitationView } from "../lib/views.ts";
-import { Button } from "./button.tsx";
+import { api } from "../../lib/api-client.ts";
+import { counted, nameOf } from "../../lib/format.ts";
+import { ANSWERS, replaces, whenOf } from "../../lib/invitation-words.ts";
+import type { InvitationAnswer, InvitationView } from "../../lib/mail-views.ts";
+import { invitationQuery, queryClient, useChange } from "../../lib/queries.ts";
+import { fullTime } from "../../lib/time-format.ts";
+import { Button } from "../ui/button.tsx";
 
 /** `later`: ids of later messages of the conversation with a calendar file. */
 export function Invitation({ messageId, later }: { messageId: string; later: readonly string[] }) {

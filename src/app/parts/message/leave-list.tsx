@@ -1,11 +1,11 @@
 /** What a person can do with a received message: leave its list. */
 import { useState } from "react";
-import { api } from "../lib/api.ts";
-import { receivedQuery, useChange } from "../lib/queries.ts";
-import { fullTime } from "../lib/time.ts";
-import type { MessageView, UnsubscribeView } from "../lib/views.ts";
-import { Button } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
+import { api } from "../../lib/api-client.ts";
+import type { MessageView, UnsubscribeView } from "../../lib/mail-views.ts";
+import { receivedQuery, useChange } from "../../lib/queries.ts";
+import { fullTime } from "../../lib/time-format.ts";
+import { Button } from "../ui/button.tsx";
+import { Dialog } from "../ui/dialog.tsx";
 
 /** Leaves the list by one press, or leads to its page after a question. */
 export function Unsubscribe({ message: { id, from }, way }: { message: MessageView; way: UnsubscribeView }) {

@@ -1,12 +1,12 @@
 /** What is shown of a message when it is asked for: why it is in spam, and the original. */
 import { useQuery } from "@tanstack/react-query";
-import { urlTo } from "../lib/api.ts";
-import { sizeOf } from "../lib/format.ts";
-import { classificationQuery } from "../lib/queries.ts";
-import { whySpam } from "../lib/spam-reasons.ts";
-import type { MessageView } from "../lib/views.ts";
-import { CopyButton } from "./button.tsx";
-import { NotLoaded } from "./notice.tsx";
+import { urlTo } from "../../lib/api-client.ts";
+import { sizeOf } from "../../lib/format.ts";
+import type { MessageView } from "../../lib/mail-views.ts";
+import { classificationQuery } from "../../lib/queries.ts";
+import { whySpam } from "../../lib/spam-reasons.ts";
+import { CopyButton } from "../ui/button.tsx";
+import { NotLoaded } from "../ui/notice.tsx";
 
 export function WhySpam({ message: { id, from } }: { message: MessageView }) {
   const classification = useQuery(classificationQuery(id));

@@ -3,31 +3,31 @@
 import { useQuery } from "@tanstack/react-query";
 import { Code, Download, EllipsisVertical, FolderInput, Forward, ImageOff, ShieldAlert } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
-import { api, urlTo } from "../lib/api.ts";
-import { forwardMessage } from "../lib/compose.ts";
-import { doubt, useAway } from "../lib/connection.ts";
-import { fitWidth } from "../lib/fit.ts";
-import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
-import { lazyPart } from "../lib/lazy-part.tsx";
-import { messageQuery, receivedQuery, useChange } from "../lib/queries.ts";
-import { fullTime, shortTime } from "../lib/time.ts";
-import type { MessageView, Received } from "../lib/views.ts";
+import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../../base/frames.ts";
+import { api, urlTo } from "../../lib/api-client.ts";
+import { fitWidth } from "../../lib/fit.ts";
+import { fullNameOf, nameOf, namesOf } from "../../lib/format.ts";
+import { lazyPart } from "../../lib/lazy-part.tsx";
+import type { MessageView, Received } from "../../lib/mail-views.ts";
+import { forwardMessage } from "../../lib/open-composers.ts";
+import { messageQuery, receivedQuery, useChange } from "../../lib/queries.ts";
+import { doubt, useAway } from "../../lib/server-away.ts";
+import { fullTime, shortTime } from "../../lib/time-format.ts";
+import { Button, IconButton } from "../ui/button.tsx";
+import { Dialog } from "../ui/dialog.tsx";
+import { Avatar } from "../ui/graphics.tsx";
+import { Menu } from "../ui/menus.tsx";
 import { Attachments } from "./attachments.tsx";
-import { Button, IconButton } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Avatar } from "./graphics.tsx";
-import { Menu } from "./menus.tsx";
 import { Authentication, Progress, Warnings } from "./message-details.tsx";
 
 export const hasCalendar = ({ attachments, direction }: MessageView): boolean =>
   direction === "inbound" &&
   attachments.some(({ contentType }) => /^(?:text\/calendar|application\/ics)\b/i.test(contentType));
 
-const Invitation = lazyPart("the invitation", async () => (await import("./invitation.tsx")).Invitation);
+const Invitation = lazyPart("the invitation", async () => (await import("./invitation-card.tsx")).Invitation);
 const Original = lazyPart("the original", async () => (await import("./message-asked.tsx")).Original);
 const WhySpam = lazyPart("the reasons", async () => (await import("./message-asked.tsx")).WhySpam);
-const Unsubscribe = lazyPart("this part", async () => (await import("./received.tsx")).Unsubscribe);
+const Unsubscribe = lazyPart("this part", async () => (await import("./leave-list.tsx")).Unsubscribe);
 
 /** Opens or closes a message, each time that it is another object. */
 export interface Telling {
@@ -238,7 +238,7 @@ function Banner({ icon: Icon, children }: { icon: typeof ShieldAlert; children: 
 }
 
 /**
- * The message's body in its sandboxed frame (src/http/frame.ts). The app sets the frame's height to its content,
+ * The message's body in its sandboxed frame (src/http/frame-responses.ts). The app sets the frame's height to its content,
  * handles shortcuts pressed in it, and loads remote images only on request.
  */
 function MessageFrame({

@@ -1,10 +1,10 @@
 /** Details of a message: verdicts on its sender, and delivery. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleHelp, Mail, ShieldAlert, UserCheck } from "lucide-react";
-import { explainAuth, explainWarning } from "../lib/explanations.ts";
-import { progressQuery, warningsQuery } from "../lib/queries.ts";
-import { fullTime } from "../lib/time.ts";
-import type { MessageView, RecipientProgress } from "../lib/views.ts";
+import { explainAuth, explainWarning } from "../../lib/explanations.ts";
+import type { MessageView, RecipientProgress } from "../../lib/mail-views.ts";
+import { progressQuery, warningsQuery } from "../../lib/queries.ts";
+import { fullTime } from "../../lib/time-format.ts";
 
 /** What is proven is no more than a fact: deceivers have domains, too. */
 const SHIELDS = {

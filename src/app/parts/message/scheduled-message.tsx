@@ -1,16 +1,16 @@
 /** A message that is sent later: whole, with every recipient and its time, which can be changed. */
 import { Clock } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { api } from "../lib/api.ts";
-import { isOnItsWay, tellSent } from "../lib/compose.ts";
-import { startOf } from "../lib/draft-content.ts";
-import { fullNameOf } from "../lib/format.ts";
-import { draftQuery, queryClient, refreshMail } from "../lib/queries.ts";
-import { dayAndTime } from "../lib/time.ts";
-import { toastFailure } from "../lib/toast.ts";
-import type { DraftContent } from "../lib/views.ts";
-import { Button } from "./button.tsx";
-import { SendTime } from "./composer-fields.tsx";
+import { api } from "../../lib/api-client.ts";
+import { startOf } from "../../lib/draft-content.ts";
+import { fullNameOf } from "../../lib/format.ts";
+import type { DraftContent } from "../../lib/mail-views.ts";
+import { isOnItsWay, tellSent } from "../../lib/open-composers.ts";
+import { draftQuery, queryClient, refreshMail } from "../../lib/queries.ts";
+import { dayAndTime } from "../../lib/time-format.ts";
+import { toastFailure } from "../../lib/toast.ts";
+import { SendTime } from "../composer/composer-fields.tsx";
+import { Button } from "../ui/button.tsx";
 import { MessageBody } from "./message-card.tsx";
 
 export function ScheduledMessage({

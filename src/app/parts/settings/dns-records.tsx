@@ -1,8 +1,8 @@
 /** The DNS records of a domain, each with buttons to copy it. */
 import { CircleAlert, CircleCheck, CircleDashed } from "lucide-react";
 import type { ReactNode } from "react";
-import type { DomainView } from "../lib/settings-workspace.ts";
-import { CopyValue, Rows } from "./settings.tsx";
+import type { DomainView } from "../../pages/settings/settings-workspace.ts";
+import { CopyValue, Rows } from "./settings-blocks.tsx";
 
 const PURPOSES = {
   mx: "Brings mail here",

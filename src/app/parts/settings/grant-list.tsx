@@ -1,12 +1,12 @@
 /** The programs that a person let in, with buttons to end that. */
 import { useQuery } from "@tanstack/react-query";
-import { api } from "../lib/api.ts";
-import { GRANTS, type GrantView, grantsQuery } from "../lib/oauth.ts";
-import { useChange } from "../lib/queries.ts";
-import { fullTime } from "../lib/time.ts";
-import { Button } from "./button.tsx";
+import { api } from "../../lib/api-client.ts";
+import { GRANTS, type GrantView, grantsQuery } from "../../lib/oauth-queries.ts";
+import { useChange } from "../../lib/queries.ts";
+import { fullTime } from "../../lib/time-format.ts";
+import { Button } from "../ui/button.tsx";
 import { PolicySentences } from "./policy-fields.tsx";
-import { Badge, Facts, Panel, Rows } from "./settings.tsx";
+import { Badge, Facts, Panel, Rows } from "./settings-blocks.tsx";
 
 /** Nothing where there is none. */
 export function Grants() {

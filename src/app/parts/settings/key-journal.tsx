@@ -2,10 +2,11 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api } from "../lib/api.ts";
-import { counted } from "../lib/format.ts";
-import { byThread, journalSentence, leftBecause } from "../lib/journal.ts";
-import { threadQuery, useChange } from "../lib/queries.ts";
+import { api } from "../../lib/api-client.ts";
+import { counted } from "../../lib/format.ts";
+import { byThread, journalSentence, leftBecause } from "../../lib/journal-words.ts";
+import { threadQuery, useChange } from "../../lib/queries.ts";
+import { fullTime, hoursAgo, localInput } from "../../lib/time-format.ts";
 import {
   type JournalEntryView,
   type JournalFilters,
@@ -13,13 +14,12 @@ import {
   KEYS,
   type KeyView,
   type UndoView,
-} from "../lib/settings-developers.ts";
-import { fullTime, hoursAgo, localInput } from "../lib/time.ts";
-import { Button } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Field, Select } from "./fields.tsx";
-import { NotLoaded } from "./notice.tsx";
-import { Badge, Nothing, Panel, Rows } from "./settings.tsx";
+} from "../../pages/settings/settings-developers.ts";
+import { Button } from "../ui/button.tsx";
+import { Dialog } from "../ui/dialog.tsx";
+import { Field, Select } from "../ui/fields.tsx";
+import { NotLoaded } from "../ui/notice.tsx";
+import { Badge, Nothing, Panel, Rows } from "./settings-blocks.tsx";
 
 const KINDS = [
   { value: "", text: "Everything" },

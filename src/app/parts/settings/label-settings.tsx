@@ -1,15 +1,15 @@
 /** The menu of a label of a mailbox: its colour, its name, and its removal. */
 import { Ban, Circle, EllipsisVertical, PencilLine, Trash2 } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import { api } from "../lib/api.ts";
-import { counted } from "../lib/format.ts";
-import { refreshMail } from "../lib/queries.ts";
-import { toast, toastFailure } from "../lib/toast.ts";
-import type { LabelColour } from "../lib/views.ts";
-import { Button, IconButton } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Field } from "./fields.tsx";
-import { Menu } from "./menus.tsx";
+import { api } from "../../lib/api-client.ts";
+import { counted } from "../../lib/format.ts";
+import type { LabelColour } from "../../lib/mail-views.ts";
+import { refreshMail } from "../../lib/queries.ts";
+import { toast, toastFailure } from "../../lib/toast.ts";
+import { Button, IconButton } from "../ui/button.tsx";
+import { Dialog } from "../ui/dialog.tsx";
+import { Field } from "../ui/fields.tsx";
+import { Menu } from "../ui/menus.tsx";
 
 const COLOURS: Record<LabelColour, string> = {
   red: "Red",

@@ -1,8 +1,8 @@
 /** The policy of an API key: as plain sentences, and as the fields of a form, which shows the sentences as they change. */
 import { useQuery } from "@tanstack/react-query";
-import { type Policy, type PolicyDraft, policyOf, policySentences, RECIPIENT_GROUPS } from "../lib/policy.ts";
-import { mailboxesQuery } from "../lib/queries.ts";
-import { Area, Checkbox, Field, Select } from "./fields.tsx";
+import { type Policy, type PolicyDraft, policyOf, policySentences, RECIPIENT_GROUPS } from "../../lib/policy-words.ts";
+import { mailboxesQuery } from "../../lib/queries.ts";
+import { Area, Checkbox, Field, Select } from "../ui/fields.tsx";
 
 /** What a policy says; a sentence of its own if it restricts nothing. */
 export function PolicySentences({ of: policy }: { of: Policy }) {

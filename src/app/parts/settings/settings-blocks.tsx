@@ -1,6 +1,6 @@
 /** Building blocks of the settings pages: heading, panel, rows, search in a list, badge, and values to copy. */
 import { type ReactNode, useId, useState } from "react";
-import { CopyButton } from "./button.tsx";
+import { CopyButton } from "../ui/button.tsx";
 
 export function SettingsPage({
   title,

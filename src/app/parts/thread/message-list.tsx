@@ -1,9 +1,9 @@
 /** The messages of a conversation, oldest first. Long rows of read ones are folded, and keys move among the others. */
 import { ChevronsUpDown } from "lucide-react";
 import { type RefObject, useEffect, useRef, useState } from "react";
-import { useShortcuts } from "../lib/shortcuts.ts";
-import type { ThreadDetailView } from "../lib/views.ts";
-import { hasCalendar, MessageCard, type Telling } from "./message-card.tsx";
+import type { ThreadDetailView } from "../../lib/mail-views.ts";
+import { useShortcuts } from "../../lib/shortcuts.ts";
+import { hasCalendar, MessageCard, type Telling } from "../message/message-card.tsx";
 
 /** So many messages above the one to begin with are folded. */
 const FEWEST_FOLDED = 3;

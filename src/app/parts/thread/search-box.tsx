@@ -5,9 +5,15 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { History, type LucideIcon, Search, Tag, UserRound, X } from "lucide-react";
 import { type FormEvent, type KeyboardEvent, type RefObject, useId, useState } from "react";
-import { correspondentsQuery, labelsQuery, meQuery } from "../lib/queries.ts";
-import { personWanted, recentSearches, rememberSearch, type Suggestion, suggestionsFor } from "../lib/suggestions.ts";
-import { IconButton } from "./button.tsx";
+import { correspondentsQuery, labelsQuery, meQuery } from "../../lib/queries.ts";
+import {
+  personWanted,
+  recentSearches,
+  rememberSearch,
+  type Suggestion,
+  suggestionsFor,
+} from "../../lib/search-completions.ts";
+import { IconButton } from "../ui/button.tsx";
 
 const ICONS: Record<Suggestion["kind"], LucideIcon> = {
   recent: History,

@@ -1,8 +1,8 @@
 /** Search results: marked words in the rows of the list, the order, and notices when nothing was found. */
 import { Link } from "@tanstack/react-router";
 import { Paperclip, SearchX } from "lucide-react";
-import type { HighlightView, SearchOrder, ThreadView } from "../lib/views.ts";
-import { Notice } from "./notice.tsx";
+import type { HighlightView, SearchOrder, ThreadView } from "../../lib/mail-views.ts";
+import { Notice } from "../ui/notice.tsx";
 
 /** Pairs of start and end, in UTF-16 units; the end is exclusive. */
 type Ranges = readonly (readonly number[])[];

@@ -21,14 +21,14 @@ import {
   TriangleAlert,
 } from "lucide-react";
 import { memo, useEffect, useRef, useState } from "react";
-import { useCompact } from "../lib/density.ts";
-import { otherOf, recipientsOf } from "../lib/format.ts";
-import { draftMarksQuery, useLabelColour } from "../lib/queries.ts";
-import type { Target } from "../lib/thread-actions.ts";
-import { dayAndTime, fullTime, shortTime } from "../lib/time.ts";
-import type { DraftMarks, ThreadView } from "../lib/views.ts";
-import { IconButton } from "./button.tsx";
-import { SnoozeMenu } from "./menus.tsx";
+import { useCompact } from "../../lib/density.ts";
+import { otherOf, recipientsOf } from "../../lib/format.ts";
+import type { DraftMarks, ThreadView } from "../../lib/mail-views.ts";
+import { draftMarksQuery, useLabelColour } from "../../lib/queries.ts";
+import type { Target } from "../../lib/thread-actions.ts";
+import { dayAndTime, fullTime, shortTime } from "../../lib/time-format.ts";
+import { IconButton } from "../ui/button.tsx";
+import { SnoozeMenu } from "../ui/menus.tsx";
 import { FoundSubject, FoundText, foundMessage } from "./search-results.tsx";
 
 /** What the buttons of a row do. */

@@ -3,15 +3,15 @@
  */
 import { Archive, Inbox, MailOpen, Mails, OctagonAlert, Printer, Star, Trash2, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
-import { counted } from "../lib/format.ts";
-import { ListContext, MOST_MATCHING, type Selection } from "../lib/selection.ts";
-import { useShortcuts } from "../lib/shortcuts.ts";
-import { type Target, threadActions } from "../lib/thread-actions.ts";
-import { toastFailure } from "../lib/toast.ts";
-import type { ListFilters, ThreadView } from "../lib/views.ts";
-import { Button, IconButton } from "./button.tsx";
+import { counted } from "../../lib/format.ts";
+import type { ListFilters, ThreadView } from "../../lib/mail-views.ts";
+import { ListContext, MOST_MATCHING, type Selection } from "../../lib/selection.ts";
+import { useShortcuts } from "../../lib/shortcuts.ts";
+import { type Target, threadActions } from "../../lib/thread-actions.ts";
+import { toastFailure } from "../../lib/toast.ts";
+import { Button, IconButton } from "../ui/button.tsx";
+import { LabelMenu, SnoozeMenu } from "../ui/menus.tsx";
 import { MakeRuleIcon, ruleFor } from "./make-rule.tsx";
-import { LabelMenu, SnoozeMenu } from "./menus.tsx";
 
 /** The buttons for the open conversation. */
 export function ThreadToolbar({

@@ -1,7 +1,7 @@
 /** Buttons with text, buttons that copy, and buttons with only an icon. */
 import { Check, Copy, type LucideIcon } from "lucide-react";
 import { type ButtonHTMLAttributes, useState } from "react";
-import { toast } from "../lib/toast.ts";
+import { toast } from "../../lib/toast.ts";
 
 const KINDS = {
   primary: "bg-accent text-on-accent hover:brightness-110 font-medium",

@@ -1,9 +1,9 @@
 /** The line that tells of a lost connection, and how many changes wait for it. */
 import { CloudOff } from "lucide-react";
 import { useEffect, useState } from "react";
-import { useAway, useWaiting } from "../lib/connection.ts";
-import { counted } from "../lib/format.ts";
-import { useCutOff } from "../lib/live.ts";
+import { counted } from "../../lib/format.ts";
+import { useCutOff } from "../../lib/live-updates.ts";
+import { useAway, useWaiting } from "../../lib/server-away.ts";
 
 /** A connection that is back sooner is not told of, unless the person acts meanwhile, ms. */
 const HICCUP_MS = 4_000;

@@ -1,5 +1,5 @@
 /** Small drawings: the logo, a person's initials, and a meter of use. */
-import { initialsOf } from "../lib/format.ts";
+import { initialsOf } from "../../lib/format.ts";
 
 /** The app's logo, as its favicon (src/http/pages.ts), in the page's colours. */
 export function Mark({ className }: { className: string }) {

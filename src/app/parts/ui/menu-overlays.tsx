@@ -3,10 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Check, type LucideIcon, Minus, Plus } from "lucide-react";
 import { DropdownMenu, Popover } from "radix-ui";
 import { type KeyboardEvent, useId, useState } from "react";
-import type { Overlay } from "../lib/lazy-part.tsx";
-import { labelsQuery } from "../lib/queries.ts";
-import { threadActions } from "../lib/thread-actions.ts";
-import type { ThreadView } from "../lib/views.ts";
+import type { Overlay } from "../../lib/lazy-part.tsx";
+import type { ThreadView } from "../../lib/mail-views.ts";
+import { labelsQuery } from "../../lib/queries.ts";
+import { threadActions } from "../../lib/thread-actions.ts";
 
 export interface MenuProps extends Overlay {
   items: readonly {

@@ -4,8 +4,8 @@
  */
 import { Clock, Tag } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import { lazyOverlay } from "../lib/lazy-part.tsx";
-import { localTime, readLocalTime, shortTime, snoozeTimes } from "../lib/time.ts";
+import { lazyOverlay } from "../../lib/lazy-part.tsx";
+import { localTime, readLocalTime, shortTime, snoozeTimes } from "../../lib/time-format.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import type { LabelOverlayProps, MenuProps } from "./menu-overlays.tsx";

@@ -4,8 +4,8 @@ import { useQuery } from "@tanstack/react-query";
 import type { LucideIcon } from "lucide-react";
 import { CircleAlert } from "lucide-react";
 import type { ReactNode } from "react";
-import { useAway } from "../lib/connection.ts";
-import { standbyQuery } from "../lib/queries.ts";
+import { standbyQuery } from "../../lib/queries.ts";
+import { useAway } from "../../lib/server-away.ts";
 import { Button } from "./button.tsx";
 
 export function Notice({ icon: Icon, title, children }: { icon: LucideIcon; title: string; children?: ReactNode }) {

@@ -16,14 +16,14 @@ import {
   Zap,
 } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
-import { type Command, closePalette, commandsFor, offeredCommands } from "../lib/commands.ts";
-import { startMessage } from "../lib/compose.ts";
-import { chosenMailbox, FOLDERS } from "../lib/folders.ts";
-import { fullNameOf, nameOf } from "../lib/format.ts";
-import { correspondentsQuery, labelsQuery, mailboxesQuery } from "../lib/queries.ts";
-import { useSettingsSections } from "../lib/settings-sections.ts";
-import { serverQuery } from "../lib/settings-workspace.ts";
-import { shortcutActions } from "../lib/shortcuts.ts";
+import { type Command, closePalette, commandsFor, offeredCommands } from "../../lib/commands.ts";
+import { chosenMailbox, FOLDERS } from "../../lib/folders.ts";
+import { fullNameOf, nameOf } from "../../lib/format.ts";
+import { startMessage } from "../../lib/open-composers.ts";
+import { correspondentsQuery, labelsQuery, mailboxesQuery } from "../../lib/queries.ts";
+import { shortcutActions } from "../../lib/shortcuts.ts";
+import { useSettingsSections } from "../../pages/settings/settings-sections.ts";
+import { serverQuery } from "../../pages/settings/settings-workspace.ts";
 
 const ICONS: Record<Command["group"], LucideIcon> = {
   Actions: Zap,

@@ -15,13 +15,14 @@ import {
   Tag,
 } from "lucide-react";
 import { Fragment, useEffect, useState } from "react";
-import { api, Refusal } from "../lib/api.ts";
-import { saveEverything } from "../lib/autosave.ts";
-import { openPalette, useCommands } from "../lib/commands.ts";
-import { startMessage } from "../lib/compose.ts";
-import { toggleDensity, useCompact } from "../lib/density.ts";
-import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
-import { counted, sizeOf } from "../lib/format.ts";
+import { api, Refusal } from "../../lib/api-client.ts";
+import { saveEverything } from "../../lib/autosave.ts";
+import { openPalette, useCommands } from "../../lib/commands.ts";
+import { toggleDensity, useCompact } from "../../lib/density.ts";
+import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../../lib/folders.ts";
+import { counted, sizeOf } from "../../lib/format.ts";
+import type { MailboxView } from "../../lib/mail-views.ts";
+import { startMessage } from "../../lib/open-composers.ts";
 import {
   approvalsQuery,
   draftMarksQuery,
@@ -30,13 +31,12 @@ import {
   scheduledQuery,
   unreadQuery,
   usageQuery,
-} from "../lib/queries.ts";
-import { forgetSearches } from "../lib/suggestions.ts";
-import { toastFailure } from "../lib/toast.ts";
-import type { MailboxView } from "../lib/views.ts";
+} from "../../lib/queries.ts";
+import { forgetSearches } from "../../lib/search-completions.ts";
+import { toastFailure } from "../../lib/toast.ts";
+import { LabelSettings } from "../settings/label-settings.tsx";
 import { Button } from "./button.tsx";
 import { Avatar, Mark, UseBar } from "./graphics.tsx";
-import { LabelSettings } from "./label-settings.tsx";
 import { Menu } from "./menus.tsx";
 
 export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxView[]; showHelp: () => void }) {

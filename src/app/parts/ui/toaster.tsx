@@ -1,6 +1,6 @@
 /** Shows the message of lib/toast.ts, with its Undo, in a row of its own below the page, where it covers nothing. */
 import { X } from "lucide-react";
-import { dismissToast, undoLatest, useToast } from "../lib/toast.ts";
+import { dismissToast, undoLatest, useToast } from "../../lib/toast.ts";
 import { IconButton } from "./button.tsx";
 
 export function Toaster() {
