@@ -1,8 +1,8 @@
 /** Writes docs/api-examples.md from the operations: `bun packaging/api-examples.ts`. A test holds the page to them. */
 import { join } from "node:path";
 import { describeApi } from "../src/api/openapi.ts";
-import { type ApiDocument, type Endpoint, endpointsOf } from "../src/api/reference/openapi-document.ts";
-import { type Snippet, snippetsOf } from "../src/api/reference/snippets.ts";
+import { type ApiDocument, type Endpoint, listApiEndpoints } from "../src/api/reference/openapi-document.ts";
+import { type Snippet, writeRequestSnippets } from "../src/api/reference/snippets.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../src/api/surfaces.ts";
 
 const ORIGIN = "http://localhost:8025";
@@ -21,7 +21,7 @@ const FENCES: Record<Snippet["language"], string> = { shell: "sh no-run=snippet"
 
 function operationOf(document: ApiDocument, endpoint: Endpoint): string {
   const { method, path, operation } = endpoint;
-  const blocks = snippetsOf(document, endpoint).map(
+  const blocks = writeRequestSnippets(document, endpoint).map(
     ({ language, text }) => `\`\`\`${FENCES[language]}\n${text}\n\`\`\`\n`,
   );
   return [`### ${operation.operationId}\n`, `\`${method} ${path}\`: ${operation.summary}.\n`, ...blocks].join("\n");
@@ -31,7 +31,7 @@ function operationOf(document: ApiDocument, endpoint: Endpoint): string {
 export function examplesPage(): string {
   const parts = [MAIL_API, EXT_API, ADMIN_API].map((surface) => {
     const document = describeApi(surface, ORIGIN) as unknown as ApiDocument;
-    const operations = endpointsOf(document).map((endpoint) => operationOf(document, endpoint));
+    const operations = listApiEndpoints(document).map((endpoint) => operationOf(document, endpoint));
     return [`## ${surface.title}\n`, `Paths are below \`${surface.prefix}\`.\n`, ...operations].join("\n");
   });
   return [OPENING, ...parts].join("\n");

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describeMcp } from "../src/api/mcp/mcp-discovery.ts";
-import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, REFERENCE_PATH } from "../src/api/surfaces.ts";
+import { ADMIN_API, EXT_API, MAIL_API, openApiDocumentPath, REFERENCE_PATH } from "../src/api/surfaces.ts";
 import { VIEWER_PATH } from "../src/base/frames.ts";
 import { AUTHORIZE_PATH, describeOAuth, REGISTER_PATH, REVOKE_PATH, TOKEN_PATH } from "../src/oauth/metadata.ts";
 import { APP_PREFIX, APP_ROUTES, pathInApp } from "../src/operations/app-routes.ts";
@@ -93,7 +93,7 @@ const posting = (name: string, path: string, who: string, file: string): RouteRo
 const programRows: RouteRow[] = [
   posting("MCP", "/api/mcp", "a key; tools by its scopes", "src/api/mcp.ts"),
   ...[MAIL_API, EXT_API, ADMIN_API].map((surface) =>
-    reading(`OpenAPI document, ${surface.title}`, documentPathOf(surface), "anyone", "src/api/openapi.ts"),
+    reading(`OpenAPI document, ${surface.title}`, openApiDocumentPath(surface), "anyone", "src/api/openapi.ts"),
   ),
   posting("OAuth token", TOKEN_PATH, "a program with a code or a refresh token", "src/http/oauth-endpoints.ts"),
   posting("OAuth revocation", REVOKE_PATH, "a program with its token", "src/http/oauth-endpoints.ts"),

@@ -10,7 +10,7 @@ import { forgetNetworks } from "./inbound/known.ts";
 import { createMxRole } from "./inbound/mx.ts";
 import type { VerifyOnArrival } from "./inbound/rcpt.ts";
 import type { MailCore } from "./mailbox/state/mail-core.ts";
-import { workspaceOf } from "./mailbox/state/mailboxes.ts";
+import { findOwnerWorkspaceId } from "./mailbox/state/mailboxes.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
 import { heldMessages } from "./outbound/approval.ts";
 import { holdNotices } from "./outbound/hold-notices.ts";
@@ -42,7 +42,7 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
     names,
     runtime,
     log,
-    workspaceOf: (owner) => workspaceOf(store.db, owner),
+    findOwnerWorkspaceId: (owner) => findOwnerWorkspaceId(store.db, owner),
     ...(startParser && { start: startParser }),
   });
   const room = createRoom();

@@ -3,7 +3,7 @@ import { isParser } from "./workers/parser-process.ts";
 
 if (isParser()) await import("./workers/parser.ts");
 else {
-  const lent = (await import("./cli/lending.ts")).lenderOf(process.argv);
+  const lent = (await import("./cli/lending.ts")).readLenderArgument(process.argv);
   if (lent) (await import("./cli/lender.ts")).lend(lent);
   else {
     const [{ run }, { processIo }] = await Promise.all([import("./cli/cli.ts"), import("./cli/run.ts")]);

@@ -260,20 +260,20 @@ async function start(
   };
   const mailApps = {
     host: hostname,
-    imap: portOf(imapAddress),
-    imaps: portOf(imapsAddress),
-    submission: portOf(listeners.submission.address),
-    submissions: portOf(listeners.submissions.address),
+    imap: listenerPort(imapAddress),
+    imaps: listenerPort(imapsAddress),
+    submission: listenerPort(listeners.submission.address),
+    submissions: listenerPort(listeners.submissions.address),
   };
-  const addressOf = createAddressReader(trustedProxies);
-  const sourceOf = createSourceReader(trustedProxies);
-  const api = createApi({ ...performing, slowdown, touchKey, addressOf });
+  const readClientAddress = createAddressReader(trustedProxies);
+  const readClientSource = createSourceReader(trustedProxies);
+  const api = createApi({ ...performing, slowdown, touchKey, readClientAddress });
   const web = createWeb({
     ...performing,
     allow: () => allow,
     firstRun: opened.firstRun,
     doctor,
-    sourceOf,
+    readClientSource,
     identity,
     oauth,
     mailApps,
@@ -296,7 +296,7 @@ async function start(
   if (!following) {
     search.start(sidecar);
     backends.push(search);
-    frontends.push(createPush(core, { contact: contactOf(baseUrl, hostname), allow: () => allow }));
+    frontends.push(createPush(core, { contact: operatorContact(baseUrl, hostname), allow: () => allow }));
   }
   const connections = createConnections({
     most: shares.http,
@@ -319,7 +319,7 @@ async function start(
     ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
     ...(replication && { replica: replication.state }),
     metrics: (request, peer) => metricsResponse(core, request, peer),
-    discovery: createDiscovery(core, mailApps, sourceOf),
+    discovery: createDiscovery(core, mailApps, readClientSource),
     certificates,
     connections,
     pools,
@@ -584,11 +584,11 @@ function follow(store: Store, changed: () => void): Job {
 }
 
 /** URL of whoever runs the server, for push services (RFC 8292 §2.1). */
-const contactOf = (baseUrl: string, hostname: string): string =>
+const operatorContact = (baseUrl: string, hostname: string): string =>
   baseUrl.startsWith("https:") ? baseUrl : `mailto:postmaster@${hostname}`;
 
 /** Port of a started listener; null for one that is off. */
-const portOf = (address = "off"): number | null =>
+const listenerPort = (address = "off"): number | null =>
   address === "off" ? null : Number(address.slice(address.lastIndexOf(":") + 1));
 
 /** Starts a listener and gives its `host:port`. @throws Error that names the variable to change */

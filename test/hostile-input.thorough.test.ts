@@ -10,7 +10,7 @@ import { readCalendar } from "../src/documents/calendar.ts";
 import { readPerson } from "../src/documents/calendar-values.ts";
 import { createText } from "../src/documents/extracted-text.ts";
 import { readRtf } from "../src/documents/rtf-text.ts";
-import { tokensOf } from "../src/mailbox/junk/tokens.ts";
+import { extractJunkTokens } from "../src/mailbox/junk/tokens.ts";
 import { parseAddressList, parseSender } from "../src/message/address.ts";
 import { fieldGroupsIn, replyCodesIn } from "../src/message/bounce.ts";
 import { shownLine, shownText } from "../src/message/characters.ts";
@@ -21,15 +21,15 @@ import { quotedText } from "../src/message/composition.ts";
 import { parseDate } from "../src/message/date.ts";
 import { decodeWords, readHeaders, withoutBcc } from "../src/message/headers.ts";
 import { createXmlParser } from "../src/message/markup.ts";
-import { fingerprintOf, firstMessageId, referencesOf } from "../src/message/message-id.ts";
+import { fingerprintMessage, firstMessageId, parseReferences } from "../src/message/message-id.ts";
 import { parseMessage, textOutsideParts } from "../src/message/parse.ts";
-import { newTextOf } from "../src/message/quoted-history.ts";
+import { extractNewText } from "../src/message/quoted-history.ts";
 import { readRecipients, readUnfinished } from "../src/message/recipients.ts";
 import { aggregateReportIn, readReport } from "../src/message/report.ts";
 import { readCms } from "../src/message/smime.ts";
 import { parseHeaderValue, readStructure } from "../src/message/structure.ts";
-import { subjectKeyOf } from "../src/message/subject.ts";
-import { snippetOf } from "../src/message/text.ts";
+import { parseSubjectKey } from "../src/message/subject.ts";
+import { makeSnippet } from "../src/message/text.ts";
 import { readTnef } from "../src/message/tnef.ts";
 import { findUuencoded } from "../src/message/uuencode.ts";
 import { seenText } from "../src/message/visible.ts";
@@ -63,12 +63,12 @@ const parsers: Record<string, (text: string) => unknown> = {
   "encoded words": decodeWords,
   dates: (text) => parseDate(text),
   "message ids": (text) => {
-    referencesOf(text);
-    referencesOf(`<${text}>`);
+    parseReferences(text);
+    parseReferences(`<${text}>`);
     firstMessageId(text);
   },
   subject: (text) => {
-    subjectKeyOf(text);
+    parseSubjectKey(text);
     shownLine(text);
   },
   "text as shown": shownText,
@@ -89,7 +89,7 @@ const parsers: Record<string, (text: string) => unknown> = {
     for (const charset of ["iso-2022-kr", "hz"]) decodeCharset(bytesOf(text), charset);
   },
   "organizers of events": (text) => readPerson(`mailto:${text}`, { cn: text, email: text }),
-  snippet: snippetOf,
+  snippet: makeSnippet,
   "RTF files": (text) =>
     refusalOf(() =>
       readRtf(
@@ -103,7 +103,7 @@ const parsers: Record<string, (text: string) => unknown> = {
       createText(() => 0),
     ),
   "XML of documents": (text) => refusalOf(() => createXmlParser({ open() {}, text() {} }, 500).write(`<a>${text}`)),
-  "new text of an answer": (text) => newTextOf(text, "Hello"),
+  "new text of an answer": (text) => extractNewText(text, "Hello"),
   quotation: (text) => quotedText({ from: { email: "a@b.example", name: text }, date: 0, text }),
   "reply codes": replyCodesIn,
   "fields of a report": fieldGroupsIn,
@@ -115,7 +115,7 @@ const parsers: Record<string, (text: string) => unknown> = {
       attachments: [{ filename: `${text}.xml`, contentType: "text/xml", content: bytesOf(text), inline: false }],
     }),
   "junk tokens": (text) =>
-    tokensOf({
+    extractJunkTokens({
       headers: [
         ["Subject", text],
         ["X-Mailer", text],
@@ -147,7 +147,7 @@ const parsers: Record<string, (text: string) => unknown> = {
 /** Of whole messages, which are large. */
 const readers: Record<string, (text: string) => unknown> = {
   "header block": (text) => readHeaders(bytesOf(`X:\n${text.slice(1)}`), 0, () => false),
-  fingerprint: (text) => fingerprintOf(bytesOf(`X:\n${text.slice(1)}`)),
+  fingerprint: (text) => fingerprintMessage(bytesOf(`X:\n${text.slice(1)}`)),
   "header without Bcc": (text) => withoutBcc(bytesOf(`Bcc: c\n${text}`)),
   structure: (text) => {
     for (const before of [

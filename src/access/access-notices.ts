@@ -22,7 +22,7 @@ const MOST_AT_ONCE = 100;
 /** Mails one person of a workspace; `record` runs in the same transaction, possibly twice. */
 export type NotifyPerson = (
   notice: { workspaceId: string; to: { email: string; name: string }; subject: string; text: string },
-  record: (tx: Tx) => void,
+  deleteNotice: (tx: Tx) => void,
 ) => Promise<void>;
 
 /** Job: mails the due notices. */
@@ -40,8 +40,8 @@ export function tellAccessChanges({ db, log }: Core, notify: NotifyPerson): Job 
     async runDue(now) {
       await workOnEach(due(), async ({ notice, email, name, workspaceId }) => {
         const { id, userId, deed, doneBy, appPasswords, keys } = notice;
-        const record = (tx: Tx) => void tx.delete(accessNotices).where(eq(accessNotices.id, id)).run();
-        await notify({ workspaceId, to: { email, name }, ...mailOf(notice) }, record);
+        const deleteNotice = (tx: Tx) => void tx.delete(accessNotices).where(eq(accessNotices.id, id)).run();
+        await notify({ workspaceId, to: { email, name }, ...writeAccessNotice(notice) }, deleteNotice);
         log.info("access changed", { userId, deed, doneBy, appPasswords, keys });
       });
       return now + CHECK_MS;
@@ -60,7 +60,7 @@ const counted = (count: number, what: string): string => `${count} ${what}${coun
 
 const UNEXPECTED = "If you did not expect this, tell whoever runs the server at once.";
 
-function mailOf({ deed, doneBy, appPasswords, keys, createdAt, detail }: typeof accessNotices.$inferSelect) {
+function writeAccessNotice({ deed, doneBy, appPasswords, keys, createdAt, detail }: typeof accessNotices.$inferSelect) {
   if (deed === "forwarding") {
     const { mailbox, to } = JSON.parse(detail ?? "{}") as { mailbox: string; to: string[] };
     return {

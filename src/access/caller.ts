@@ -111,7 +111,7 @@ function reachBy(caller: Caller, { grant, ...mailbox }: Row): Reach | undefined 
 }
 
 /** Every mailbox that the caller reaches, by id, ordered by address. */
-export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
+export function findReachableMailboxes(db: Db, caller: Caller): Map<string, Reach> {
   const rows = statements(db).all.all({
     userId: caller.userId,
     workspaceId: caller.workspaceId,
@@ -224,7 +224,7 @@ export function findPerson(db: Db, userId: string): Caller | undefined {
   return person && { ...person, scopes: new Set(SCOPES) };
 }
 
-const lockOf = prepared((db) =>
+const selectUserLock = prepared((db) =>
   db
     .select({ lockedAt: users.lockedAt })
     .from(users)
@@ -234,4 +234,4 @@ const lockOf = prepared((db) =>
 
 /** True for a person who is kept out (rules: Lock). */
 export const isLocked = (db: Db, userId: string): boolean =>
-  (lockOf(db).get({ id: userId })?.lockedAt ?? null) !== null;
+  (selectUserLock(db).get({ id: userId })?.lockedAt ?? null) !== null;

@@ -8,7 +8,7 @@ import { and, desc, eq, gt, inArray, isNull, sql } from "drizzle-orm";
 import { AppError, unavailable } from "../base/errors.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import type { Core } from "../store/core.ts";
 import {
   apiKeys,
@@ -32,7 +32,7 @@ const KEY_LENGTH = 43;
 const HINT_LENGTH = 7;
 
 /** SHA-256, hex, of a credential that is random enough for a fast hash. */
-export const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
+export const hashCredential = (key: string): string => createHash("sha256").update(key).digest("hex");
 
 /** How access tokens begin (oauth/grants.ts). */
 export const ACCESS_TOKEN_PREFIX = "mro_";
@@ -65,7 +65,7 @@ export function createKey(
       id,
       userId: given.userId,
       name: given.name,
-      hash: hashOf(key),
+      hash: hashCredential(key),
       hint: given.hint ?? key.slice(0, HINT_LENGTH),
       scopes: [...new Set(given.scopes)],
       policy: given.policy ?? {},
@@ -113,7 +113,7 @@ const callerByHash = prepared((db) =>
  * creator left. Keys are looked up by hash, so the time reveals nothing about a guess.
  */
 export const findCaller = (db: Db, key: string): Caller | undefined =>
-  callerIn(callerByHash(db).get({ hash: hashOf(key) }));
+  callerIn(callerByHash(db).get({ hash: hashCredential(key) }));
 
 type CallerRow = ReturnType<ReturnType<typeof callerByHash>["get"]>;
 
@@ -144,7 +144,7 @@ const callerByToken = prepared((db) =>
 /** As findCaller, for a key or an access token at `now`, epoch ms. */
 export const findBearer = (db: Db, credential: string, now: number): Caller | undefined =>
   credential.startsWith(ACCESS_TOKEN_PREFIX)
-    ? callerIn(callerByToken(db).get({ hash: hashOf(credential), now }))
+    ? callerIn(callerByToken(db).get({ hash: hashCredential(credential), now }))
     : findCaller(db, credential);
 
 const restrictions = prepared((db) =>
@@ -158,7 +158,7 @@ const restrictions = prepared((db) =>
 );
 
 /** How a key is restricted now; undefined for one that is not valid: it was revoked, or its creator left. */
-export function restrictionsOf(db: Db, keyId: string): Restrictions | undefined {
+export function findKeyRestrictions(db: Db, keyId: string): Restrictions | undefined {
   const row = restrictions(db).get({ id: keyId });
   return row && restrictionsIn(row);
 }
@@ -197,7 +197,7 @@ const made = statement<{ id: string; name: string; works: number }, [id: string,
 /** The keys that a key made, and those that they made, and so on. `works`: neither revoked nor expired at `now`, epoch ms. */
 export const keysMadeBy = (db: Db, keyId: string, now: number): { id: string; name: string; works: boolean }[] =>
   made(db)
-    .all(keyId, isoOf(now))
+    .all(keyId, toIsoTime(now))
     .map((key) => ({ ...key, works: key.works !== 0 }));
 
 /** @throws AppError forbidden for a caller whose key is paused */
@@ -214,7 +214,7 @@ export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {
 export function requireLiveKey(db: Db, caller: Caller): Caller {
   requireServed(db, caller.workspaceId);
   if (caller.keyId === undefined) return caller;
-  const restricted = restrictionsOf(db, caller.keyId);
+  const restricted = findKeyRestrictions(db, caller.keyId);
   if (!restricted) {
     throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
   }
@@ -245,7 +245,7 @@ const keyHolder = prepared((db) =>
 );
 
 /** The names of a caller's key and of its creator; undefined for a caller without a key. */
-export const holderOf = (db: Db, { keyId }: Caller): { key: string; person: string } | undefined =>
+export const findKeyHolder = (db: Db, { keyId }: Caller): { key: string; person: string } | undefined =>
   keyId === undefined ? undefined : keyHolder(db).get({ id: keyId });
 
 /** Revokes a key immediately and permanently. False if no valid key has that id. */
@@ -283,7 +283,7 @@ export function reviveKey(tx: Tx, key: string, userId: string): boolean {
   const revived = tx
     .update(apiKeys)
     .set({ userId, revokedAt: null })
-    .where(eq(apiKeys.hash, hashOf(key)))
+    .where(eq(apiKeys.hash, hashCredential(key)))
     .returning({ id: apiKeys.id })
     .all();
   return revived.length > 0;
@@ -323,7 +323,7 @@ export const sweepSessionKeys = ({ store }: Core): Job => ({
   deletes: true,
   runDue(now) {
     store.transact((tx) => {
-      sweeps.expired(tx).run(now, isoOf(now));
+      sweeps.expired(tx).run(now, toIsoTime(now));
       sweeps.old(tx).run(now - ENDED_KEYS_KEPT_MS);
     });
     return now + SWEEP_MS;
@@ -331,7 +331,7 @@ export const sweepSessionKeys = ({ store }: Core): Job => ({
 });
 
 /** Revokes all keys of a person; returns their number. */
-export function revokeKeysOf(tx: Tx, userId: string, now: number): number {
+export function revokePersonKeys(tx: Tx, userId: string, now: number): number {
   const live = and(eq(apiKeys.userId, userId), isNull(apiKeys.revokedAt));
   return tx.update(apiKeys).set({ revokedAt: now }).where(live).returning({ id: apiKeys.id }).all().length;
 }

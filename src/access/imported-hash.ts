@@ -78,11 +78,11 @@ export async function verifyHash(password: string, stored: string): Promise<bool
   if (bytes.length > LONGEST_PASSWORD) return false;
   // Bun hashes a longer password before, which no other program does.
   if (hash.startsWith("$2")) return Bun.password.verify(bytes.subarray(0, BCRYPT_BYTES), hash);
-  const found = Buffer.from(await sha512CryptOf(password, hash));
+  const found = Buffer.from(await hashWithSha512Crypt(password, hash));
   return found.length === hash.length && timingSafeEqual(found, Buffer.from(hash));
 }
 
-async function sha512CryptOf(password: string, hash: string): Promise<string> {
+async function hashWithSha512Crypt(password: string, hash: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   // The same address in the single executable (entry naming [name]).
   const worker = new Worker(new URL("./sha512-crypt-worker.ts", import.meta.url).href);

@@ -15,7 +15,7 @@ import { statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { UNSERVED } from "../store/unserved-workspaces.ts";
 import type { NotifyPerson } from "./access-notices.ts";
-import { hashOf } from "./credentials.ts";
+import { hashCredential } from "./credentials.ts";
 
 const TOKEN_LENGTH = 43;
 const VALID_MS = 7 * 86_400_000;
@@ -39,7 +39,7 @@ export function addPasswordLink(
   link: NewLink,
 ): { token: string; expiresAt: number } {
   const token = randomToken(runtime, TOKEN_LENGTH);
-  return { token, expiresAt: put(tx, runtime.now(), { ...link, hash: hashOf(token) }) };
+  return { token, expiresAt: put(tx, runtime.now(), { ...link, hash: hashCredential(token) }) };
 }
 
 /** Asks for a link that is mailed soon after, in place of the person's former one. `keyId`: the API key that asks for it. */
@@ -82,7 +82,7 @@ export function findPasswordLink(db: Db, token: string, now: number): PasswordLi
     .leftJoin(apiKeys, and(eq(apiKeys.id, passwordLinks.keyId), isNull(apiKeys.revokedAt)))
     .where(
       and(
-        eq(passwordLinks.hash, hashOf(token)),
+        eq(passwordLinks.hash, hashCredential(token)),
         gt(passwordLinks.expiresAt, now),
         sql`(${isNull(passwordLinks.keyId)} OR ${isNotNull(apiKeys.id)})`,
       ),
@@ -129,21 +129,21 @@ export function mailPasswordLinks({ store, runtime, site: { baseUrl }, wake }: C
           eq(passwordLinks.expiresAt, expiresAt),
           isNull(passwordLinks.hash),
         );
-        const record = (tx: Tx) =>
+        const storeLinkHash = (tx: Tx) =>
           void tx
             .update(passwordLinks)
-            .set({ hash: hashOf(token) })
+            .set({ hash: hashCredential(token) })
             .where(isIts)
             .run();
-        const mail = mailOf(person, passwordLink(baseUrl, token), expiresAt);
-        return notify({ workspaceId, to: { email: mailTo, name: person.name }, ...mail }, record);
+        const mail = writePasswordLinkMail(person, passwordLink(baseUrl, token), expiresAt);
+        return notify({ workspaceId, to: { email: mailTo, name: person.name }, ...mail }, storeLinkHash);
       });
       return now + CHECK_MS;
     },
   };
 }
 
-function mailOf(
+function writePasswordLinkMail(
   { email, workspace, hasPassword }: { email: string; workspace: string; hasPassword: unknown },
   link: string,
   expiresAt: number,

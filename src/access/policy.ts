@@ -78,10 +78,10 @@ function readRecipient(entry: string): string {
 }
 
 /** When the key expires, epoch ms. */
-const endOf = ({ expiresAt }: Policy): number | undefined =>
+const policyExpiry = ({ expiresAt }: Policy): number | undefined =>
   expiresAt === undefined ? undefined : (parseTime(expiresAt) ?? 0);
 
-export const hasExpired = (policy: Policy, now: number): boolean => (endOf(policy) ?? Infinity) <= now;
+export const hasExpired = (policy: Policy, now: number): boolean => (policyExpiry(policy) ?? Infinity) <= now;
 
 /** True if the key may be used from that address, as canonicalAddress gives it; undefined for an unknown one. */
 export const allowsFrom = ({ networks }: Policy, address: string | undefined): boolean =>
@@ -112,18 +112,18 @@ export function outside(
 }
 
 /**
- * The first field by which a policy allows more than `bounds`; undefined if it is at least as narrow. `mailboxIdOf`
+ * The first field by which a policy allows more than `bounds`; undefined if it is at least as narrow. `resolveMailboxId`
  * gives the id of a mailbox that a policy names.
  */
 export function widerField(
   policy: Policy,
   bounds: Policy,
-  mailboxIdOf: (mailbox: string) => string,
+  resolveMailboxId: (mailbox: string) => string,
 ): keyof Policy | undefined {
   const within: Record<keyof Policy, () => boolean> = {
     mailboxes: () => {
-      const allowed = new Set(bounds.mailboxes?.map(mailboxIdOf));
-      return isAmong(policy.mailboxes, bounds.mailboxes, (mailbox) => allowed.has(mailboxIdOf(mailbox)));
+      const allowed = new Set(bounds.mailboxes?.map(resolveMailboxId));
+      return isAmong(policy.mailboxes, bounds.mailboxes, (mailbox) => allowed.has(resolveMailboxId(mailbox)));
     },
     recipients: () =>
       isAmong(policy.recipients, bounds.recipients, (entry, allowed) => {
@@ -134,7 +134,7 @@ export function widerField(
     send: () => bounds.send !== "hold" || policy.send === "hold",
     recipientsPerDay: () => isAtMost(policy.recipientsPerDay, bounds.recipientsPerDay),
     changesPerHour: () => isAtMost(policy.changesPerHour, bounds.changesPerHour),
-    expiresAt: () => isAtMost(endOf(policy), endOf(bounds)),
+    expiresAt: () => isAtMost(policyExpiry(policy), policyExpiry(bounds)),
     networks: () =>
       isAmong(policy.networks, bounds.networks, (network, allowed) =>
         allowed.some((outer) => networkContains(outer, network)),
@@ -148,8 +148,8 @@ export function widerField(
  * A policy that is as narrow as `bounds`, too: a list keeps the entries that they allow; another field that allows more becomes
  * theirs.
  */
-export function narrowedTo(policy: Policy, bounds: Policy, mailboxIdOf: (mailbox: string) => string): Policy {
-  const wider = (of: Policy) => widerField(of, bounds, mailboxIdOf);
+export function narrowedTo(policy: Policy, bounds: Policy, resolveMailboxId: (mailbox: string) => string): Policy {
+  const wider = (of: Policy) => widerField(of, bounds, resolveMailboxId);
   let narrowed = policy;
   for (let field = wider(narrowed); field !== undefined; field = wider(narrowed)) {
     const [name, own] = [field, narrowed[field]];

@@ -42,16 +42,17 @@ export function createRateLimit(
   // Ordered by the start of windows and cooldowns, so that expired ones are at the front.
   const windows = new Map<string, Window>();
 
-  const endOf = ({ since, exceededAt }: Window): number => {
+  const windowEnd = ({ since, exceededAt }: Window): number => {
     const cooldownMs = cooldownSeconds() * 1000;
     return exceededAt === undefined || cooldownMs === 0 ? since + windowMs : exceededAt + cooldownMs;
   };
 
-  const secondsToEnd = (window: Window, now: number): number => Math.max(1, Math.ceil((endOf(window) - now) / 1000));
+  const secondsToEnd = (window: Window, now: number): number =>
+    Math.max(1, Math.ceil((windowEnd(window) - now) / 1000));
 
   function forget(now: number): void {
     for (const [name, window] of windows) {
-      if (windows.size < capacity && now < endOf(window)) return;
+      if (windows.size < capacity && now < windowEnd(window)) return;
       windows.delete(name);
     }
   }
@@ -66,7 +67,7 @@ export function createRateLimit(
 
   function current(name: string, now: number): Window {
     const window = windows.get(name);
-    if (!window || now >= endOf(window)) return begin(name, now);
+    if (!window || now >= windowEnd(window)) return begin(name, now);
     if (window.exceededAt !== undefined && now < window.exceededAt) {
       // The clock was set back: the cooldown starts now.
       window.since = now;

@@ -14,7 +14,7 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { hashOfTyped, newTypedSecret } from "./credentials.ts";
 import type { Seal } from "./seal.ts";
-import { latestStepAt, matchingStep, SECRET_BYTES, secretOf, toBase32 } from "./totp.ts";
+import { latestStepAt, matchingStep, readTotpSecret, SECRET_BYTES, toBase32 } from "./totp.ts";
 
 const RECOVERY_CODES = 10;
 /** 80 bits each. */
@@ -32,7 +32,7 @@ const statements = prepared((db) => ({
 export const hasSecondFactor = (db: Db, userId: string): boolean => statements(db).byUser.get({ userId }) !== undefined;
 
 /** A person's second factor as shown to them: since when (epoch ms), and how many recovery codes remain. */
-export function secondFactorOf(db: Db, userId: string): { since: number; recoveryCodes: number } | undefined {
+export function findSecondFactor(db: Db, userId: string): { since: number; recoveryCodes: number } | undefined {
   const factor = statements(db).byUser.get({ userId });
   if (!factor) return undefined;
   const left = db.select({ count: count() }).from(recoveryCodes).where(eq(recoveryCodes.userId, userId)).get();
@@ -75,7 +75,7 @@ export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "
      */
     enrol(tx: Tx, userId: string, given: { secret: string; code: string }): string[] {
       if (hasSecondFactor(tx, userId)) throw new AppError("conflict", "You have a second factor already");
-      const secret = secretOf(given.secret);
+      const secret = readTotpSecret(given.secret);
       if (!secret) throw new AppError("bad_request", "This server did not make that secret");
       const now = runtime.now();
       const step = matchingStep(secret, plainCode(given.code), now);

@@ -51,9 +51,9 @@ export interface Session {
   hash: string;
 }
 
-const hashOf = (token: string): string => createHash("sha256").update(token).digest("hex");
+const hashSessionToken = (token: string): string => createHash("sha256").update(token).digest("hex");
 
-const expiryOf = (createdAt: number, lastUsedAt: number, kept: boolean): number =>
+const sessionExpiry = (createdAt: number, lastUsedAt: number, kept: boolean): number =>
   Math.min(createdAt + LONGEST_SESSION_MS, lastUsedAt + (kept ? LONGEST_IDLE_MS : LONGEST_UNKEPT_IDLE_MS));
 
 /** Starts a session for a person who has just proved their identity. `token` is returned only here. */
@@ -69,11 +69,11 @@ export function startSession(
     .values({
       id,
       ...given,
-      hash: hashOf(token),
+      hash: hashSessionToken(token),
       userAgent: given.userAgent.slice(0, LONGEST_USER_AGENT),
       createdAt: now,
       lastUsedAt: now,
-      expiresAt: expiryOf(now, now, given.kept),
+      expiresAt: sessionExpiry(now, now, given.kept),
     })
     .run();
   return { id, token };
@@ -99,7 +99,7 @@ const statements = prepared((db) => ({
 
 /** The session of a token, if it is valid; an invalid token takes the same time. */
 export const findSession = (db: Db, token: string, now: number): Session | undefined =>
-  sessionByHash(db, hashOf(token), now);
+  sessionByHash(db, hashSessionToken(token), now);
 
 function sessionByHash(db: Db, hash: string, now: number): Session | undefined {
   const row = statements(db).byHash.get({ hash, now });
@@ -144,7 +144,7 @@ export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomByt
   const { id } = presentSession(tx, session, now);
   const token = randomToken(runtime, TOKEN_LENGTH);
   tx.update(sessions)
-    .set({ hash: hashOf(token), confirmedAt: now })
+    .set({ hash: hashSessionToken(token), confirmedAt: now })
     .where(eq(sessions.id, id))
     .run();
   return token;
@@ -203,7 +203,7 @@ export function touchSession({ store, log }: Core, session: Session, now: number
   store
     .note((tx) => {
       tx.update(sessions)
-        .set({ lastUsedAt: now, expiresAt: expiryOf(session.createdAt, now, session.kept) })
+        .set({ lastUsedAt: now, expiresAt: sessionExpiry(session.createdAt, now, session.kept) })
         .where(eq(sessions.id, session.id))
         .run();
     })

@@ -5,7 +5,7 @@ const DIGITS = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const DIGEST_BYTES = 64;
 const DEFAULT_ROUNDS = 5_000;
 
-const digestOf = (pieces: readonly Uint8Array[]): Buffer => {
+const hashSha512 = (pieces: readonly Uint8Array[]): Buffer => {
   const hash = createHash("sha512");
   for (const piece of pieces) hash.update(piece);
   return hash.digest();
@@ -18,19 +18,19 @@ const stretched = (digest: Buffer, length: number): Buffer => Buffer.alloc(lengt
 export function sha512Crypt(password: string, setting: string): string {
   const [, rounds, salt = ""] = /^\$6\$(?:rounds=(\d+)\$)?([^$]{0,16})/.exec(setting) ?? [];
   const [key, salted] = [Buffer.from(password), Buffer.from(salt)];
-  const other = digestOf([key, salted, key]);
+  const other = hashSha512([key, salted, key]);
   const first = [key, salted, stretched(other, key.length)];
   for (let bits = key.length; bits > 0; bits >>= 1) first.push(bits & 1 ? other : key);
-  let digest = digestOf(first);
-  const p = stretched(digestOf(Array<Buffer>(key.length).fill(key)), key.length);
-  const s = stretched(digestOf(Array<Buffer>(16 + (digest[0] as number)).fill(salted)), salted.length);
+  let digest = hashSha512(first);
+  const p = stretched(hashSha512(Array<Buffer>(key.length).fill(key)), key.length);
+  const s = stretched(hashSha512(Array<Buffer>(16 + (digest[0] as number)).fill(salted)), salted.length);
   for (let round = 0; round < Number(rounds ?? DEFAULT_ROUNDS); round++) {
     const isOdd = round % 2 === 1;
     const pieces = [isOdd ? p : digest];
     if (round % 3 !== 0) pieces.push(s);
     if (round % 7 !== 0) pieces.push(p);
     pieces.push(isOdd ? digest : p);
-    digest = digestOf(pieces);
+    digest = hashSha512(pieces);
   }
   return `$6$${rounds === undefined ? "" : `rounds=${rounds}$`}${salt}$${written(digest)}`;
 }

@@ -322,7 +322,7 @@ async function byPassword(
   let hash = found?.passwordHash ?? null;
   if (!(await verifyPassword(password, hash, isKnown))) return undefined;
   if (found && hash !== null && isImported(hash)) {
-    const own = await replacementOf(core, found.userId, hash, password);
+    const own = await replaceImportedHash(core, found.userId, hash, password);
     // Another sign-in replaced it meanwhile, or its person has a new password.
     if (own === "outdated") return byPassword(core, email, password, how);
     hash = own;
@@ -337,7 +337,7 @@ async function byPassword(
 }
 
 /** The hash that the person has in place of the imported one: ours, or the imported one while the store takes no change. */
-async function replacementOf(
+async function replaceImportedHash(
   { store }: Core,
   userId: string,
   imported: string,

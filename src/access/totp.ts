@@ -20,7 +20,7 @@ export const stepAt = (now: number): number => Math.floor(now / STEP_MS);
 export const latestStepAt = (now: number): number => stepAt(now) + STEPS_ASIDE;
 
 /** RFC 4226 §5.3, with the time step as the counter. */
-export function codeOf(secret: Uint8Array, step: number, digits = DIGITS): string {
+export function computeTotpCode(secret: Uint8Array, step: number, digits = DIGITS): string {
   const counter = Buffer.alloc(8);
   counter.writeBigUInt64BE(BigInt(step));
   const mac = createHmac("sha1", secret).update(counter).digest();
@@ -35,7 +35,7 @@ export function matchingStep(secret: Uint8Array, code: string, now: number, afte
   const present = stepAt(now);
   let found: number | undefined;
   for (let step = present - STEPS_ASIDE; step <= present + STEPS_ASIDE; step++) {
-    const expected = Buffer.from(codeOf(secret, step));
+    const expected = Buffer.from(computeTotpCode(secret, step));
     const same = given.length === expected.length && timingSafeEqual(given, expected);
     if (same && step > after) found ??= step;
   }
@@ -46,7 +46,7 @@ export function matchingStep(secret: Uint8Array, code: string, now: number, afte
 export const toBase32 = (bytes: Uint8Array): string => base32nopad.encode(bytes);
 
 /** The secret in such a text, ignoring spaces and case; undefined unless it has SECRET_BYTES. */
-export function secretOf(text: string): Uint8Array | undefined {
+export function readTotpSecret(text: string): Uint8Array | undefined {
   const letters = text.replace(/\s/g, "").toUpperCase();
   if (letters.length !== (SECRET_BYTES * 8) / 5 || /[^A-Z2-7]/.test(letters)) return undefined;
   return base32nopad.decode(letters);

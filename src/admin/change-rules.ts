@@ -11,8 +11,8 @@ import {
   notesOn,
   putRules,
   type RuleView,
+  readMailboxRules,
   readRules,
-  rulesOf,
 } from "../mailbox/filing/rules.ts";
 import { routeWithin } from "../mailbox/state/addresses.ts";
 import { mailboxes, users } from "../store/schema.ts";
@@ -58,7 +58,7 @@ export function changeRules(
       throw new AppError("bad_request", `a rule would forward to ${to}, which leads to this mailbox`);
     }
   }
-  const before = rulesOf(tx, id);
+  const before = readMailboxRules(tx, id);
   if (Bun.deepEquals(before, rules)) return;
   const outside = [...new Set(forwardsIn(rules).filter((to) => isOutside(tx, workspaceId, to)))];
   if (outside.length > 0) {
@@ -82,7 +82,7 @@ export function changeRules(
 
 function tellOwner(tx: Tx, mailbox: Managed, outside: readonly string[], { person }: Changer, now: number): void {
   const owner = tx.select({ id: mailboxes.ownerId }).from(mailboxes).where(eq(mailboxes.id, mailbox.id)).get()?.id;
-  const told = owner && !isLocked(tx, owner) ? [owner] : adminsOf(tx, mailbox.workspaceId);
+  const told = owner && !isLocked(tx, owner) ? [owner] : listAdminIds(tx, mailbox.workspaceId);
   const detail = JSON.stringify({ mailbox: mailbox.address, to: outside });
   for (const userId of told) {
     const doneBy = doneFor(userId, person);
@@ -96,7 +96,7 @@ function doneFor(userId: string, person: Changer["person"]): AccessChange["doneB
   return person.role === "member" ? "share" : "admin";
 }
 
-const adminsOf = (db: Db, workspaceId: string): string[] =>
+const listAdminIds = (db: Db, workspaceId: string): string[] =>
   db
     .select({ id: users.id })
     .from(users)
@@ -106,7 +106,7 @@ const adminsOf = (db: Db, workspaceId: string): string[] =>
 
 /** The rules of a mailbox, with what does not work as it is written. */
 export function viewRules({ options, now }: RulesParts, db: Db, { id, workspaceId }: Managed): RuleView[] {
-  return rulesOf(db, id).map((rule) => {
+  return readMailboxRules(db, id).map((rule) => {
     const notes = notesOn(rule.match, now);
     const actions = rule.actions.map((action) =>
       action.to === undefined || mayForwardTo(db, options, workspaceId, action.to)

@@ -19,7 +19,7 @@ import {
 import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy as readPolicyBy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
-import { sampleOf } from "../events/catalogue.ts";
+import { makeSampleData } from "../events/catalogue.ts";
 import { describeRefusal, newSecret } from "../events/delivery.ts";
 import { listDeliveries as deliveriesOf, resend } from "../events/delivery-log.ts";
 import { type Delivery, putTest } from "../events/delivery-queue.ts";
@@ -37,12 +37,12 @@ import {
 } from "../events/endpoints.ts";
 import { EVENT_NAMES, type EventName } from "../events/kinds.ts";
 import { envelope } from "../events/outbox.ts";
-import { mailboxIdOf } from "../mailbox/state/mailboxes.ts";
+import { resolveMailboxId } from "../mailbox/state/mailboxes.ts";
 import { RefusedDestination, readDestination } from "../net/destination.ts";
 import type { Core } from "../store/core.ts";
 import { type DeliveryState, mailboxes, type Policy, type Scope } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { nameOf, reasonOf } from "./typed-names.ts";
+import { readDisplayName, readTypedReason } from "./typed-names.ts";
 
 export { EVENT_NAMES } from "../events/kinds.ts";
 export { DELIVERY_STATES, SCOPES } from "../store/schema.ts";
@@ -96,7 +96,7 @@ function refuseDestination({ options }: Core, url: string): void {
 }
 
 /** Finds a key of the workspace, even a revoked one. @throws AppError not_found */
-export function keyOf(db: Db, id: string, workspaceId: string): KeyRecord {
+export function getKeyRecord(db: Db, id: string, workspaceId: string): KeyRecord {
   const key = listOf(db, workspaceId).find((known) => known.id === id);
   if (!key) throw new AppError("not_found", `there is no key ${id}`);
   return key;
@@ -107,17 +107,17 @@ function mailboxNamed(db: Db, workspaceId: string, named: string, bounds: Policy
   const [mailbox] = db
     .select({ id: mailboxes.id, address: mailboxes.address })
     .from(mailboxes)
-    .where(and(eq(mailboxes.id, mailboxIdOf(db, { workspaceId }, named)), eq(mailboxes.workspaceId, workspaceId)))
+    .where(and(eq(mailboxes.id, resolveMailboxId(db, { workspaceId }, named)), eq(mailboxes.workspaceId, workspaceId)))
     .all();
   if (!mailbox || !leavesMailbox(bounds, mailbox)) return undefined;
   return named === mailbox.id ? mailbox.id : mailbox.address;
 }
 
 const wider = (db: Db, workspaceId: string, policy: Policy, bounds: Policy) =>
-  widerField(policy, bounds, (named) => mailboxIdOf(db, { workspaceId }, named));
+  widerField(policy, bounds, (named) => resolveMailboxId(db, { workspaceId }, named));
 
 /** The addresses of the mailboxes that a policy restricts a key to. */
-const addressesOf = (db: Db, workspaceId: string, policy: Policy = {}): string[] | undefined =>
+const listPolicyAddresses = (db: Db, workspaceId: string, policy: Policy = {}): string[] | undefined =>
   policy.mailboxes &&
   db
     .select({ id: mailboxes.id, address: mailboxes.address })
@@ -128,7 +128,7 @@ const addressesOf = (db: Db, workspaceId: string, policy: Policy = {}): string[]
 
 /** True if a key with that policy may know of all that an endpoint is told. */
 function isLeft({ store }: Core, policy: Policy | undefined, { workspaceId, mailboxes: told }: Endpoint): boolean {
-  const left = addressesOf(store.db, workspaceId, policy);
+  const left = listPolicyAddresses(store.db, workspaceId, policy);
   return left === undefined || (told?.every((address) => left.includes(address)) ?? false);
 }
 
@@ -137,7 +137,7 @@ export const isWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Po
   wider(db, workspaceId, policy, bounds) === undefined;
 
 /** The keys that a key made, and so on, as far as they work, and the webhooks that it or any of these made. */
-function familyOf({ runtime }: Core, db: Db, id: string, workspaceId?: string) {
+function findKeyDescendants({ runtime }: Core, db: Db, id: string, workspaceId?: string) {
   const keys = keysMadeBy(db, id, runtime.now());
   const makers = new Set([id, ...keys.map((key) => key.id)]);
   const endpoints = listEndpoints(db, workspaceId).filter(({ madeBy }) => madeBy !== null && makers.has(madeBy));
@@ -146,14 +146,14 @@ function familyOf({ runtime }: Core, db: Db, id: string, workspaceId?: string) {
 
 /** Limits what a key made as the key is limited by now. */
 function limitMade(core: Core, tx: Tx, id: string, workspaceId: string, bounds: Policy): void {
-  const { keys, endpoints } = familyOf(core, tx, id, workspaceId);
+  const { keys, endpoints } = findKeyDescendants(core, tx, id, workspaceId);
   const policies = new Map(listOf(tx, workspaceId).map((key) => [key.id, key.policy]));
   for (const key of keys) {
     const policy = policies.get(key.id) ?? {};
-    const narrowed = narrowedTo(policy, bounds, (named) => mailboxIdOf(tx, { workspaceId }, named));
+    const narrowed = narrowedTo(policy, bounds, (named) => resolveMailboxId(tx, { workspaceId }, named));
     if (narrowed !== policy) setKey(tx, key.id, { policy: narrowed });
   }
-  const left = addressesOf(tx, workspaceId, bounds);
+  const left = listPolicyAddresses(tx, workspaceId, bounds);
   for (const endpoint of endpoints) {
     // Who reads no codes has no webhooks.
     if (bounds.codes === false) setDisabled(tx, endpoint, core.runtime.now(), false);
@@ -180,7 +180,7 @@ export function createKey(
   if (given.scopes.includes("admin") && person?.role === "member") {
     throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
   }
-  return createCredential(tx, runtime, { ...given, userId, name: nameOf("the key", name) });
+  return createCredential(tx, runtime, { ...given, userId, name: readDisplayName("the key", name) });
 }
 
 /** Lists the keys of a workspace, newest first, including revoked ones. */
@@ -228,10 +228,10 @@ export function changeKey(
   workspaceId: string,
   { name, policy, paused }: { name?: string; policy?: Policy; paused?: boolean },
 ): void {
-  const { revokedAt, pausedAt } = keyOf(tx, id, workspaceId);
+  const { revokedAt, pausedAt } = getKeyRecord(tx, id, workspaceId);
   if (revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
   setKey(tx, id, {
-    ...(name !== undefined && { name: nameOf("the key", name) }),
+    ...(name !== undefined && { name: readDisplayName("the key", name) }),
     ...(policy && { policy }),
     ...(paused !== undefined && { pausedAt: paused ? (pausedAt ?? core.runtime.now()) : null }),
   });
@@ -253,7 +253,7 @@ export function revokeKey({ runtime }: Core, tx: Tx, id: string, workspaceId?: s
 
 /** Keys and webhooks that a key made, or a key that it made, as far as a key with that policy may know them. */
 export function madeByKey(core: Core, db: Db, id: string, workspaceId?: string, policy?: Policy): MadeByKey[] {
-  const { keys, endpoints } = familyOf(core, db, id, workspaceId);
+  const { keys, endpoints } = findKeyDescendants(core, db, id, workspaceId);
   const known = endpoints.filter((endpoint) => endpoint.state === "active" && isLeft(core, policy, endpoint));
   return [
     ...keys.map(({ id, name }) => ({ kind: "key" as const, id, name })),
@@ -274,10 +274,10 @@ export function addWebhook(
   const { runtime } = core;
   refuseDestination(core, url);
   const id = newId(runtime, "whk");
-  const chosen = eventsOf(events);
+  const chosen = parseEventNames(events);
   const [secret, now] = [newSecret(runtime), runtime.now()];
-  const told = description.trim() === "" ? "" : reasonOf(description);
-  const mailboxes = addressesOf(tx, workspaceId, policy);
+  const told = description.trim() === "" ? "" : readTypedReason(description);
+  const mailboxes = listPolicyAddresses(tx, workspaceId, policy);
   putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen, mailboxes, madeBy });
   return requireEndpoint(tx, id);
 }
@@ -309,9 +309,9 @@ export function testWebhook(
 ): { id: string; eventId: string; event: EventName } {
   const { runtime } = core;
   const endpoint = requireEndpoint(tx, id);
-  const [name = "message.inbound"] = eventsOf(event === undefined ? endpoint.events : [event]);
+  const [name = "message.inbound"] = parseEventNames(event === undefined ? endpoint.events : [event]);
   const [now, eventId, deliveryId] = [runtime.now(), newId(runtime, "evt"), newId(runtime, "whd")];
-  const data = JSON.stringify(sampleOf(name, now));
+  const data = JSON.stringify(makeSampleData(name, now));
   const sample = envelope({ eventId, event: name, createdAt: now, data });
   putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample }, now);
   deliverSoon(core);
@@ -327,7 +327,7 @@ export function changeWebhook(
 ): Endpoint {
   const endpoint = requireEndpoint(tx, id);
   if (url !== undefined) refuseDestination(core, url);
-  setTarget(tx, endpoint, { url: url ?? endpoint.url, events: eventsOf(events ?? endpoint.events), by });
+  setTarget(tx, endpoint, { url: url ?? endpoint.url, events: parseEventNames(events ?? endpoint.events), by });
   return requireEndpoint(tx, id);
 }
 
@@ -424,7 +424,7 @@ export async function recoverWebhook(
 }
 
 /** Returns the named events, each once, in the order of EVENT_NAMES. @throws AppError bad_request */
-function eventsOf(names: readonly string[]): EventName[] {
+function parseEventNames(names: readonly string[]): EventName[] {
   const unknown = names.find((name) => !EVENT_NAMES.some((known) => known === name));
   if (unknown !== undefined || names.length === 0) {
     const problem = unknown === undefined ? "no event is chosen" : `there is no event "${unknown}"`;

@@ -1,14 +1,14 @@
 /** Looks up the DNS records that a hosted domain needs, and compares them with what is published. */
 import { readStsRecord } from "../authentication/mta-sts.ts";
-import { alwaysTrue, oneOf, type Static, t } from "../base/json-schema.ts";
+import { alwaysTrue, type Static, stringEnum, t } from "../base/json-schema.ts";
 import type { DnsClient } from "../base/runtime.ts";
 
 /** A record of a domain. `value`: its data as one string, even if a zone file must split it. */
 export const DnsRecord = t.Object({
-  type: oneOf(["MX", "TXT", "CNAME", "SRV"]),
+  type: stringEnum(["MX", "TXT", "CNAME", "SRV"]),
   name: t.String(),
   value: t.String(),
-  purpose: oneOf(["mx", "spf", "dkim", "dmarc", "ownership", "mta-sts", "tls-rpt", "mail-apps"]),
+  purpose: stringEnum(["mx", "spf", "dkim", "dmarc", "ownership", "mta-sts", "tls-rpt", "mail-apps"]),
   optional: t.Optional(alwaysTrue({ description: "Recommended, not required" })),
 });
 export type DnsRecord = Static<typeof DnsRecord>;
@@ -19,7 +19,7 @@ export interface FoundRecord extends DnsRecord {
 }
 
 /** Reads the tags of a DKIM key record (RFC 6376 §3.2), without white space around and inside the values. */
-function tagsOf(text: string): Map<string, string> {
+function parseDkimTags(text: string): Map<string, string> {
   return new Map(
     text.split(";").map((tag) => {
       const [name = "", ...value] = tag.split("=");
@@ -55,7 +55,7 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
     case "tls-rpt":
       return published.filter((text) => /^v=TLSRPTv1\s*;/.test(text)).length === 1;
     case "dkim":
-      return published.some((text) => tagsOf(text).get("p") === tagsOf(record.value).get("p"));
+      return published.some((text) => parseDkimTags(text).get("p") === parseDkimTags(record.value).get("p"));
   }
 }
 

@@ -10,12 +10,12 @@ import { generateKeyPair, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
 import { and, asc, eq, isNotNull, isNull, ne } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { POLICY_PATH, policyHostOf } from "../authentication/mta-sts.ts";
+import { POLICY_PATH, stsPolicyHost } from "../authentication/mta-sts.ts";
 import { AppError } from "../base/errors.ts";
 import { atMost } from "../base/pause.ts";
 import { newId, randomToken } from "../base/runtime.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
 import { unpark } from "../outbound/queue.ts";
 import type { Core } from "../store/core.ts";
@@ -24,9 +24,9 @@ import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { isServed } from "../store/unserved-workspaces.ts";
 import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
-import { mailAppRecordsOf, settingsHostsOf } from "./mail-apps.ts";
-import { stsPolicyText, stsRecordsOf } from "./publish-mta-sts.ts";
-import { domainOf } from "./typed-names.ts";
+import { listMailAppRecords, listSettingsHosts } from "./mail-apps.ts";
+import { listMtaStsRecords, stsPolicyText } from "./publish-mta-sts.ts";
+import { readTypedDomain } from "./typed-names.ts";
 
 export interface DomainEntry {
   id: string;
@@ -92,7 +92,7 @@ const LONGEST_LOOK_MS = 15_000;
 const MOST_PUBLISHED = 3;
 
 /** By database: the last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
-const looksOf = prepared(() => new Map<string, { at: number; look: Promise<void> }>());
+const getRecentLookups = prepared(() => new Map<string, { at: number; look: Promise<void> }>());
 
 /**
  * @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace
@@ -113,7 +113,7 @@ export function addDomain(
   text: string,
   keys: readonly DkimKey[],
 ): DomainEntry {
-  const name = domainOf(text);
+  const name = readTypedDomain(text);
   const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
   if (tx.select({ id: schema.domains.id }).from(schema.domains).where(own).get()) {
     throw new AppError("conflict", `${name} is here already`);
@@ -125,7 +125,7 @@ export function addDomain(
     .values({ ...domain, ownershipToken: randomToken(runtime, 32) })
     .run();
   // The selector contains the date, so that a later key gets a different one.
-  const date = isoOf(createdAt).slice(0, 10).replaceAll("-", "");
+  const date = toIsoTime(createdAt).slice(0, 10).replaceAll("-", "");
   for (const key of keys) {
     tx.insert(schema.dkimKeys)
       .values({ ...key, domainId: domain.id, selector: `${key.algorithm}-${date}`, createdAt })
@@ -166,7 +166,7 @@ export function webHosts(core: Core): { name: string; owner: string; hosts: stri
   return hosted(core).map(({ name, workspaceId }) => ({
     name,
     owner: workspaceId,
-    hosts: [policyHostOf(name), ...settingsHostsOf(core, name)],
+    hosts: [stsPolicyHost(name), ...listSettingsHosts(core, name)],
   }));
 }
 
@@ -182,7 +182,7 @@ export function isHosted({ store }: Core, name: string): boolean {
  * lower case) is not a policy host.
  */
 export function policyAt(core: Core, host: string, path: string): string | null | undefined {
-  if (!hosted(core).some(({ name }) => policyHostOf(name) === host)) return undefined;
+  if (!hosted(core).some(({ name }) => stsPolicyHost(name) === host)) return undefined;
   return path === POLICY_PATH ? stsPolicyText(core) : null;
 }
 
@@ -191,7 +191,7 @@ export function policyAt(core: Core, host: string, path: string): string | null 
  * @throws AppError not_found; conflict when several workspaces claim it and none has verified it
  */
 export function domainNamed(core: Core, text: string, workspaceId?: string): DomainEntry {
-  const name = domainOf(text);
+  const name = readTypedDomain(text);
   const [domain, other] = listDomains(core, workspaceId).filter((known) => known.name === name);
   if (!domain) throw new AppError("not_found", `there is no domain ${name}`);
   if (other && domain.state !== "verified") {
@@ -211,7 +211,7 @@ export function domainIn(core: Core, workspaceId: string, id: string): DomainEnt
  * Lists the records that the domain's zone needs so that mail arrives here, and receivers accept mail from here.
  * @throws AppError not_found
  */
-export function recordsOf(core: Core, domainId: string): DnsRecord[] {
+export function listDomainRecords(core: Core, domainId: string): DnsRecord[] {
   const domain = core.store.db.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
   if (!domain) throw new AppError("not_found", "there is no such domain");
   return recordsFor(
@@ -236,14 +236,14 @@ function recordsFor(core: Core, { name, ownershipToken }: Claim, keys: readonly 
       })),
     { type: "TXT", name: `_dmarc.${name}`, value: "v=DMARC1; p=quarantine", purpose: "dmarc" },
     ownershipRecord(name, ownershipToken),
-    ...stsRecordsOf(core, name),
-    ...mailAppRecordsOf(core, name),
+    ...listMtaStsRecords(core, name),
+    ...listMailAppRecords(core, name),
   ];
 }
 
 /** Looks the domain's records up. Changes nothing. @throws AppError not_found */
 export async function seeRecords(core: Core, domainId: string): Promise<FoundRecord[]> {
-  return lookUp(core.runtime.dns, recordsOf(core, domainId));
+  return lookUp(core.runtime.dns, listDomainRecords(core, domainId));
 }
 
 /** Tells whether the records prove a claim that is not here yet. Takes LONGEST_LOOK_MS at most; never rejects. */
@@ -303,7 +303,7 @@ export function verifyOnArrival(core: Core, name: string): Promise<void> {
   const { runtime, store } = core;
   const now = runtime.now();
   // The absolute difference lets entries expire even after the clock was set back.
-  const looks = looksOf(store.db);
+  const looks = getRecentLookups(store.db);
   for (const [known, { at }] of looks) if (Math.abs(now - at) >= LOOK_EVERY_MS) looks.delete(known);
   const looking = looks.get(name)?.look ?? atMost(runtime, LONGEST_LOOK_MS, findOwner(core, name));
   if (!looks.has(name)) looks.set(name, { at: now, look: looking });
@@ -380,7 +380,7 @@ export function tellLosses(
       const lost = db.select().from(schema.domains).where(isNotNull(schema.domains.lostAt)).all();
       await workOnEach(lost, ({ id, workspaceId, name, lostAt }) => {
         const subject = `${name} was verified by another workspace`;
-        const text = textOf({ name, lostAt: lostAt ?? 0, addresses: addressesAt(id), hostname });
+        const text = writeLostDomainNotice({ name, lostAt: lostAt ?? 0, addresses: addressesAt(id), hostname });
         const told = and(eq(schema.domains.id, id), isNotNull(schema.domains.lostAt));
         return notifyAdmins({ workspaceId, subject, text }, (tx) => {
           tx.update(schema.domains).set({ lostAt: null }).where(told).run();
@@ -392,7 +392,7 @@ export function tellLosses(
 }
 
 /** Each paragraph is one line: the reader's mail program wraps it. */
-const textOf = ({
+const writeLostDomainNotice = ({
   name,
   lostAt,
   addresses,

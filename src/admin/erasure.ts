@@ -12,14 +12,14 @@
  * that was cut short must be asked for again.
  */
 import { and, count, eq, gt, inArray, ne } from "drizzle-orm";
-import { revokeKeysOf } from "../access/credentials.ts";
+import { revokePersonKeys } from "../access/credentials.ts";
 import { pause } from "../base/pause.ts";
-import { deleteEventsOf } from "../events/outbox.ts";
+import { deleteMessageEvents } from "../events/outbox.ts";
 import { forgetKey } from "../journal/retention.ts";
 import { sweepUnnamed } from "../mailbox/changing/removal.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { forgetClientsOf } from "../oauth/clients.ts";
-import { deleteOutboundOf } from "../outbound/queue.ts";
+import { forgetPersonalClients } from "../oauth/clients.ts";
+import { deleteOutboundMessages } from "../outbound/queue.ts";
 import { deleteSteps } from "../outbound/trace-log.ts";
 import { apiKeys, mailboxes, messages, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -80,7 +80,7 @@ export async function erase(core: MailCore, userId: string, { compact }: { compa
     }
     await forgetKeys(core, userId);
     store.transact((tx) => {
-      forgetClientsOf(tx, userId);
+      forgetPersonalClients(tx, userId);
       removeUser(tx, userId);
     });
     erased.files = await sweepUnnamed(store, runtime.now());
@@ -97,7 +97,7 @@ export async function erase(core: MailCore, userId: string, { compact }: { compa
 /** Ends the person's keys and deletes their journal. */
 async function forgetKeys(core: MailCore, userId: string): Promise<void> {
   const { store, runtime, db } = core;
-  store.transact((tx) => void revokeKeysOf(tx, userId, runtime.now()));
+  store.transact((tx) => void revokePersonKeys(tx, userId, runtime.now()));
   const keys = db
     .select({ id: apiKeys.id, workspaceId: users.workspaceId })
     .from(apiKeys)
@@ -113,8 +113,8 @@ async function forgetKeys(core: MailCore, userId: string): Promise<void> {
 async function forgetSent(core: MailCore, mailboxId: string, erased: Erased): Promise<void> {
   for (;;) {
     const gone = core.store.transact((tx) => {
-      const portion = deleteOutboundOf(tx, mailboxId, PORTION);
-      erased.events += deleteEventsOf(tx, portion.emailIds);
+      const portion = deleteOutboundMessages(tx, mailboxId, PORTION);
+      erased.events += deleteMessageEvents(tx, portion.emailIds);
       deleteSteps(tx, portion.messageIds);
       return portion;
     });
@@ -143,7 +143,7 @@ async function forgetTold(core: MailCore, mailboxId: string, erased: Erased): Pr
     if (last === undefined) return;
     after = last.seq;
     store.transact((tx) => {
-      erased.events += deleteEventsOf(
+      erased.events += deleteMessageEvents(
         tx,
         rows.map(({ id }) => id),
       );

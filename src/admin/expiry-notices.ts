@@ -52,7 +52,7 @@ export function tellExpiries(
         const hasEnded = expiresAt <= now;
         // Mail to a mailbox that has ended would reach nobody.
         const to = owner !== null && !(hasEnded && owner.email === address) ? { to: owner } : {};
-        return notify({ workspaceId, ...to, ...mailOf(address, expiresAt, key, hasEnded) }, (tx) =>
+        return notify({ workspaceId, ...to, ...writeExpiryNotice(address, expiresAt, key, hasEnded) }, (tx) =>
           tx.update(mailboxes).set({ endToldAt: now }).where(eq(mailboxes.id, id)).run(),
         );
       });
@@ -61,7 +61,7 @@ export function tellExpiries(
   };
 }
 
-function mailOf(address: string, expiresAt: number, key: string | null, hasEnded: boolean) {
+function writeExpiryNotice(address: string, expiresAt: number, key: string | null, hasEnded: boolean) {
   const by = key === null ? "An API key that is gone" : `The API key “${key}”`;
   const when = new Date(expiresAt).toUTCString();
   return {

@@ -61,7 +61,7 @@ function endedBy(db: Db, { workspaceId, keyId }: JournalSubject, since: number):
  * Finds a key, also one that is revoked or gone. `by`: for that person; the operator may see all.
  * @throws AppError not_found, forbidden
  */
-export function subjectOf(db: Db, keyId: string, by?: Caller): JournalSubject {
+export function getJournalSubject(db: Db, keyId: string, by?: Caller): JournalSubject {
   const known = db
     .select({ userId: apiKeys.userId, workspaceId: users.workspaceId })
     .from(apiKeys)

@@ -5,12 +5,12 @@
  */
 import { eq } from "drizzle-orm";
 import { listAppPasswords, revokeAppPasswords } from "../access/app-passwords.ts";
-import { listKeys, revokeKeysOf } from "../access/credentials.ts";
+import { listKeys, revokePersonKeys } from "../access/credentials.ts";
 import { endPasswordLink } from "../access/password-links.ts";
 import { endSessions, listSessions } from "../access/sessions.ts";
-import { forgetForwardsOf } from "../mailbox/filing/automatic-requests.ts";
-import { forwardsIn, putRules, rulesOf } from "../mailbox/filing/rules.ts";
-import { cancelForwardsOf } from "../outbound/queue.ts";
+import { forgetForwardRequests } from "../mailbox/filing/automatic-requests.ts";
+import { forwardsIn, putRules, readMailboxRules } from "../mailbox/filing/rules.ts";
+import { cancelMailboxForwards } from "../outbound/queue.ts";
 import { mailboxes, type Rule, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { type By, refuseChanging, refuseLastOwner, requireUser } from "./role-authority.ts";
@@ -50,7 +50,7 @@ export function lockUser(tx: Tx, userId: string, now: number, by?: By): Locked {
   endPasswordLink(tx, userId);
   endSessions(tx, userId, now);
   revokeAppPasswords(tx, userId);
-  revokeKeysOf(tx, userId, now);
+  revokePersonKeys(tx, userId, now);
   return locked;
 }
 
@@ -64,7 +64,7 @@ export function unlockUser(tx: Tx, userId: string, by?: By): void {
 function stopForwarding(tx: Tx, userId: string, now: number): Locked["forwarding"] {
   const owned = tx.select().from(mailboxes).where(eq(mailboxes.ownerId, userId)).all();
   return owned.flatMap(({ id, address }) => {
-    const rules = rulesOf(tx, id);
+    const rules = readMailboxRules(tx, id);
     const stopped = rules.filter((rule) => rule.enabled && forwardsIn([rule]).length > 0);
     const enabled = (rule: Rule) => rule.enabled && !stopped.includes(rule);
     if (stopped.length > 0)
@@ -73,8 +73,8 @@ function stopForwarding(tx: Tx, userId: string, now: number): Locked["forwarding
         id,
         rules.map((rule) => ({ ...rule, enabled: enabled(rule) })),
       );
-    forgetForwardsOf(tx, id);
-    cancelForwardsOf(tx, id, now);
+    forgetForwardRequests(tx, id);
+    cancelMailboxForwards(tx, id, now);
     return stopped.map((rule) => ({ mailboxId: id, mailbox: address, match: rule.match, to: forwardsIn([rule]) }));
   });
 }

@@ -8,11 +8,11 @@ import type { DnsRecord } from "./dns.ts";
 const isRead = ({ ports: { imap, imaps } }: Site): boolean => imap !== null || imaps !== null;
 
 /** The hosts of a domain that serve settings and nothing else; none without IMAP. */
-export const settingsHostsOf = ({ site }: Core, domain: string): string[] =>
+export const listSettingsHosts = ({ site }: Core, domain: string): string[] =>
   isRead(site) ? [`autoconfig.${domain}`, `autodiscover.${domain}`] : [];
 
 /** The records, all optional; none without IMAP. Settings are served over HTTPS only. */
-export function mailAppRecordsOf(core: Core, domain: string): DnsRecord[] {
+export function listMailAppRecords(core: Core, domain: string): DnsRecord[] {
   const { site } = core;
   if (!isRead(site)) return [];
   const host = site.hostname.toLowerCase();
@@ -33,7 +33,7 @@ export function mailAppRecordsOf(core: Core, domain: string): DnsRecord[] {
     ["_pop3", "0 0 0 ."],
   ];
   const kind = { purpose: "mail-apps", optional: true } as const;
-  const hosts = site.baseUrl.startsWith("https:") ? settingsHostsOf(core, domain) : [];
+  const hosts = site.baseUrl.startsWith("https:") ? listSettingsHosts(core, domain) : [];
   return [
     ...hosts.map((name): DnsRecord => ({ type: "CNAME", name, value: host, ...kind })),
     ...services.map(

@@ -15,7 +15,7 @@ import type { RowPage } from "../store/cursor.ts";
 import type { GrantAccess } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { addressOf, domainOf, nameOf, reasonOf } from "./typed-names.ts";
+import { readDisplayName, readTypedAddress, readTypedDomain, readTypedReason } from "./typed-names.ts";
 
 /** Mailboxes whose addresses and shares are looked up by id; beyond it, all are read. */
 const MOST_BY_ID = 500;
@@ -61,7 +61,7 @@ export interface NewMailbox {
 
 /** Reads an address of a mailbox. It must have no tag, since mail to `user+tag@` reaches `user@` (rules: Addresses). */
 function receivingAddress(text: string): string {
-  const address = addressOf(text);
+  const address = readTypedAddress(text);
   const { local } = splitAddress(address);
   if (withoutTag(local) !== local) {
     throw new AppError(
@@ -74,10 +74,10 @@ function receivingAddress(text: string): string {
 }
 
 /** Reads an alias; `*@domain` is a catch-all. */
-function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
+function parseAlias(text: string): { alias: string; kind: "alias" | "catch-all" } {
   const catchAll = /^\*@(.+)$/.exec(text.trim());
   return catchAll
-    ? { alias: `*@${domainOf(catchAll[1] as string)}`, kind: "catch-all" }
+    ? { alias: `*@${readTypedDomain(catchAll[1] as string)}`, kind: "catch-all" }
     : { alias: receivingAddress(text), kind: "alias" };
 }
 
@@ -171,9 +171,9 @@ export function addMailbox(
       id,
       workspaceId,
       address,
-      name: nameOf("the mailbox", name),
+      name: readDisplayName("the mailbox", name),
       ownerId: ownerId ?? null,
-      ...endOf(core, expiresAt, endedBy),
+      ...makeEndColumns(core, expiresAt, endedBy),
       createdAt,
     })
     .run();
@@ -188,7 +188,7 @@ export function addMailbox(
  */
 export function addAlias({ runtime }: Core, tx: Tx, mailboxId: string, text: string): string {
   const mailbox = standingMailbox(tx, mailboxId, "its addresses");
-  const { alias, kind } = aliasOf(text);
+  const { alias, kind } = parseAlias(text);
   const domainId = domainIn(tx, mailbox.workspaceId, splitAddress(alias).domain);
   refuseTaken(tx, alias, domainId);
   tx.insert(schema.addresses).values({ address: alias, mailboxId, domainId, kind, createdAt: runtime.now() }).run();
@@ -198,7 +198,7 @@ export function addAlias({ runtime }: Core, tx: Tx, mailboxId: string, text: str
 /** Removes an alias. @throws AppError not_found, conflict for the address of the mailbox itself */
 export function removeAlias(tx: Tx, mailboxId: string, text: string): void {
   const mailbox = mailboxById(tx, mailboxId);
-  const { alias } = aliasOf(text);
+  const { alias } = parseAlias(text);
   if (alias === mailbox.address) {
     throw new AppError("conflict", `${alias} is the address of the mailbox itself, not an alias`);
   }
@@ -236,7 +236,7 @@ export function revokeGrant(tx: Tx, mailboxId: string, userId: string): void {
 export function renameMailbox(tx: Tx, mailboxId: string, text: string): void {
   mailboxById(tx, mailboxId);
   tx.update(schema.mailboxes)
-    .set({ name: nameOf("the mailbox", text) })
+    .set({ name: readDisplayName("the mailbox", text) })
     .where(eq(schema.mailboxes.id, mailboxId))
     .run();
 }
@@ -261,7 +261,7 @@ export function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void 
 }
 
 /** The columns of an end. */
-const endOf = ({ runtime }: Core, expiresAt: number | null, keyId: string | undefined) => {
+const makeEndColumns = ({ runtime }: Core, expiresAt: number | null, keyId: string | undefined) => {
   const byKey = expiresAt !== null && keyId !== undefined;
   return { expiresAt, endedBy: byKey ? keyId : null, endedAt: byKey ? runtime.now() : null, endToldAt: null };
 };
@@ -282,7 +282,7 @@ export function setExpiry(core: Core, tx: Tx, mailboxId: string, expiresAt: numb
   requireAhead(core, expiresAt);
   standingMailbox(tx, mailboxId, "when it expires");
   tx.update(schema.mailboxes)
-    .set(endOf(core, expiresAt, keyId))
+    .set(makeEndColumns(core, expiresAt, keyId))
     .where(eq(schema.mailboxes.id, mailboxId))
     .run();
 }
@@ -296,7 +296,7 @@ export function expireMailbox(core: Core, tx: Tx, mailboxId: string, keyId: stri
   const now = core.runtime.now();
   if (expiresAt !== null && expiresAt <= now) return;
   tx.update(schema.mailboxes)
-    .set(endOf(core, now, keyId))
+    .set(makeEndColumns(core, now, keyId))
     .where(eq(schema.mailboxes.id, mailboxId))
     .run();
 }
@@ -306,7 +306,7 @@ export function expireMailbox(core: Core, tx: Tx, mailboxId: string, keyId: stri
  * @throws AppError bad_request, not_found
  */
 export function pauseMailbox(tx: Tx, mailboxId: string, reason: string): void {
-  setPaused(tx, mailboxId, reasonOf(reason));
+  setPaused(tx, mailboxId, readTypedReason(reason));
 }
 
 /** Ends a pause, if there is one. @throws AppError not_found */
@@ -363,16 +363,16 @@ function read({ store }: Core, where: SQL | undefined, page?: RowPage): MailboxE
       .all(),
     (row) => row.mailboxId,
   );
-  const addressesOf = (id: string, kind: "primary" | "alias" | "catch-all"): string[] =>
+  const listAddressesByKind = (id: string, kind: "primary" | "alias" | "catch-all"): string[] =>
     (addresses.get(id) ?? []).filter((row) => row.kind === kind).map((row) => row.address);
   return rows.map(({ mailbox, owner, usedBytes }) => ({
     ...mailbox,
     owner,
-    aliases: addressesOf(mailbox.id, "alias"),
-    catchAlls: addressesOf(mailbox.id, "catch-all"),
+    aliases: listAddressesByKind(mailbox.id, "alias"),
+    catchAlls: listAddressesByKind(mailbox.id, "catch-all"),
     grants: (grants.get(mailbox.id) ?? []).map(({ mailboxId: _, ...grant }) => grant),
     usedBytes: usedBytes ?? 0,
-    removing: addressesOf(mailbox.id, "primary").length === 0,
+    removing: listAddressesByKind(mailbox.id, "primary").length === 0,
     lost: isVerifiedElsewhere(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),
   }));
 }
@@ -383,7 +383,7 @@ function read({ store }: Core, where: SQL | undefined, page?: RowPage): MailboxE
  * @throws AppError not_found; conflict when several remain
  */
 export function mailboxAt(core: Core, text: string, workspaceId?: string): MailboxEntry {
-  const address = addressOf(text);
+  const address = readTypedAddress(text);
   const mailboxes = listMailboxes(core, workspaceId);
   const [mailbox, other] = mailboxes
     .filter((entry) => entry.address === address)

@@ -21,7 +21,7 @@ import type { Core } from "../store/core.ts";
 import type { RowPage } from "../store/cursor.ts";
 import { outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { addressOf, reasonOf } from "./typed-names.ts";
+import { readTypedAddress, readTypedReason } from "./typed-names.ts";
 
 export type { Suppression, Unsettled, UnsettledView };
 
@@ -33,7 +33,7 @@ export interface NewSuppression {
 }
 
 /** Returns the workspace of a recipient, even a settled one; undefined when there is no such recipient. */
-function workspaceOf(db: Db, id: string): string | undefined {
+function findRecipientWorkspaceId(db: Db, id: string): string | undefined {
   return db
     .select({ workspaceId: outboundMessages.workspaceId })
     .from(queueEntries)
@@ -44,7 +44,7 @@ function workspaceOf(db: Db, id: string): string | undefined {
 
 /** @throws AppError not_found when the entry is of another workspace. */
 function requireIn(tx: Tx, id: string, workspaceId: string | undefined): void {
-  if (workspaceId === undefined || workspaceOf(tx, id) === workspaceId) return;
+  if (workspaceId === undefined || findRecipientWorkspaceId(tx, id) === workspaceId) return;
   throw new AppError("not_found", `there is no queue entry ${id}`);
 }
 
@@ -63,7 +63,7 @@ export function listQueueFor({ store }: Core, caller: Caller, after?: QueuePosit
 
 /** Finds a recipient of any workspace, even a settled one. @throws AppError not_found */
 export function recipient({ store }: Core, id: string): { id: string; workspaceId: string } {
-  const workspaceId = workspaceOf(store.db, id);
+  const workspaceId = findRecipientWorkspaceId(store.db, id);
   if (workspaceId === undefined) throw new AppError("not_found", `There is no queue entry ${id}`);
   return { id, workspaceId };
 }
@@ -103,8 +103,8 @@ export function suppress({ runtime }: Core, tx: Tx, { workspaceId, address, reas
   return putSuppression(tx, {
     id: newId(runtime, "sup"),
     workspaceId,
-    address: addressOf(address),
-    reason: reasonOf(reason),
+    address: readTypedAddress(address),
+    reason: readTypedReason(reason),
     now: runtime.now(),
   });
 }

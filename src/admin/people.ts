@@ -7,7 +7,7 @@
 import { and, asc, eq, gt, isNotNull, ne, type SQL, sql } from "drizzle-orm";
 import { type AccessChange, addNotice } from "../access/access-notices.ts";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
-import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
+import { hashPassword as hashOf, revokePersonKeys } from "../access/credentials.ts";
 import {
   addPasswordLink,
   endPasswordLink,
@@ -39,7 +39,7 @@ import {
   refusePassword,
   requireUser,
 } from "./role-authority.ts";
-import { addressOf, nameOf, quoted } from "./typed-names.ts";
+import { quoteTypedText, readDisplayName, readTypedAddress } from "./typed-names.ts";
 import type { Workspace } from "./workspace-admin.ts";
 
 export { readImportedHash } from "../access/imported-hash.ts";
@@ -158,8 +158,8 @@ function refuseAddress(tx: Tx, by: By, workspaceId: string, email: string): void
  */
 export function addUser(core: Core, tx: Tx, user: NewUser, by?: By): { userId: string; mailboxId?: string } {
   refuseMaking(tx, by, user.workspaceId, user.role);
-  const email = addressOf(user.email);
-  const name = nameOf("the user", user.name);
+  const email = readTypedAddress(user.email);
+  const name = readDisplayName("the user", user.name);
   refuseAddress(tx, by, user.workspaceId, email);
   const userId = newId(core.runtime, "usr");
   tx.insert(schema.users)
@@ -235,7 +235,7 @@ export const setLabelFolders = (tx: Tx, userId: string, labelFolders: boolean): 
 
 /** Finds a person by address. @throws AppError not_found */
 export function userAt(core: Core, text: string, workspaceId?: string): UserEntry {
-  const email = addressOf(text);
+  const email = readTypedAddress(text);
   const of = workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId);
   const [user] = read(core, and(of, eq(schema.users.email, email)));
   if (!user) throw new AppError("not_found", `there is no user ${email}${of ? " in the workspace" : ""}`);
@@ -245,7 +245,7 @@ export function userAt(core: Core, text: string, workspaceId?: string): UserEntr
 /** Finds a person of a workspace by id. @throws AppError not_found */
 export function userIn(core: Core, workspaceId: string, id: string): UserEntry {
   const [user] = read(core, and(eq(schema.users.workspaceId, workspaceId), eq(schema.users.id, id)));
-  if (!user) throw new AppError("not_found", `there is no user ${quoted(id)} in the workspace`);
+  if (!user) throw new AppError("not_found", `there is no user ${quoteTypedText(id)} in the workspace`);
   return user;
 }
 
@@ -260,7 +260,7 @@ export function setRole(tx: Tx, userId: string, role: Role, by?: By): void {
 /** Changes a person's display name; their mailboxes keep theirs. @throws AppError bad_request */
 export function setName(tx: Tx, userId: string, text: string): void {
   tx.update(schema.users)
-    .set({ name: nameOf("the user", text) })
+    .set({ name: readDisplayName("the user", text) })
     .where(eq(schema.users.id, userId))
     .run();
 }
@@ -307,7 +307,7 @@ function endAccess(
   const now = runtime.now();
   const ended = {
     appPasswords: what.appPasswords ? revokeAppPasswords(tx, userId) : 0,
-    keys: what.keys ? revokeKeysOf(tx, userId, now) : 0,
+    keys: what.keys ? revokePersonKeys(tx, userId, now) : 0,
   };
   addNotice(tx, { userId, ...what, ...ended, createdAt: now });
   return ended;
@@ -382,7 +382,7 @@ export function mailInvitation(
   const { workspaceId } = requireUser(tx, userId);
   const address = envelopeAddress(to);
   if (address === undefined || isAddressLiteral(address)) {
-    throw new AppError("bad_request", `${quoted(to)} is not an address: give one like ada@example.com`);
+    throw new AppError("bad_request", `${quoteTypedText(to)} is not an address: give one like ada@example.com`);
   }
   if (suppressedAmong(tx, workspaceId, [address]).length > 0) {
     throw new AppError("unprocessable", `${address} is on the suppression list: mail to it bounced before`);

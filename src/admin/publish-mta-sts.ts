@@ -2,7 +2,7 @@
  * The MTA-STS policy of the hosted domains (RFC 8461): it asks senders to use TLS with a valid certificate, and to
  * report failures. All domains share one text, served at each domain's own policy host.
  */
-import { policyHostOf, writeStsPolicy, writeStsRecord } from "../authentication/mta-sts.ts";
+import { stsPolicyHost, writeStsPolicy, writeStsRecord } from "../authentication/mta-sts.ts";
 import type { Core } from "../store/core.ts";
 import type { DnsRecord } from "./dns.ts";
 
@@ -19,11 +19,11 @@ export function stsPolicyText({ options, site: { hostname } }: Core): string {
  * The records that announce the policy, all optional; none while no policy is published, or where senders cannot read it,
  * since they do over HTTPS only.
  */
-export function stsRecordsOf(core: Core, domain: string): DnsRecord[] {
+export function listMtaStsRecords(core: Core, domain: string): DnsRecord[] {
   const { hostname, baseUrl } = core.site;
   if (core.options.get("mtaSts.mode") === "none" || !baseUrl.startsWith("https:")) return [];
   return [
-    { type: "CNAME", name: policyHostOf(domain), value: hostname.toLowerCase(), purpose: "mta-sts", optional: true },
+    { type: "CNAME", name: stsPolicyHost(domain), value: hostname.toLowerCase(), purpose: "mta-sts", optional: true },
     {
       type: "TXT",
       name: `_mta-sts.${domain}`,

@@ -12,7 +12,7 @@ import { pause } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
 import { forgetChangesIn } from "../journal/key-changes.ts";
 import { deleteMail } from "../mailbox/changing/removal.ts";
-import { forgetMailOf } from "../mailbox/filing/automatic-requests.ts";
+import { forgetMailboxRequests } from "../mailbox/filing/automatic-requests.ts";
 import { forgetLabelled } from "../mailbox/imap/label-folders.ts";
 import type { Core } from "../store/core.ts";
 import * as schema from "../store/schema.ts";
@@ -56,7 +56,7 @@ export async function removeMailbox(core: Core, mailboxId: string, forget?: () =
     if (!forget) return beginRemoval(tx, mailboxId);
     mailboxById(tx, mailboxId);
     tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
-    forgetMailOf(tx, mailboxId);
+    forgetMailboxRequests(tx, mailboxId);
   });
   if (forget) await forget();
   await finishRemoval(core, mailboxId);
@@ -76,7 +76,7 @@ export async function finishRemoval(core: Core, mailboxId: string): Promise<void
 /** Takes addresses and owner from mailboxes, so that only their mail is left to delete. */
 function begin(tx: Tx, mailboxIds: string[]): void {
   tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
-  for (const mailboxId of mailboxIds) forgetMailOf(tx, mailboxId);
+  for (const mailboxId of mailboxIds) forgetMailboxRequests(tx, mailboxId);
   tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
 }
 

@@ -11,10 +11,10 @@ import type { Core } from "../store/core.ts";
 import { MAIL_SCOPES } from "../store/schema.ts";
 import { createKey } from "./developers.ts";
 import type { DnsRecord } from "./dns.ts";
-import { addDomain, makeDkimKeys, recordsOf } from "./domains.ts";
+import { addDomain, listDomainRecords, makeDkimKeys } from "./domains.ts";
 import { addMailbox } from "./mailbox-admin.ts";
 import { addUser, hashPassword } from "./people.ts";
-import { addressOf, domainOf } from "./typed-names.ts";
+import { readTypedAddress, readTypedDomain } from "./typed-names.ts";
 import { addWorkspace, listWorkspaces } from "./workspace-admin.ts";
 
 export interface Setup {
@@ -40,8 +40,8 @@ export interface SetupResult {
 
 /** @throws AppError conflict when a workspace exists, and what its parts refuse; nothing is made then */
 export async function setUp(core: Core, given: Setup): Promise<SetupResult> {
-  const domain = domainOf(given.domain);
-  const address = addressOf(given.email);
+  const domain = readTypedDomain(given.domain);
+  const address = readTypedAddress(given.email);
   if (splitAddress(address).domain !== domain) {
     throw new AppError("bad_request", `${address} is not at ${domain}: the owner gets a mailbox there`);
   }
@@ -60,7 +60,7 @@ export async function setUp(core: Core, given: Setup): Promise<SetupResult> {
     const { userId } = addUser(core, tx, owner);
     const mailboxId = addMailbox(core, tx, { workspaceId, address, name, ownerId: userId });
     const { key: apiKey } = createKey(core, tx, { userId, name: "Setup", scopes: MAIL_SCOPES });
-    return { workspaceId, userId, mailboxId, address, apiKey, dns: recordsOf(core, domainId) };
+    return { workspaceId, userId, mailboxId, address, apiKey, dns: listDomainRecords(core, domainId) };
   });
 }
 
@@ -72,7 +72,7 @@ export async function setUp(core: Core, given: Setup): Promise<SetupResult> {
 /** 256 bits. */
 const TOKEN_LENGTH = 43;
 
-const hashOf = (token: string): Buffer => createHash("sha256").update(token).digest();
+const hashSetupToken = (token: string): Buffer => createHash("sha256").update(token).digest();
 
 /** Guesses of one source at once, and waiting. */
 const GUESSES = { atOnce: 1, mostWaiting: 20 };
@@ -83,7 +83,8 @@ export function createFirstRun(core: Core) {
   let issued: Buffer | undefined;
   const slots = createSlots(GUESSES);
   const isDue = (): boolean => listWorkspaces(core).length === 0;
-  const admits = (token: string): boolean => issued !== undefined && isDue() && timingSafeEqual(issued, hashOf(token));
+  const admits = (token: string): boolean =>
+    issued !== undefined && isDue() && timingSafeEqual(issued, hashSetupToken(token));
   return {
     /** Tells whether there is no workspace yet. */
     isDue,
@@ -91,7 +92,7 @@ export function createFirstRun(core: Core) {
     issueToken(): string | undefined {
       if (!isDue()) return undefined;
       const token = randomToken(core.runtime, TOKEN_LENGTH);
-      issued = hashOf(token);
+      issued = hashSetupToken(token);
       return token;
     },
     /** Tells whether the token is valid. */

@@ -9,10 +9,10 @@ const LONGEST_NAME = 120;
 const LONGEST_REASON = 500;
 
 /** Quotes typed text in a refusal; cuts it, since it may be as long as a request. */
-export const quoted = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
+export const quoteTypedText = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
 
 /** Reads a display name. `what`: the thing it names, such as "the workspace". @throws AppError bad_request */
-export function nameOf(what: string, text: string): string {
+export function readDisplayName(what: string, text: string): string {
   const name = text.trim();
   if (name === "" || name.length > LONGEST_NAME || /\p{Cc}/u.test(name)) {
     throw new AppError("bad_request", `give ${what} a name of 1 to ${LONGEST_NAME} characters, without line breaks`);
@@ -21,7 +21,7 @@ export function nameOf(what: string, text: string): string {
 }
 
 /** Reads a reason or description for people: one line. @throws AppError bad_request */
-export function reasonOf(text: string): string {
+export function readTypedReason(text: string): string {
   const reason = text.trim();
   if (reason === "" || reason.length > LONGEST_REASON || /[\p{Cc}\u2028\u2029]/u.test(reason)) {
     throw new AppError("bad_request", `give a reason of 1 to ${LONGEST_REASON} characters, without line breaks`);
@@ -30,19 +30,19 @@ export function reasonOf(text: string): string {
 }
 
 /** Reads an address; returns it in lower case, its domain in A-labels. @throws AppError bad_request */
-export function addressOf(text: string): string {
+export function readTypedAddress(text: string): string {
   const address = normalizeAddress(text);
   if (address === undefined) {
-    throw new AppError("bad_request", `${quoted(text)} is not an address: give one like ada@example.com`);
+    throw new AppError("bad_request", `${quoteTypedText(text)} is not an address: give one like ada@example.com`);
   }
   return address;
 }
 
 /** Reads a domain; returns it in A-labels, lower case, without a final dot. @throws AppError bad_request */
-export function domainOf(text: string): string {
+export function readTypedDomain(text: string): string {
   const domain = hostedDomain(text.trim().replace(/\.$/, ""));
   if (domain === undefined) {
-    throw new AppError("bad_request", `${quoted(text)} is not a domain: give one like example.com`);
+    throw new AppError("bad_request", `${quoteTypedText(text)} is not a domain: give one like example.com`);
   }
   return domain;
 }

@@ -8,7 +8,7 @@ import { newId } from "../base/runtime.ts";
 import type { Core } from "../store/core.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { nameOf, reasonOf } from "./typed-names.ts";
+import { readDisplayName, readTypedReason } from "./typed-names.ts";
 
 export interface Workspace {
   id: string;
@@ -31,7 +31,7 @@ export interface WorkspaceUse {
 
 /** Reads a name that no workspace except `holder` has, ignoring case. @throws AppError bad_request, conflict */
 function freeName(core: Core, text: string, holder?: string): string {
-  const name = nameOf("the workspace", text);
+  const name = readDisplayName("the workspace", text);
   const taken = listWorkspaces(core).find((known) => known.name.toLowerCase() === name.toLowerCase());
   if (taken && taken.id !== holder) throw new AppError("conflict", `there is a workspace ${name} already`);
   return name;
@@ -71,7 +71,7 @@ export function workspaceNamed(core: Core, name: string): Workspace {
 }
 
 /** @throws AppError not_found */
-export function workspaceOf(core: Core, id: string): Workspace {
+export function getWorkspaceById(core: Core, id: string): Workspace {
   const workspace = listWorkspaces(core).find((known) => known.id === id);
   if (!workspace) throw new AppError("not_found", "there is no such workspace");
   return workspace;
@@ -87,7 +87,7 @@ export function renameWorkspace(core: Core, tx: Tx, workspaceId: string, text: s
  * @throws AppError bad_request, not_found
  */
 export function pauseWorkspace(tx: Tx, workspaceId: string, reason: string): void {
-  change(tx, workspaceId, { pausedReason: reasonOf(reason) });
+  change(tx, workspaceId, { pausedReason: readTypedReason(reason) });
 }
 
 /** Ends the pause of the workspace; mailboxes with a pause of their own keep it. @throws AppError not_found */
@@ -105,7 +105,7 @@ export const limitWorkspace = (
   limits: Partial<Pick<Workspace, "mostMailboxes" | "mostBytes">>,
 ): void => change(tx, workspaceId, limits);
 
-export function useOf({ store }: Core, workspaceId: string): WorkspaceUse {
+export function getWorkspaceUse({ store }: Core, workspaceId: string): WorkspaceUse {
   const { workspaceUsage, mailboxes } = schema;
   const { db } = store;
   const own = eq(mailboxes.workspaceId, workspaceId);

@@ -16,7 +16,7 @@ interface ApiParts extends Serving {
   /** Notes the use of a key, at a time in epoch ms. */
   touchKey(keyId: string, now: number): void;
   /** The reader that request.ts creates. */
-  addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
+  readClientAddress(peer: string | undefined, forwardedFor: string | null): string | undefined;
   /** The operations of mail; replaced in tests. */
   operations?: readonly Operation[];
 }

@@ -34,7 +34,7 @@ export function contentDisposition(type: "attachment" | "inline", filename: stri
 const PIECE_BYTES = 64 * 1024;
 
 /** Large bytes are a file's memory: pieces of them are read as the client takes them, and a copy is never made. */
-function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+function streamBytes(bytes: Uint8Array): ReadableStream<Uint8Array> {
   let at = 0;
   return new ReadableStream(
     {
@@ -54,7 +54,7 @@ export async function downloadResponse({ filename, contentType, content }: Downl
     throw new Error(`the blob ${content.name} is gone`);
   const isLarge = content instanceof Uint8Array && content.byteLength > PIECE_BYTES;
   return asStreamed(
-    new Response(isLarge ? streamOf(content) : (content as Uint8Array<ArrayBuffer> | Blob), {
+    new Response(isLarge ? streamBytes(content) : (content as Uint8Array<ArrayBuffer> | Blob), {
       headers: {
         "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
         "content-disposition": contentDisposition("attachment", filename),

@@ -6,7 +6,7 @@
 import { AppError, StandbyRefusal } from "../base/errors.ts";
 import type { Core } from "../store/core.ts";
 import { asUnavailable } from "../store/store.ts";
-import { traceOf } from "./request.ts";
+import { requestTraceId } from "./request.ts";
 
 /** `fields` are logged with the error, so they never have mail or a key. */
 export function readFailure(
@@ -17,7 +17,7 @@ export function readFailure(
 ): AppError {
   const known = asUnavailable(error);
   if (known instanceof StandbyRefusal || (known instanceof AppError && known.status < 500)) return known;
-  const trace = traceOf(request);
+  const trace = requestTraceId(request);
   if (known instanceof AppError) {
     log.warn("a request to the API could not be served", { trace, ...fields, error });
     return known;

@@ -76,7 +76,7 @@ export function createGate(
    * The caller of a key, wherever it may be used from; undefined for one that is not valid.
    * @throws AppError server_error 503 while the workspace moves to another server
    */
-  function callerOf(authorization: string | null, address: string | undefined): Caller | undefined {
+  function findCallerByKey(authorization: string | null, address: string | undefined): Caller | undefined {
     const now = clock();
     const caller = findBearer(db, readKey(authorization), now);
     if (!caller || hasExpired(caller.policy ?? {}, now)) return undefined;
@@ -109,7 +109,7 @@ export function createGate(
   ): Promise<Admitted> {
     let found: Caller | undefined;
     try {
-      found = callerOf(authorization, address);
+      found = findCallerByKey(authorization, address);
     } catch (error) {
       throw refusal ?? error;
     }
@@ -178,7 +178,7 @@ export function createGate(
      * @throws AppError unauthorized when the key has become invalid, forbidden when it may not be used any more
      */
     readmit(authorization: string | null, { address }: Pick<Caller, "address">): Caller {
-      const caller = callerOf(authorization, address);
+      const caller = findCallerByKey(authorization, address);
       if (caller === undefined) throw invalidKey();
       requireUsable(caller);
       return caller;

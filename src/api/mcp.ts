@@ -87,7 +87,7 @@ export function createMcp(
         return protocol.respondFault("batch", "Batches are not served: send one message a request");
       }
       if (refusal && !isCall(message)) return protocol.respondRefusal(message, refusal);
-      const client = clients.nameOf(caller, message);
+      const client = clients.findClientName(caller, message);
       const told =
         client === undefined ? caller : { ...caller, origin: { face: "mcp", ...caller.origin, client } as const };
       return protocol.respond(request, message, { ...admitted, caller: told });
@@ -137,7 +137,7 @@ function createClientNames() {
   const names = new Map<string, string>();
   return {
     /** The name of the client that sent a message, cut to LONGEST_NAME characters; undefined if it did not say. */
-    nameOf({ keyId, origin }: Caller, message: unknown): string | undefined {
+    findClientName({ keyId, origin }: Caller, message: unknown): string | undefined {
       const key = `${keyId} ${origin?.source}`;
       const said = clientNameIn(message);
       if (said === undefined) return names.get(key);
@@ -152,7 +152,7 @@ function createClientNames() {
 /** As URL writes them. */
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
-const urlOf = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined);
+const parseUrl = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined);
 
 const isAddress = (hostname: string): boolean => isIP(hostname.replace(/^\[(.*)\]$/, "$1")) !== 0;
 
@@ -170,13 +170,13 @@ function createOriginCheck(core: Core): (headers: Headers) => void {
   const base = new URL(core.site.baseUrl);
 
   function isOurHost(host: string): boolean {
-    const hostname = urlOf(`http://${host}`)?.hostname;
+    const hostname = parseUrl(`http://${host}`)?.hostname;
     if (hostname === undefined) return false;
     return hostname === base.hostname || LOOPBACK.has(hostname) || isAddress(hostname);
   }
 
   function isOurOrigin(origin: string): boolean {
-    const url = urlOf(origin);
+    const url = parseUrl(origin);
     return url !== undefined && (url.origin === base.origin || LOOPBACK.has(url.hostname));
   }
 

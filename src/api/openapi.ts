@@ -213,7 +213,7 @@ const EVENT_HEADERS: [name: string, type: string, description: string][] = [
 const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Turns `message.inbound` into `MessageInbound`. */
-const schemaNameOf = (event: EventName): string => event.split(".").map(capitalized).join("");
+const toSchemaName = (event: EventName): string => event.split(".").map(capitalized).join("");
 
 /** The schema of the body that delivers an event. */
 const eventSchema = (event: EventName): Schema =>
@@ -224,13 +224,13 @@ const eventSchema = (event: EventName): Schema =>
       createdAt: dateTime(),
       data: EVENT_DATA[event],
     },
-    { $id: `${schemaNameOf(event)}Event` },
+    { $id: `${toSchemaName(event)}Event` },
   );
 
 function describeEvent(event: EventName): JsonObject {
   return {
     post: {
-      operationId: `on${schemaNameOf(event)}`,
+      operationId: `on${toSchemaName(event)}`,
       summary: capitalized(EVENTS[event]),
       description:
         "Sent to the endpoints of the workspace that chose it. At least once, in any order: act on each id once.",
@@ -252,7 +252,7 @@ function describeEvent(event: EventName): JsonObject {
 }
 
 /** Gives an application with the routes and their schemas, for the plugin to read. */
-function routesOf(operations: readonly Operation[]): Elysia {
+function buildDocumentedRoutes(operations: readonly Operation[]): Elysia {
   const app = new Elysia({ precompile: false });
   for (const { name, group, method, path, scope, summary, description, params, query } of operations) {
     const schema: { params?: Schema; query?: Schema } = {};
@@ -282,7 +282,7 @@ function routesOf(operations: readonly Operation[]): Elysia {
 /** Describes an API whose server has the public origin `baseUrl`. */
 export function describeApi(surface: Surface, baseUrl: string): JsonObject {
   const { operations, groups, prefix, title, version, description, describesEvents, meanings } = surface;
-  const made = toOpenAPISchema(routesOf(operations), undefined, undefined, undefined, "3.1.0");
+  const made = toOpenAPISchema(buildDocumentedRoutes(operations), undefined, undefined, undefined, "3.1.0");
   const paths = plain(made.paths as object) as Record<string, JsonObject>;
   const schemas: JsonObject = {};
   const completed: JsonObject = {};

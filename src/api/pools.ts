@@ -76,7 +76,14 @@ export function createPools({
 }
 
 /** The shares of each pool, by its name. */
-export const sharesOf = ({ answers, waits, streams, uploads, bodies, appended }: Pools): Record<string, Shares> => ({
+export const listPoolShares = ({
+  answers,
+  waits,
+  streams,
+  uploads,
+  bodies,
+  appended,
+}: Pools): Record<string, Shares> => ({
   answers: answers.shares,
   waits,
   streams,
@@ -87,7 +94,7 @@ export const sharesOf = ({ answers, waits, streams, uploads, bodies, appended }:
 
 /** Registers what is held of each pool, and how often there was no room. */
 export function registerPools(metrics: Pick<Metrics, "gauge" | "counted">, pools: Pools): void {
-  const all = Object.entries(sharesOf(pools));
+  const all = Object.entries(listPoolShares(pools));
   metrics.gauge(
     "mailroom_shared",
     "What requests hold of what they share, and how much there is, in requests or bytes",

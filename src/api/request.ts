@@ -46,8 +46,8 @@ export function createAddressReader(
 export function createSourceReader(
   trustedProxies: readonly string[],
 ): (peer: string | undefined, forwardedFor: string | null) => string {
-  const addressOf = createAddressReader(trustedProxies);
-  return (peer, forwardedFor) => sourceOfAddress(addressOf(peer, forwardedFor));
+  const readClientAddress = createAddressReader(trustedProxies);
+  return (peer, forwardedFor) => sourceOfAddress(readClientAddress(peer, forwardedFor));
 }
 
 const TRACE_BYTES = 8;
@@ -68,13 +68,13 @@ export function nameRequest(request: Request, runtime: Pick<Runtime, "randomByte
 }
 
 /** The id of a request of the listener. */
-export const traceOf = (request: Request): string | undefined => named.get(request)?.trace;
+export const requestTraceId = (request: Request): string | undefined => named.get(request)?.trace;
 
 /**
  * Aborts when the client sends no more. It has left, or it has only closed its side and still takes the response: the
  * two cannot be told apart. Whatever waits for news then responds without.
  */
-export const leavingOf = (request: Request): AbortSignal => named.get(request)?.leaving ?? request.signal;
+export const clientLeavingSignal = (request: Request): AbortSignal => named.get(request)?.leaving ?? request.signal;
 
 /** Notes the person with whose key or session a request came: it counts against their part of what is shared. */
 export function noteAsker(request: Request, asker: Sharer): void {
@@ -83,22 +83,23 @@ export function noteAsker(request: Request, asker: Sharer): void {
 }
 
 /** Undefined for a request of somebody unknown. */
-export const askerOf = (request: Request): Sharer | undefined => named.get(request)?.asker;
+export const requestAsker = (request: Request): Sharer | undefined => named.get(request)?.asker;
 
 /** The URL from its path on. */
-const targetOf = (url: string): string => url.slice(url.indexOf("/", url.indexOf("//") + 2));
+const urlTarget = (url: string): string => url.slice(url.indexOf("/", url.indexOf("//") + 2));
 
 /** The path of a request's URL, still escaped. Every request asks for it, so the URL is not parsed whole. */
-export const pathOf = (url: string): string => targetOf(url).split(/[?#]/, 1)[0] ?? "";
+export const urlPath = (url: string): string => urlTarget(url).split(/[?#]/, 1)[0] ?? "";
 
 /** The query of a request's URL, still escaped, without `?` and fragment; empty when there is none. */
-export function queryOf(url: string): string {
+export function urlQuery(url: string): string {
   const start = url.indexOf("?");
   return start < 0 ? "" : (url.slice(start + 1).split("#", 1)[0] ?? "");
 }
 
 /** The host that a request names, in lower case and without its port; empty when it names none. */
-export const hostOf = ({ headers }: Request): string => (headers.get("host") ?? "").toLowerCase().replace(/:\d+$/, "");
+export const requestHost = ({ headers }: Request): string =>
+  (headers.get("host") ?? "").toLowerCase().replace(/:\d+$/, "");
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
 

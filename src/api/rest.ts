@@ -13,7 +13,12 @@ import { AppError } from "../base/errors.ts";
 import { sourceOfAddress } from "../net/ip.ts";
 import { resourceMetadataUrl } from "../oauth/metadata.ts";
 import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
-import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
+import {
+  createPerformer,
+  type OperationRequest,
+  type OperationServices,
+  type Performed,
+} from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
 import { compressJson } from "./compression.ts";
 import * as cors from "./cors.ts";
@@ -24,8 +29,8 @@ import type { Mcp } from "./mcp.ts";
 import { createMethodFinder, MethodRefusal } from "./methods.ts";
 import { describeApi } from "./openapi.ts";
 import type { Count, Pools } from "./pools.ts";
-import { leavingOf, noteAsker, pathOf, queryOf, readJson, traceOf } from "./request.ts";
-import { documentPathOf, MAIL_API, REFERENCE_PATH, type Surface } from "./surfaces.ts";
+import { clientLeavingSignal, noteAsker, readJson, requestTraceId, urlPath, urlQuery } from "./request.ts";
+import { MAIL_API, openApiDocumentPath, REFERENCE_PATH, type Surface } from "./surfaces.ts";
 import { readWithFiles } from "./upload.ts";
 import type { Waiting } from "./waiting.ts";
 
@@ -56,16 +61,16 @@ export async function readInput(
   const isLeftOut = bodyOptional && request.body === null;
   const given = body && (isLeftOut ? {} : await readJson(request, largestBody, count));
   if (body) from.requireSession();
-  return { params, query: readQuery(queryOf(request.url), query), body: given };
+  return { params, query: readQuery(urlQuery(request.url), query), body: given };
 }
 
 /** Makes the function that performs an operation for a request of an admitted caller. */
-function handlerOf(
+function makeOperationHandler(
   operation: Operation,
   { gate, pools: { bodies, uploads }, waiting, ...services }: Serving & { gate: Gate; waiting: Pick<Waiting, "of"> },
 ) {
   const { options, spool } = services.core;
-  const perform = performerOf(operation, services);
+  const perform = createPerformer(operation, services);
   const { takesFiles, largestBody = MOST_BODY_BYTES } = operation;
 
   return (request: Request, params: Record<string, string | null>, caller: Caller): Promise<Performed> => {
@@ -83,13 +88,13 @@ function handlerOf(
       const limits = { largestBody, largestFiles, count, countUpload, keep: spool.keep };
       const given = await readWithFiles(request, limits);
       readmit();
-      return { params, query: readQuery(queryOf(request.url), operation.query), ...given, idempotencyKey };
+      return { params, query: readQuery(urlQuery(request.url), operation.query), ...given, idempotencyKey };
     }
 
     return bodies.within(caller, (count) =>
       uploads.within(caller, (countUpload) =>
         perform(caller, () => read(count, countUpload), {
-          wait: waiting.of({ caller, signal: leavingOf(request), readmit }),
+          wait: waiting.of({ caller, signal: clientLeavingSignal(request), readmit }),
         }),
       ),
     );
@@ -135,7 +140,7 @@ interface Progress {
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
 /** The tighter of two rates: the one that lets less through, and for longer. */
-const tighterOf = (a: CountedRate, b: CountedRate): CountedRate =>
+const chooseTighterRate = (a: CountedRate, b: CountedRate): CountedRate =>
   a.remaining < b.remaining || (a.remaining === b.remaining && a.endsIn > b.endsIn) ? a : b;
 
 /**
@@ -145,7 +150,7 @@ const tighterOf = (a: CountedRate, b: CountedRate): CountedRate =>
 function rateHeaders(rates: readonly CountedRate[]): Record<string, string> {
   const known = rates.at(-1);
   if (!known) return {};
-  const { of, limit, remaining, endsIn } = rates.reduce(tighterOf);
+  const { of, limit, remaining, endsIn } = rates.reduce(chooseTighterRate);
   return {
     "x-ratelimit-limit": String(known.limit),
     "x-ratelimit-remaining": String(known.remaining),
@@ -185,17 +190,17 @@ function documentResponse({ headers: asked }: Request, { text, etag }: Document)
   return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
 }
 
-/** `addressOf`: the reader of request.ts. */
+/** `readClientAddress`: the reader of request.ts. */
 export function createRest(
   parts: Serving & {
     surfaces: readonly Surface[];
     gate: Gate;
     mcp: Mcp;
     waiting: Pick<Waiting, "of">;
-    addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
+    readClientAddress(peer: string | undefined, forwardedFor: string | null): string | undefined;
   },
 ) {
-  const { core, surfaces, gate, mcp, addressOf } = parts;
+  const { core, surfaces, gate, mcp, readClientAddress } = parts;
   const { log, meters, site } = core;
   const { baseUrl } = site;
   const inProgress = new WeakMap<Request, Progress>();
@@ -203,16 +208,16 @@ export function createRest(
   const documents = new Map(
     surfaces.map((surface) => {
       let document: Document | undefined;
-      return [documentPathOf(surface), () => (document ??= writeDocument(surface, baseUrl))];
+      return [openApiDocumentPath(surface), () => (document ??= writeDocument(surface, baseUrl))];
     }),
   );
   /** The path of the document that lists what there is near `path`. */
   const documentNear = (path: string): string =>
-    documentPathOf(surfaces.find(({ prefix }) => path.startsWith(`${prefix}/`)) ?? MAIL_API);
+    openApiDocumentPath(surfaces.find(({ prefix }) => path.startsWith(`${prefix}/`)) ?? MAIL_API);
 
   /** The refusal of a request for which there is no route, or whose parameters cannot be decoded. */
   function refuseRoute(method: string, path: string): AppError {
-    const methods = methodsOf(path);
+    const methods = listPathMethods(path);
     return methods.length > 0 && !methods.includes(method)
       ? new MethodRefusal(methods)
       : new AppError("not_found", `There is nothing here: ${documentNear(path)} lists what there is`);
@@ -220,7 +225,7 @@ export function createRest(
 
   function failureResponse(error: unknown, request: Request): Response {
     const { method } = request;
-    const path = pathOf(request.url);
+    const path = urlPath(request.url);
     const refusal =
       error instanceof NotFoundError ? refuseRoute(method, path) : readFailure(core, error, request, { method, path });
     meters.countApiRefusal(refusal.code);
@@ -231,7 +236,7 @@ export function createRest(
     );
   }
 
-  function progressOf(request: Request): Progress {
+  function getRequestProgress(request: Request): Progress {
     const progress = inProgress.get(request);
     if (!progress) throw new Error("a request came from nowhere");
     return progress;
@@ -239,15 +244,15 @@ export function createRest(
 
   /** Counts a request that needs no key. @throws AppError rate_limited */
   function admitSource(request: Request): void {
-    const { peer, rates } = progressOf(request);
-    const address = addressOf(peer, request.headers.get("x-forwarded-for"));
+    const { peer, rates } = getRequestProgress(request);
+    const address = readClientAddress(peer, request.headers.get("x-forwarded-for"));
     gate.admitSource(sourceOfAddress(address), (rate) => rates.push(rate));
   }
 
   /** Resolves with the caller of a request to REST; undefined for MCP and for a document. @throws AppError */
   async function admit(request: Request): Promise<Caller | undefined> {
-    const progress = progressOf(request);
-    const path = pathOf(request.url);
+    const progress = getRequestProgress(request);
+    const path = urlPath(request.url);
     const reads = request.method === "GET" || request.method === "HEAD";
     if (reads && documents.has(path)) {
       if (progress.rates.length === 0) admitSource(request);
@@ -255,7 +260,7 @@ export function createRest(
       return undefined;
     }
     const tell = (rate: CountedRate) => void progress.rates.push(rate);
-    const address = addressOf(progress.peer, request.headers.get("x-forwarded-for"));
+    const address = readClientAddress(progress.peer, request.headers.get("x-forwarded-for"));
     const authorization = request.headers.get("authorization");
     if (path !== MCP_PATH) {
       progress.caller = progress.caller
@@ -289,7 +294,7 @@ export function createRest(
       context.caller = await admit(context.request);
     })
     .onError(({ error, request }) => failureResponse(error, request))
-    .all(MCP_PATH, ({ request }) => mcp.respond(request, requireAdmitted(progressOf(request).admitted)), {
+    .all(MCP_PATH, ({ request }) => mcp.respond(request, requireAdmitted(getRequestProgress(request).admitted)), {
       parse: "none",
     });
 
@@ -300,14 +305,14 @@ export function createRest(
   for (const { prefix, operation } of surfaces.flatMap(({ prefix, operations }) =>
     operations.map((operation) => ({ prefix, operation })),
   )) {
-    const handle = handlerOf(operation, parts);
+    const handle = makeOperationHandler(operation, parts);
     // A download may be a file of JSON, of which clients may ask ranges.
     const compresses = !operation.secrets && !isMediaType(operation.response);
     app.route(
       operation.method,
       prefix + operation.path,
       async ({ request, params, caller, set }) => {
-        progressOf(request).compresses = compresses;
+        getRequestProgress(request).compresses = compresses;
         // Elysia gives no params to a route without parameters.
         const { status, answer, replayed } = await handle(request, params ?? {}, requireAdmitted(caller));
         if (isMediaType(operation.response)) return downloadResponse(answer as Download);
@@ -320,7 +325,7 @@ export function createRest(
   }
 
   const pages = [REFERENCE_PATH, `${REFERENCE_PATH}/`].map((path) => ({ method: "GET", path }));
-  const methodsOf = createMethodFinder([...app.routes, ...pages]);
+  const listPathMethods = createMethodFinder([...app.routes, ...pages]);
 
   /**
    * Responds to a request under /api/. `peer` is the address of the connection, when it is known. One that is responded to again, after
@@ -334,7 +339,7 @@ export function createRest(
     cors.setHeaders(core, request, response.headers);
     // The query is not logged: it shows what a person looks for in their mail.
     const { method, url } = request;
-    log.debug("request", { trace: traceOf(request), method, path: pathOf(url), status: response.status });
+    log.debug("request", { trace: requestTraceId(request), method, path: urlPath(url), status: response.status });
     return progress.compresses ? compressJson(request, response) : response;
   };
 }

@@ -92,4 +92,4 @@ export const ADMIN_API: Surface = {
   },
 };
 
-export const documentPathOf = ({ prefix }: Pick<Surface, "prefix">): string => `${prefix}/openapi.json`;
+export const openApiDocumentPath = ({ prefix }: Pick<Surface, "prefix">): string => `${prefix}/openapi.json`;

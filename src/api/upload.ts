@@ -77,7 +77,7 @@ async function readMultipart(
   { largestBody, largestFiles, count }: Limits,
   keep: Keep,
 ): Promise<unknown> {
-  const form = formOf(request);
+  const form = createFormParser(request);
   const stop = new AbortController();
   const open = new Set<BusboyFileStream>();
   const parts: Promise<void>[] = [];
@@ -101,7 +101,7 @@ async function readMultipart(
       json = await readWhole(stream, largestBody, count);
       return;
     }
-    if (!filename) throw new AppError("bad_request", `The part ${shown(name)} is no file: it has no filename`);
+    if (!filename) throw new AppError("bad_request", `The part ${quotePartName(name)} is no file: it has no filename`);
     const file: AttachmentRequest = { filename, contentType };
     files.push(file);
     file.content = await keep(stream);
@@ -109,7 +109,7 @@ async function readMultipart(
 
   form.on("file", (name, stream, filename, _encoding, contentType) => {
     open.add(stream);
-    const part = readPart(name, bytesOf(stream), filename, contentType);
+    const part = readPart(name, readPartBytes(stream), filename, contentType);
     parts.push(
       part.then(
         () => void open.delete(stream),
@@ -132,7 +132,7 @@ async function readMultipart(
   return { ...requireNoContent(body), attachments: [...listed, ...files] };
 }
 
-function formOf(request: Request) {
+function createFormParser(request: Request) {
   try {
     return new Busboy({
       headers: { "content-type": request.headers.get("content-type") ?? "" },
@@ -147,7 +147,7 @@ function formOf(request: Request) {
 const broken = (cause: unknown) => new AppError("bad_request", "The form is broken, or broke off", { cause });
 
 /** @throws AppError bad_request for a part that breaks off */
-async function* bytesOf(stream: BusboyFileStream): AsyncGenerator<Uint8Array> {
+async function* readPartBytes(stream: BusboyFileStream): AsyncGenerator<Uint8Array> {
   try {
     yield* stream;
   } catch (cause) {
@@ -186,7 +186,7 @@ async function readWhole(stream: AsyncIterable<Uint8Array>, most: number, count:
   return Buffer.concat(pieces);
 }
 
-const shown = (name: string): string => JSON.stringify(name.slice(0, 80));
+const quotePartName = (name: string): string => JSON.stringify(name.slice(0, 80));
 
 /*
  * JSON whose `attachments[…].content` is base64: the string goes to the spool, decoded, and its name takes its place. What is
@@ -221,7 +221,7 @@ async function readJsonWithFiles(request: Request, { largestBody, count }: Limit
 
 /** The body in chunks, a small one as one, read piece by piece. */
 function openBody(request: Request) {
-  const chunks = chunksOf(request);
+  const chunks = readRequestChunks(request);
   let chunk: Uint8Array = new Uint8Array(0);
   return {
     /** Reads on if nothing is left of the present chunk. False at the end. */
@@ -242,7 +242,7 @@ function openBody(request: Request) {
   };
 }
 
-async function* chunksOf(request: Request): AsyncGenerator<Uint8Array> {
+async function* readRequestChunks(request: Request): AsyncGenerator<Uint8Array> {
   if ((declaredLength(request) ?? Number.POSITIVE_INFINITY) > SMALL_BYTES) yield* readParts(request);
   else yield await readBytes(request, SMALL_BYTES, () => {});
 }
@@ -285,7 +285,7 @@ function createContentFinder(): (chunk: Uint8Array) => number | undefined {
         else if (byte === 0x5c) isEscaped = true;
         else if (byte === QUOTE) {
           isInString = false;
-          if (key) path[path.length - 1] = keyOf(key);
+          if (key) path[path.length - 1] = parseJsonKey(key);
           key = undefined;
           continue;
         }
@@ -310,7 +310,7 @@ function createContentFinder(): (chunk: Uint8Array) => number | undefined {
   };
 }
 
-function keyOf(bytes: number[]): string {
+function parseJsonKey(bytes: number[]): string {
   try {
     return JSON.parse(`"${Buffer.from(bytes).toString()}"`);
   } catch {

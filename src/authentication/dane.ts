@@ -8,7 +8,7 @@
 import { createHash, type KeyObject, type X509Certificate } from "node:crypto";
 import type { DnsAnswer, DnsClient, NameServer, RecordType, Runtime, Tlsa } from "../base/runtime.ts";
 import { canonicalAddress, networkList } from "../net/ip.ts";
-import { DeliveryFailure, deliveryResultOf } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, toDeliveryResult } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 
 /** The usable records of a host. */
@@ -44,18 +44,18 @@ export async function findDane(
   const servers = trustedResolvers(parts);
   if (servers.length === 0) return async () => undefined;
   const ask = asking(parts.runtime.dns, servers);
-  const recordsOf = (host: string) => daneHost(ask, host, parts.options.get("smtp.outboundPort"));
+  const findDaneHost = (host: string) => daneHost(ask, host, parts.options.get("smtp.outboundPort"));
   const mx = await ask(domain, "MX");
   const hosts = mx.records.length === 0 ? [domain] : mx.records.flatMap(({ exchange }) => exchange || []);
   return async (host) => {
     // §2.2.1: a name that is not authenticated could lead anywhere.
     if (!mx.authenticated) return undefined;
-    if (hosts.includes(host)) return recordsOf(host);
+    if (hosts.includes(host)) return findDaneHost(host);
     // An untrusted resolver named this host, perhaps to bypass the records of the real ones.
     for (const own of hosts.slice(0, MOST_HOSTS)) {
-      if (!(await recordsOf(own))) continue;
+      if (!(await findDaneHost(own))) continue;
       const text = `${host} is not among the hosts that the authenticated MX records of ${domain} name`;
-      throw new DeliveryFailure(deliveryResultOf({ command: "connect", status: "4.7.5", text, remote: host }));
+      throw new DeliveryFailure(toDeliveryResult({ command: "connect", status: "4.7.5", text, remote: host }));
     }
     return undefined;
   };
@@ -75,13 +75,13 @@ const asking =
     } catch (error) {
       const code = String((error as { code?: unknown }).code ?? error);
       const text = `DNS gave no answer for ${name} ${type} (${code}), which DANE needs`;
-      throw new DeliveryFailure(deliveryResultOf({ command: "dns", status: "4.7.5", text }));
+      throw new DeliveryFailure(toDeliveryResult({ command: "dns", status: "4.7.5", text }));
     }
   };
 
 /** Reads the authenticated records of a host. @throws DeliveryFailure when DNS fails */
 async function daneHost(ask: Ask, host: string, port: number): Promise<DaneHost | undefined> {
-  for (const base of await basesOf(ask, host)) {
+  for (const base of await listTlsaBaseNames(ask, host)) {
     const { authenticated, records } = await ask(`_${port}._tcp.${base}`, "TLSA");
     if (authenticated && records.length > 0) return { base, usable: records.filter(isUsable) };
   }
@@ -89,7 +89,7 @@ async function daneHost(ask: Ask, host: string, port: number): Promise<DaneHost 
 }
 
 /** Returns the names where TLSA records of a host may be (§2.1.3, §2.2.2); the first name that has some counts. */
-async function basesOf(ask: Ask, host: string): Promise<string[]> {
+async function listTlsaBaseNames(ask: Ask, host: string): Promise<string[]> {
   const answers = await Promise.all([ask(host, "A"), ask(host, "AAAA")]);
   const name = answers.map((answer) => answer.name).find((one) => one !== host) ?? host;
   if (answers.every(({ authenticated }) => authenticated)) return name === host ? [host] : [name, host];
@@ -112,14 +112,15 @@ function isUsable({ usage, selector, matchingType, data }: Tlsa): boolean {
 }
 
 function matches({ selector, matchingType, data }: Tlsa, certificate: X509Certificate): boolean {
-  const content = selector === 0 ? certificate.raw : keyOf(certificate)?.export({ type: "spki", format: "der" });
+  const content =
+    selector === 0 ? certificate.raw : readCertificateKey(certificate)?.export({ type: "spki", format: "der" });
   if (content === undefined) return false;
   const digest = DIGESTS.get(matchingType);
   return Buffer.from(data).equals(digest ? createHash(digest.algorithm).update(content).digest() : content);
 }
 
 /** Returns the key of a certificate; undefined for an unknown kind of key. */
-function keyOf(certificate: X509Certificate): KeyObject | undefined {
+function readCertificateKey(certificate: X509Certificate): KeyObject | undefined {
   try {
     return certificate.publicKey;
   } catch {
@@ -147,7 +148,7 @@ export function problemOfChain(
     const issued = chain[i - 1];
     if (!isValid(issuer)) break;
     if (!issued) continue;
-    const key = keyOf(issuer);
+    const key = readCertificateKey(issuer);
     if (!key || !issuer.ca || !issued.checkIssued(issuer) || !issued.verify(key)) break;
     if (named(DANE_TA, issuer)) {
       const isForName = names.some((name) => own.checkHost(name) !== undefined);

@@ -29,7 +29,7 @@ export interface Authentication {
   results: string;
   /** The domain whose signature covers both fields of RFC 8058. */
   listSigner?: string;
-  /** Organisational domains of the senders (organizationsOf); looked up only for reports. */
+  /** Organisational domains of the senders (findOrganizationalDomains); looked up only for reports. */
   organizations?: readonly string[];
 }
 
@@ -79,7 +79,7 @@ export async function judge(
   return {
     verdicts: {
       spf: evidence.spf.verdict,
-      dkim: summaryOf(evidence.signatures),
+      dkim: summarizeSignatures(evidence.signatures),
       dmarc: dmarc.verdict,
     },
     ...(disguised && dmarc.policy !== "reject"
@@ -104,7 +104,7 @@ function readAuthor(address: string): { email: string; disguised: boolean } {
  * domains below them are known to have sent the message. When DNS fails, an identity stands only for itself. Names are
  * compared as written, so a name that is not in A-labels matches nothing.
  */
-export async function organizationsOf({ spf, signatures }: Evidence, ask: DNSResolver): Promise<string[]> {
+export async function findOrganizationalDomains({ spf, signatures }: Evidence, ask: DNSResolver): Promise<string[]> {
   const passed = [spf, ...signatures].flatMap(({ verdict, domain }) =>
     verdict === "pass" && domain !== undefined && /^[!-~]+$/.test(domain)
       ? domain.toLowerCase().replace(/\.$/, "")
@@ -116,7 +116,7 @@ export async function organizationsOf({ spf, signatures }: Evidence, ask: DNSRes
 }
 
 /** Sums up several signatures: one that holds is enough (RFC 6376 §6.1). */
-function summaryOf(signatures: readonly Check[]): Verdict {
+function summarizeSignatures(signatures: readonly Check[]): Verdict {
   const order: readonly Verdict[] = ["pass", "temperror", "fail", "permerror", "neutral"];
   return order.find((verdict) => signatures.some((one) => one.verdict === verdict)) ?? "none";
 }
@@ -165,8 +165,8 @@ async function evaluateAuthor(
       info = info.replace("dmarc=fail", "dmarc=temperror");
     }
   }
-  const policy = verdict === "fail" ? policyOf(response) : "none";
-  return { dmarc: { verdict, policy, percent: percentOf(response.rr), info } };
+  const policy = verdict === "fail" ? readDmarcPolicy(response) : "none";
+  return { dmarc: { verdict, policy, percent: readDmarcPercent(response.rr), info } };
 }
 
 /** Evaluates DMARC as if the identifiers with a verdict among `counted` had passed, and no others. */
@@ -185,11 +185,11 @@ function evaluateWith(
   return evaluateDmarc({ headerFrom, fromFields: 1, spfDomains, dkimDomains, resolver, strict: true });
 }
 
-const policyOf = ({ policy }: DMARCResult): Policy =>
+const readDmarcPolicy = ({ policy }: DMARCResult): Policy =>
   policy === "reject" || policy === "quarantine" ? policy : "none";
 
 /** Reads `pct` (RFC 7489 §6.3); without it the policy is for all messages. */
-function percentOf(record: string | undefined): number {
+function readDmarcPercent(record: string | undefined): number {
   const given = /;\s*pct\s*=\s*(\d{1,3})\s*(?:;|$)/i.exec(record ?? "")?.[1];
   return given === undefined ? 100 : Math.min(Number(given), 100);
 }

@@ -10,7 +10,7 @@
  */
 import { finished } from "node:stream/promises";
 import { authorsIn } from "../message/address.ts";
-import { headersOf, readHeaders } from "../message/headers.ts";
+import { listHeaders, readHeaders } from "../message/headers.ts";
 import { hasTooManyLines } from "../message/structure.ts";
 import { isAbsence } from "../net/dns-cache.ts";
 import {
@@ -169,7 +169,7 @@ type Content = Omit<Evidence, "spf">;
 
 async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Content> {
   const failed = (why: string): Content => uncheckable(message, why);
-  const header = headerOf(message);
+  const header = findMessageHeader(message);
   const bounded = header && boundedHeader(header);
   if (header === undefined || bounded === undefined) return failed("header is too large to check");
   // mailauth goes through a body line by line.
@@ -179,7 +179,7 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
   const { trustedForwarders } = arrival;
   const isTrusted = (domain: string | undefined): domain is string =>
     domain !== undefined && trustedForwarders.some((name) => domain === name || domain.endsWith(`.${name}`));
-  verifier.isTrusted = (chain) => isTrusted(sealerOf(chain.at(-1)));
+  verifier.isTrusted = (chain) => isTrusted(arcSealDomain(chain.at(-1)));
   try {
     // A message without signatures is checked by its header alone.
     await verifier.read(bounded.header, isSigned ? message.subarray(header.byteLength) : undefined);
@@ -226,9 +226,9 @@ async function checkForwarding(
   ask: DNSResolver,
 ): Promise<Forwarding | undefined> {
   const chain = data.chain || [];
-  if (data.error === undefined && !isTrusted(sealerOf(chain.at(-1)))) return undefined;
+  if (data.error === undefined && !isTrusted(arcSealDomain(chain.at(-1)))) return undefined;
   // Read before `arc` runs, which takes the results apart.
-  const sets = chain.map((set) => ({ by: sealerOf(set), ...sawPass(set) })).toReversed();
+  const sets = chain.map((set) => ({ by: arcSealDomain(set), ...sawPass(set) })).toReversed();
   const { status, info = "" } = await arc(data, { resolver: ask, strict: true });
   if (status.result !== "pass") return { info };
   for (const { by, passed, author } of sets) {
@@ -250,7 +250,7 @@ function sawPass(set: ARCChainEntry): { passed: boolean; author: string | undefi
   };
 }
 
-function sealerOf(set: ARCChainEntry | undefined): string | undefined {
+function arcSealDomain(set: ARCChainEntry | undefined): string | undefined {
   const domain: unknown = set?.["arc-seal"]?.parsed?.d?.value;
   return typeof domain === "string" ? domain.toLowerCase() : undefined;
 }
@@ -258,7 +258,7 @@ function sealerOf(set: ARCChainEntry | undefined): string | undefined {
 /** A message that mailauth cannot check. What its From fields say is read by our own reader. */
 function uncheckable(message: Uint8Array, why: string): Content {
   const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
-  const from = headersOf(readHeaders(bytes).fields, "from");
+  const from = listHeaders(readHeaders(bytes).fields, "from");
   return {
     signatures: [{ verdict: "permerror", info: `dkim=permerror (${why})` }],
     authors: authorsIn(from).emails,
@@ -270,7 +270,7 @@ function uncheckable(message: Uint8Array, why: string): Content {
 function boundedHeader(header: Uint8Array): { header: Uint8Array; signaturesLeftOut: number } | undefined {
   const kept: Uint8Array[] = [];
   let signaturesLeftOut = 0;
-  for (const field of fieldsOf(header)) {
+  for (const field of splitHeaderFields(header)) {
     const isSignature = SIGNATURE.test(Buffer.from(field.subarray(0, 40)).toString("latin1"));
     const isOver =
       field.byteLength > (isSignature ? LONGEST_SIGNATURE : LONGEST_FIELD) || longestBlank(field) > LONGEST_BLANK;
@@ -284,7 +284,7 @@ function boundedHeader(header: Uint8Array): { header: Uint8Array; signaturesLeft
 const isBlank = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x09 || byte === 0x0d || byte === 0x0a;
 
 /** The fields of a header with the line breaks at their ends, and the empty line. */
-function* fieldsOf(header: Uint8Array): Generator<Uint8Array> {
+function* splitHeaderFields(header: Uint8Array): Generator<Uint8Array> {
   let start = 0;
   for (let end = header.indexOf(0x0a); end >= 0; end = header.indexOf(0x0a, end + 1)) {
     const next = header[end + 1];
@@ -306,7 +306,7 @@ function longestBlank(field: Uint8Array): number {
 }
 
 /** Returns the header, up to the empty line; undefined for a header that is too large. */
-function headerOf(message: Uint8Array): Uint8Array | undefined {
+function findMessageHeader(message: Uint8Array): Uint8Array | undefined {
   let lineStart = 0;
   for (let lines = 0; lines < MOST_HEADER_LINES && lineStart < MOST_HEADER_BYTES; lines++) {
     const end = message.indexOf(0x0a, lineStart);

@@ -24,7 +24,7 @@ export interface StsPolicy {
 }
 
 /** Host and path of the URL of a domain's policy. */
-export const policyHostOf = (domain: string): string => `mta-sts.${domain}`;
+export const stsPolicyHost = (domain: string): string => `mta-sts.${domain}`;
 export const POLICY_PATH = "/.well-known/mta-sts.txt";
 
 /** RFC 8461 §3.2: one year. */
@@ -127,7 +127,7 @@ export function createStsPolicies(
   }
 
   /** Reads the id of the policy in force; undefined when there is none, or DNS fails. */
-  async function idOf(domain: string): Promise<string | undefined> {
+  async function findStsPolicyId(domain: string): Promise<string | undefined> {
     try {
       return readStsRecord((await runtime.dns.ask(`_mta-sts.${domain}`, "TXT")).records);
     } catch {
@@ -139,7 +139,7 @@ export function createStsPolicies(
     const now = runtime.now();
     const row = statements(store.db).find.get({ domain });
     const kept = row && row.expiresAt > now ? row : undefined;
-    const id = await idOf(domain);
+    const id = await findStsPolicyId(domain);
     // Absolute differences, since the clock may have been set back.
     const isFresh = kept !== undefined && id === kept.id && Math.abs(now - kept.fetchedAt) < REFRESH_MS;
     const isResting = Math.abs(now - (failed.get(domain) ?? Number.NEGATIVE_INFINITY)) < AFTER_FAILURE_MS;
@@ -173,7 +173,7 @@ export function createStsPolicies(
  */
 export function fetchStsPolicy(http: Pick<HttpClient, "send" | "within">, domain: string, port = 443): Promise<string> {
   return http.within(FETCH_MS, async (signal) => {
-    const authority = `${policyHostOf(domain)}${port === 443 ? "" : `:${port}`}`;
+    const authority = `${stsPolicyHost(domain)}${port === 443 ? "" : `:${port}`}`;
     const url = `https://${authority}${POLICY_PATH}`;
     const response = await http.send({ method: "GET", url, headers: {} }, signal);
     const type = response.headers.get("content-type") ?? "";

@@ -7,7 +7,7 @@
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { openHttpClient } from "../net/http-client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
-import { DeliveryFailure, deliveryResultOf } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, toDeliveryResult } from "../smtp/delivery-result.ts";
 import type { Core } from "../store/core.ts";
 import { type DaneHost, findDane, problemOfChain } from "./dane.ts";
 import { createStsPolicies, fetchStsPolicy, namesHost, type StsPolicies } from "./mta-sts.ts";
@@ -50,7 +50,7 @@ export async function findTlsPolicies(
     if (namesHost(policy, host)) return isTesting ? { ...VALID_TLS, otherwise: ANY_TLS } : VALID_TLS;
     const text = `${host} is not among the hosts that the MTA-STS policy of ${domain} names`;
     if (!isTesting) {
-      throw new DeliveryFailure(deliveryResultOf({ command: "connect", status: "4.7.5", text, remote: host }));
+      throw new DeliveryFailure(toDeliveryResult({ command: "connect", status: "4.7.5", text, remote: host }));
     }
     core.log.warn("a host is not in an MTA-STS policy, going on", { domain, remote: host });
     return ANY_TLS;

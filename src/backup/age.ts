@@ -13,7 +13,7 @@ import { type Changed, copyChanged, readSmall, writeText } from "./durable-files
 const load = () => import("age-encryption");
 
 /** The public keys for which backups of the data folder are encrypted, ordered; none if they are not. @throws ConfigError */
-export function recipientsOf(data: string): string[] {
+export function listBackupRecipients(data: string): string[] {
   const { parse } = SETTINGS["backup.recipients"];
   const recipients = parse(storedSetting(data, "backup.recipients") ?? "none");
   return recipients === "none" ? [] : [...recipients].sort();

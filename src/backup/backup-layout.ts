@@ -26,7 +26,7 @@ import { open, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
-import { isoOf, parseTime } from "../base/time.ts";
+import { parseTime, toIsoTime } from "../base/time.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { BLOB_MARK } from "../store/blob-mark.ts";
 import { giveToOwner, requirePlace } from "../store/ownership.ts";
@@ -121,7 +121,7 @@ export interface Generation {
 }
 
 /** A name for a generation made at `now` (epoch ms): `20261121T190512123Z`. */
-export const generationId = (now: number): string => isoOf(now).replaceAll(/[-:.]/g, "");
+export const generationId = (now: number): string => toIsoTime(now).replaceAll(/[-:.]/g, "");
 
 /** When the generation of that id was made, epoch ms; undefined for any other text. */
 export function generationTime(id: string): number | undefined {
@@ -130,7 +130,7 @@ export function generationTime(id: string): number | undefined {
 }
 
 /** True for a folder of that kind and of a known format. @throws AppError for a damaged marker or a later format */
-export async function isFolderOf({ marker }: FolderKind, folder: string): Promise<boolean> {
+export async function isFolderOfKind({ marker }: FolderKind, folder: string): Promise<boolean> {
   let text: string;
   try {
     text = await readSmall(join(folder, marker));
@@ -145,7 +145,7 @@ export async function isFolderOf({ marker }: FolderKind, folder: string): Promis
 }
 
 /** The marker's text. */
-export const markOf = (format: number): string => `{"format":${format}}\n`;
+export const markerText = (format: number): string => `{"format":${format}}\n`;
 const MARK = /^\{"format":([1-9]\d*)\}\n$/;
 
 export function requireFormat(what: string, format: number): void {
@@ -155,7 +155,7 @@ export function requireFormat(what: string, format: number): void {
 
 /** Finished generations, the oldest first. @throws AppError not_found when the folder is of another kind */
 export async function listGenerations(folder: string, kind = BACKUP): Promise<Generation[]> {
-  if (!(await isFolderOf(kind, folder))) throw new AppError("not_found", `${folder} is no ${kind.name}`);
+  if (!(await isFolderOfKind(kind, folder))) throw new AppError("not_found", `${folder} is no ${kind.name}`);
   const parent = join(folder, GENERATIONS);
   const ids = (await namesIn(parent)).filter((name) => !name.startsWith("."));
   return ids.map((id) => ({ id, path: join(parent, id) }));
@@ -219,7 +219,7 @@ const BUFFER_BYTES = 64 * 1024;
 const BLOB_LINE = /^([0-9a-f]{64}) {2}/;
 
 /** A line for `sha256sum -c`: the name of a blob is its hash. */
-const lineOf = (name: string): string => `${name}  ${BLOBS}/${name.slice(0, 2)}/${name.slice(2)}\n`;
+const formatChecksumLine = (name: string): string => `${name}  ${BLOBS}/${name.slice(0, 2)}/${name.slice(2)}\n`;
 
 /** Writes names, given in order, to a new file, durably. Returns their number. */
 export async function writeBlobList(path: string, names: Iterable<string>): Promise<number> {
@@ -230,7 +230,7 @@ export async function writeBlobList(path: string, names: Iterable<string>): Prom
     let text = "";
     for (const name of names) {
       count++;
-      text += lineOf(name);
+      text += formatChecksumLine(name);
       if (text.length < BUFFER_BYTES) continue;
       await handle.writeFile(text);
       text = "";
@@ -257,7 +257,7 @@ export function* readBlobList(path: string): Generator<string> {
       if (rest.length > BUFFER_BYTES) throw new Error("it has a line without end");
       for (const line of lines) {
         const [, name] = BLOB_LINE.exec(line) ?? [];
-        if (name === undefined || lineOf(name) !== `${line}\n` || name <= last) {
+        if (name === undefined || formatChecksumLine(name) !== `${line}\n` || name <= last) {
           throw new Error(`"${line}" does not belong there`);
         }
         last = name;

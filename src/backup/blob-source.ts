@@ -13,7 +13,7 @@ import { blobPath } from "../store/blobs.ts";
 import { openS3Blobs } from "../store/s3-blobs.ts";
 import { isDamage, unlessDamaged } from "../store/sound.ts";
 import { BLOBS } from "./backup-layout.ts";
-import { makeFolder, sizeOf } from "./durable-files.ts";
+import { findFileSize, makeFolder } from "./durable-files.ts";
 
 export type BlobSource = ReturnType<typeof openBlobSource>;
 
@@ -43,7 +43,7 @@ export function openBlobSource(
 
   return {
     /** Its bytes; undefined for one that is not in the data folder. */
-    size: (name: string): Promise<number | undefined> => sizeOf(local(name)),
+    size: (name: string): Promise<number | undefined> => findFileSize(local(name)),
     /**
      * Copies a blob with `copy`, from the first place that has it with bytes that `isSound` takes; undefined if none has.
      * @throws AppError server_error 503; errors of the file system

@@ -27,7 +27,7 @@ const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 export const isFull = (error: unknown): boolean => FULL.has((error as NodeJS.ErrnoException)?.code ?? "");
 
 /** Size of a file in bytes; undefined for a missing one. */
-export const sizeOf = (path: string): Promise<number | undefined> =>
+export const findFileSize = (path: string): Promise<number | undefined> =>
   stat(path).then(
     ({ size }) => size,
     (error) => {
@@ -37,12 +37,12 @@ export const sizeOf = (path: string): Promise<number | undefined> =>
   );
 
 /** Compares a file with what it should be: its hash if it is to be `reread`, else its size, where that is known. */
-export async function stateOf(
+export async function checkFileState(
   path: string,
   { sha256, size }: { sha256: string; size: number | undefined },
   reread: boolean,
 ): Promise<"missing" | "damaged" | "whole"> {
-  const found = await sizeOf(path);
+  const found = await findFileSize(path);
   if (found === undefined) return "missing";
   const isWhole = reread ? (await hashFile(path)).sha256 === sha256 : found === (size ?? found);
   return isWhole ? "whole" : "damaged";
@@ -129,7 +129,7 @@ const LARGEST_TEXT = 64 * 1024 * 1024;
 export async function readSmall(path: string): Promise<string> {
   const pieces: Uint8Array[] = [];
   let size = 0;
-  for await (const piece of piecesOf(path)) {
+  for await (const piece of readFilePieces(path)) {
     size += piece.length;
     if (size > LARGEST_TEXT) throw new Error(`${basename(path)} is too large`);
     pieces.push(piece);
@@ -141,7 +141,7 @@ export async function readSmall(path: string): Promise<string> {
  * The bytes of a file in pieces, each of them a buffer of its own. A pipe or a device, which may have no end, is not read.
  * @throws Error for one; errors of the file system
  */
-async function* piecesOf(path: string): AsyncGenerator<Uint8Array> {
+async function* readFilePieces(path: string): AsyncGenerator<Uint8Array> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     requirePlace(handle.fd, path);
@@ -176,7 +176,7 @@ function hashing(pieces: AsyncIterable<Uint8Array>) {
 
 /** @throws errors of the file system */
 export async function hashFile(path: string): Promise<Hashed> {
-  const { pieces, hashed } = hashing(piecesOf(path));
+  const { pieces, hashed } = hashing(readFilePieces(path));
   for await (const _ of pieces);
   return hashed();
 }
@@ -215,7 +215,7 @@ export const copyFile = (from: string, to: string, expected?: string): Promise<H
   writeFileWhole(
     to,
     async (handle) => {
-      const { pieces, hashed } = hashing(piecesOf(from));
+      const { pieces, hashed } = hashing(readFilePieces(from));
       for await (const piece of pieces) await handle.writeFile(piece);
       return hashed();
     },
@@ -238,7 +238,7 @@ export const copyChanged = (
   writeFileWhole(
     to,
     async (handle) => {
-      const source = hashing(piecesOf(from));
+      const source = hashing(readFilePieces(from));
       const bytes = new ReadableStream<Uint8Array>({
         async pull(controller) {
           const { done, value } = await source.pieces.next();

@@ -42,13 +42,13 @@ import {
 import type { BlobSource } from "./blob-source.ts";
 import {
   type Changed,
+  checkFileState,
   hashFile,
   isFull,
   makeFolder,
   makeFolders,
   readSmall,
   sideBySide,
-  stateOf,
   syncFile,
   syncTree,
   writeText,
@@ -83,7 +83,7 @@ const NAMES_KEY = "keys/backup-names";
 const HEX_64 = /^[0-9a-f]{64}$/;
 
 /** The name of a blob for those who have no key. */
-const nameOf = (key: string, blob: string): string =>
+const hashBlobName = (key: string, blob: string): string =>
   createHmac("sha256", Buffer.from(key, "hex")).update(blob).digest("hex");
 
 async function keyOfNames(data: string, runtime: Pick<Runtime, "randomBytes">): Promise<string> {
@@ -180,7 +180,7 @@ export async function encryptContent(request: Request): Promise<WrittenContent> 
     sums.set(path, written.sha256);
     return read.size;
   }
-  async function record(path: string): Promise<void> {
+  async function recordFileSum(path: string): Promise<void> {
     sums.set(path, (await hashFile(join(unfinished, path))).sha256);
   }
 
@@ -196,7 +196,7 @@ export async function encryptContent(request: Request): Promise<WrittenContent> 
   } finally {
     await rm(snapshot, { force: true });
   }
-  for (const path of [NAMES, BLOB_LIST]) await record(path);
+  for (const path of [NAMES, BLOB_LIST]) await recordFileSum(path);
 
   const files: string[] = [];
   await makeFolder(join(unfinished, FILES));
@@ -211,7 +211,7 @@ export async function encryptContent(request: Request): Promise<WrittenContent> 
   }
   await syncFolder(join(unfinished, FILES));
   await encryptText(JSON.stringify({ key, files } satisfies Contents), join(unfinished, CONTENTS), recipients);
-  await record(CONTENTS);
+  await recordFileSum(CONTENTS);
   return { sums, databaseBytes, ...copies };
 }
 
@@ -225,7 +225,7 @@ async function encryptBlobs(
   const copies = { copied: 0, copiedBytes: 0, mended: 0 };
   const lacking: string[] = [];
   const stateOfStored = ({ stored, bytes }: Stored) =>
-    stateOf(blobPath(pool, stored), { sha256: stored, size: bytes }, reread);
+    checkFileState(blobPath(pool, stored), { sha256: stored, size: bytes }, reread);
 
   const snapshot = openSnapshot(snapshotPath);
   const known = await lastNames(folder, recipients);
@@ -233,7 +233,7 @@ async function encryptBlobs(
   let blobs: number;
   try {
     await sideBySide(snapshot.blobs(), async (blob) => {
-      const name = nameOf(key, blob);
+      const name = hashBlobName(key, blob);
       const found = known?.find(name);
       const state = found === undefined ? "missing" : await stateOfStored(found);
       if (found !== undefined && state === "whole") {
@@ -357,7 +357,7 @@ export async function decryptContent({
   try {
     if (snapshot.check().length > 0) throw damaged(`the database of ${id}`);
     await sideBySide(snapshot.blobs(), async (blob) => {
-      const name = nameOf(key, blob);
+      const name = hashBlobName(key, blob);
       const found = names.find(name);
       if (found === undefined) {
         if (!lacking.has(name)) throw damaged(`the list of files of ${id}`);
@@ -421,7 +421,7 @@ export async function checkEncrypted(
       try {
         for (const finding of snapshot.check()) tell(DATABASE, finding);
         for (const blob of snapshot.blobs()) {
-          const name = nameOf(key, blob);
+          const name = hashBlobName(key, blob);
           if (names.find(name) === undefined && !lacking.has(name))
             tell(NAMES, `lacks ${blob}, which the database names`);
         }

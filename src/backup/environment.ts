@@ -65,7 +65,11 @@ export function takeOver(text: string | undefined): TakenOver {
     environment[name] = here;
   }
   // Each refusal names its variable, so that this ends.
-  for (let refused = refusalOf(environment); refused !== undefined; refused = refusalOf(environment)) {
+  for (
+    let refused = findRefusedSetting(environment);
+    refused !== undefined;
+    refused = findRefusedSetting(environment)
+  ) {
     left.push({ ...refused, value: environment[refused.name] ?? "" });
     delete environment[refused.name];
   }
@@ -96,7 +100,7 @@ function listenerHere(value: string): string | undefined {
   return isHere ? undefined : `${every}:${port}`;
 }
 
-function refusalOf(environment: Record<string, string>): { name: string; why: string } | undefined {
+function findRefusedSetting(environment: Record<string, string>): { name: string; why: string } | undefined {
   try {
     readConfig(environment);
     return undefined;

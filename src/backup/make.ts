@@ -13,13 +13,13 @@ import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { measureDatabase, openSnapshot, takeSnapshot } from "../store/snapshot.ts";
-import { recipientsOf } from "./age.ts";
+import { listBackupRecipients } from "./age.ts";
 import {
   BACKUP,
   BLOB_LIST,
@@ -32,13 +32,13 @@ import {
   generationId,
   generationTime,
   isBackedUp,
-  isFolderOf,
+  isFolderOfKind,
   LOCK,
   listGenerations,
   MANIFEST,
   MARKER,
   type Manifest,
-  markOf,
+  markerText,
   mergeNames,
   PLAIN_FORMAT,
   readBlobList,
@@ -51,6 +51,7 @@ import {
 } from "./backup-layout.ts";
 import { type BlobSource, openBlobSource } from "./blob-source.ts";
 import {
+  checkFileState,
   copyFile,
   filesBelow,
   hashFile,
@@ -60,7 +61,6 @@ import {
   namesIn,
   readSmall,
   sideBySide,
-  stateOf,
   syncFile,
   syncTree,
   writeText,
@@ -173,12 +173,12 @@ export async function prepareFolder(data: string, folder: string, kind = BACKUP)
     );
   }
   await makeFolder(folder);
-  if (!(await isFolderOf(kind, folder))) {
+  if (!(await isFolderOfKind(kind, folder))) {
     const others = (await namesIn(folder)).filter((name) => name !== "lost+found" && !name.startsWith(kind.marker));
     if (others.length > 0) {
       throw new AppError("conflict", `${folder} has other files in it: give an empty folder, or a ${kind.name}`);
     }
-    await writeText(join(folder, kind.marker), markOf(PLAIN_FORMAT));
+    await writeText(join(folder, kind.marker), markerText(PLAIN_FORMAT));
   }
   for (const name of [BLOBS, GENERATIONS]) await makeFolder(join(folder, name));
   await syncFolder(folder);
@@ -187,7 +187,7 @@ export async function prepareFolder(data: string, folder: string, kind = BACKUP)
 /** Marks the folder as one that programs of an older format do not know. */
 async function raiseFormat(folder: string, format: number): Promise<void> {
   const marker = join(folder, MARKER);
-  if ((await readSmall(marker)) < markOf(format)) await writeText(marker, markOf(format));
+  if ((await readSmall(marker)) < markerText(format)) await writeText(marker, markerText(format));
 }
 
 /** Removes what an interrupted backup left first, and its own files when it fails, to free room. */
@@ -199,7 +199,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
   const parent = join(folder, GENERATIONS);
   const unfinished = join(parent, `.${id}`);
   try {
-    const recipients = request.unencrypted ? [] : recipientsOf(data);
+    const recipients = request.unencrypted ? [] : listBackupRecipients(data);
     const isEncrypted = recipients.length > 0;
     const { bytes, schema } = measureDatabase(data);
     if (schema > MIGRATIONS.length) {
@@ -223,7 +223,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
       format: isEncrypted ? FORMAT : PLAIN_FORMAT,
       ...(isEncrypted && { recipients }),
       version: request.version,
-      createdAt: isoOf(createdAt),
+      createdAt: toIsoTime(createdAt),
       hostname: request.hostname,
       ...described,
     };
@@ -302,7 +302,7 @@ async function copyBlobs({
     const to = join(folder, BLOBS);
     await sideBySide(snapshot.blobs(), async (name) => {
       const target = blobPath(to, name);
-      const state = await stateOf(target, { sha256: name, size: await source.size(name) }, reread);
+      const state = await checkFileState(target, { sha256: name, size: await source.size(name) }, reread);
       if (state === "whole") return;
       await makeFolder(dirname(target));
       const made = await source.copy(
@@ -312,7 +312,7 @@ async function copyBlobs({
       );
       // A blob that was lost must not stop the backup of the rest. The backup folder's may be the one that is whole.
       if (!made) {
-        if ((await stateOf(target, { sha256: name, size: undefined }, true)) !== "whole") lacking.add(name);
+        if ((await checkFileState(target, { sha256: name, size: undefined }, true)) !== "whole") lacking.add(name);
         return;
       }
       copies.copied++;

@@ -65,7 +65,7 @@ export interface Verified {
 const MOST_PROBLEMS = 1_000;
 const DIFFERS = "is not what was written: its checksum differs";
 
-const reasonOf = (error: unknown): string =>
+const describeFileError = (error: unknown): string =>
   isMissing(error) ? "is missing" : error instanceof Error ? error.message : String(error);
 
 /** @throws AppError not_found without a backup or such a generation; conflict for a later format */
@@ -114,7 +114,7 @@ async function checkGeneration(
   try {
     sums = readSums(await readSmall(join(path, SUMS)));
   } catch (error) {
-    tell(SUMS, reasonOf(error));
+    tell(SUMS, describeFileError(error));
     return undefined;
   }
   const sound = new Set<string>();
@@ -123,14 +123,14 @@ async function checkGeneration(
       if ((await hashFile(join(path, file))).sha256 === expected) sound.add(file);
       else tell(file, DIFFERS);
     } catch (error) {
-      tell(file, reasonOf(error));
+      tell(file, describeFileError(error));
     }
   }
   for (const file of await filesBelow(path)) {
     if (file !== SUMS && !sums.has(file)) tell(file, `is not listed in ${SUMS}`);
   }
   if (!sound.has(MANIFEST)) return undefined;
-  const manifest = await readManifest(path, "it").catch((error) => tell(MANIFEST, reasonOf(error)));
+  const manifest = await readManifest(path, "it").catch((error) => tell(MANIFEST, describeFileError(error)));
   if (!manifest) return undefined;
   for (const name of manifest.lacking) {
     tell(DATABASE, `names ${name}, which was missing or damaged in the data folder already`);
@@ -140,7 +140,7 @@ async function checkGeneration(
   if (manifest.recipients && [...sums.keys()].every((file) => sound.has(file))) {
     const opening = identities?.opens(manifest.recipients) ? identities : undefined;
     if (identities && !opening) tell(MANIFEST, "is encrypted for others than the identity given");
-    await checkEncrypted(generation, lacking, opening, tell).catch((error) => tell(CONTENTS, reasonOf(error)));
+    await checkEncrypted(generation, lacking, opening, tell).catch((error) => tell(CONTENTS, describeFileError(error)));
   }
   return manifest;
 }
@@ -150,7 +150,7 @@ function checkDatabase(path: string, lacking: ReadonlySet<string>, hasList: bool
   try {
     snapshot = openSnapshot(join(path, DATABASE));
   } catch (error) {
-    tell(DATABASE, reasonOf(error));
+    tell(DATABASE, describeFileError(error));
     return;
   }
   try {
@@ -187,7 +187,7 @@ async function checkBlobs(
       if (sha256 === name) return;
       problem = DIFFERS;
     } catch (error) {
-      problem = reasonOf(error);
+      problem = describeFileError(error);
     }
     const naming = new Set<string>();
     for (const i of of) {

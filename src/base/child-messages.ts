@@ -89,7 +89,8 @@ export function decodeMessage(message: Uint8Array): unknown {
     const text = kind && octets.toString("utf8", at, end);
     if (kind === MAP) left -= length;
     if (left < 0) throw new Error("it has too many values");
-    const part = text === undefined ? new Uint8Array(octets.subarray(at, end)) : kind === MAP ? mapOf(text) : text;
+    const part =
+      text === undefined ? new Uint8Array(octets.subarray(at, end)) : kind === MAP ? readJsonMap(text) : text;
     put(top, ["value", ...keys], part);
     at = end;
   }
@@ -97,7 +98,7 @@ export function decodeMessage(message: Uint8Array): unknown {
 }
 
 /** @throws Error for what is no Map from text to text */
-function mapOf(json: string): Map<string, string> {
+function readJsonMap(json: string): Map<string, string> {
   const entries = JSON.parse(json) as unknown[];
   const isEntry = (entry: unknown): entry is [string, string] =>
     Array.isArray(entry) && entry.length === 2 && entry.every((part) => typeof part === "string");

@@ -86,7 +86,7 @@ export function startChild(
   let lastWords = "";
   const passOn = limitedLog(name, log, runtime.now);
   const allRead = (async () => {
-    for await (const raw of linesOf(child.stderr)) {
+    for await (const raw of readStreamLines(child.stderr)) {
       const line = Bun.stripANSI(raw).replaceAll(secret, "[redacted]").trim();
       const heard = hear(line);
       if (heard === "ignore") continue;
@@ -211,8 +211,8 @@ export function startMessagingChild(
   return {
     send: (message) => void sendTo(child.stdin, encodeMessage(message)),
     kill: () => child.kill("SIGKILL"),
-    memory: () => memoryOf(child.pid),
-    processorTime: () => processorTimeOf(child.pid),
+    memory: () => readProcessMemory(child.pid),
+    processorTime: () => readProcessorTime(child.pid),
   };
 }
 
@@ -242,7 +242,7 @@ export const printable = (text: string): string => text.replace(/[^!-~]+/g, " ")
 export const framesIn = (text: string): string => printable(text.match(/^ +at [ -~]{1,200}$/gm)?.join("\n") ?? "");
 
 /** Bytes of a process's memory that belong to no file. */
-function memoryOf(pid: number): number | undefined {
+function readProcessMemory(pid: number): number | undefined {
   try {
     const [, kilobytes] = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1")) ?? [];
     return kilobytes === undefined ? undefined : Number(kilobytes) * 1_024;
@@ -255,7 +255,7 @@ function memoryOf(pid: number): number | undefined {
 const MS_PER_TICK = 10;
 
 /** Time that all threads of a process have used, ms. */
-function processorTimeOf(pid: number): number | undefined {
+function readProcessorTime(pid: number): number | undefined {
   try {
     // The name of the program stands in brackets, and may have any characters.
     const fields = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.split(" ") ?? [];
@@ -266,7 +266,7 @@ function processorTimeOf(pid: number): number | undefined {
   }
 }
 
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+async function* readStreamLines(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of stream) {

@@ -27,7 +27,7 @@ export function listenToCommands(unix: string, handlers: Readonly<Record<string,
         const handler = Object.hasOwn(handlers, name) ? handlers[name] : undefined;
         if (request.method !== "POST" || !handler) return new Response(null, { status: 404 });
         const asked = (await request.json()) as Record<string, unknown>;
-        return new Response(linesOf((tell) => handler(asked, tell)));
+        return new Response(streamWorkLines((tell) => handler(asked, tell)));
       },
     });
     return {
@@ -41,7 +41,7 @@ export function listenToCommands(unix: string, handlers: Readonly<Record<string,
   }
 }
 
-function linesOf(work: (tell: (step: string) => void) => Promise<object>): ReadableStream<Uint8Array> {
+function streamWorkLines(work: (tell: (step: string) => void) => Promise<object>): ReadableStream<Uint8Array> {
   return new ReadableStream({
     start(controller) {
       const say = (line: string): void => {

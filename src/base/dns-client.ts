@@ -123,18 +123,18 @@ export function createDnsClient({
   const open = new Set<() => void>();
   const slow = new Set<() => void>();
 
-  const keyOf = ({ host, port }: NameServer): string => `${host} ${port}`;
+  const nameServerKey = ({ host, port }: NameServer): string => `${host} ${port}`;
 
   function inOrder(all: readonly NameServer[]): NameServer[] {
-    const isLast = (server: NameServer): boolean => (askedLast.get(keyOf(server)) ?? 0) > elapsed();
+    const isLast = (server: NameServer): boolean => (askedLast.get(nameServerKey(server)) ?? 0) > elapsed();
     return [...all.filter((server) => !isLast(server)), ...all.filter(isLast)];
   }
 
   /** Has a server asked last for a while that left a question to another one. `error`: undefined for a silent one. */
   function blame(server: NameServer, error?: unknown): void {
     const mayBeTheName = error === undefined || OF_NAMES.has((error as { code: string }).code);
-    const isUp = elapsed() - (answeredAt.get(keyOf(server)) ?? Number.NEGATIVE_INFINITY) < LATELY_MS;
-    if (!mayBeTheName || !isUp) askedLast.set(keyOf(server), elapsed() + ASKED_LAST_MS);
+    const isUp = elapsed() - (answeredAt.get(nameServerKey(server)) ?? Number.NEGATIVE_INFINITY) < LATELY_MS;
+    if (!mayBeTheName || !isUp) askedLast.set(nameServerKey(server), elapsed() + ASKED_LAST_MS);
   }
 
   /** Asks the servers one after another, until one answers. The answer may lack what the aliases in it lead to. */
@@ -183,8 +183,8 @@ export function createDnsClient({
         silent.delete(server);
         for (const other of silent) blame(other);
         for (const [other, error] of failures) blame(other, error);
-        answeredAt.set(keyOf(server), elapsed());
-        askedLast.delete(keyOf(server));
+        answeredAt.set(nameServerKey(server), elapsed());
+        askedLast.delete(nameServerKey(server));
         resolve(answer);
       } catch (error) {
         if (ending.signal.aborted) return;

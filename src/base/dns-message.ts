@@ -137,8 +137,8 @@ export function isAnswerTo(message: Buffer, query: Buffer, name: WireName): bool
   const questions = message.readUInt16BE(4);
   if (questions === 0) return (flags & 0xf) !== 0;
   const end = HEADER_BYTES + name.length + 4;
-  const questionOf = (packet: Buffer) => lowerAscii(packet.toString("latin1", HEADER_BYTES, end));
-  return questions === 1 && message.length >= end && questionOf(message) === questionOf(query);
+  const readRawQuestion = (packet: Buffer) => lowerAscii(packet.toString("latin1", HEADER_BYTES, end));
+  return questions === 1 && message.length >= end && readRawQuestion(message) === readRawQuestion(query);
 }
 
 /** Reads a message that isAnswerTo took. @throws Error for one that is malformed or beyond the bounds */

@@ -36,7 +36,7 @@ const ONE_OF = "OneOf";
 TypeRegistry.Set<{ enum: readonly string[] }>(ONE_OF, (schema, value) => schema.enum.includes(value as string));
 
 /** Makes the schema of a string that is one of the words. */
-export const oneOf = <const T extends string>(
+export const stringEnum = <const T extends string>(
   words: readonly T[],
   options: { description?: string; default?: T } = {},
 ) => Type.Unsafe<T>({ [Kind]: ONE_OF, type: "string", enum: words, ...options });

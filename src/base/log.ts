@@ -3,7 +3,7 @@
  * text that looks like a key or a password.
  */
 import { fstatSync } from "node:fs";
-import { isoOf } from "./time.ts";
+import { toIsoTime } from "./time.ts";
 
 const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -77,7 +77,7 @@ export function createLog(
   const threshold = LOG_LEVELS.indexOf(level);
   const emit = (at: LogLevel, message: string, fields: LogFields = {}): void => {
     if (LOG_LEVELS.indexOf(at) < threshold) return;
-    const line: LogFields = { time: isoOf(now()), level: at, message: redact(message) };
+    const line: LogFields = { time: toIsoTime(now()), level: at, message: redact(message) };
     let isFlat = true;
     for (const [name, value] of Object.entries({ ...base, ...fields })) {
       if (value === undefined) continue;

@@ -37,12 +37,12 @@ export const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 const escapeHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 const escapeValue = (text: string): string => escapeHelp(text).replaceAll('"', '\\"');
 
-function lineOf(name: string, labels: Labels, value: number): string {
+function formatSampleLine(name: string, labels: Labels, value: number): string {
   const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeValue(text)}"`);
-  return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${numberOf(value)}\n`;
+  return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${formatMetricNumber(value)}\n`;
 }
 
-const numberOf = (value: number): string =>
+const formatMetricNumber = (value: number): string =>
   value === Number.POSITIVE_INFINITY ? "+Inf" : value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
 
 /** One value for each combination of labels seen so far. */
@@ -69,14 +69,14 @@ export function createMetrics(): Metrics {
     families.push(async () => `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n${await lines()}`);
   }
 
-  const linesOf = (name: string, samples: Iterable<Sample>): string =>
-    [...samples].map(([labels, value]) => lineOf(name, labels, value)).join("");
+  const formatSampleLines = (name: string, samples: Iterable<Sample>): string =>
+    [...samples].map(([labels, value]) => formatSampleLine(name, labels, value)).join("");
 
   return {
     counter<L extends Labels>(name: string, help: string) {
       const counts = byLabels(() => ({ count: 0 }));
       add(name, help, "counter", () =>
-        [...counts.all()].map(({ labels, value }) => lineOf(name, labels, value.count)).join(""),
+        [...counts.all()].map(({ labels, value }) => formatSampleLine(name, labels, value.count)).join(""),
       );
       return {
         add(labels: L, by = 1) {
@@ -92,9 +92,13 @@ export function createMetrics(): Metrics {
           let count = 0;
           for (const [i, inBucket] of value.buckets.entries()) {
             count += inBucket;
-            text += lineOf(`${name}_bucket`, { ...labels, le: numberOf(bounds[i] ?? Number.POSITIVE_INFINITY) }, count);
+            text += formatSampleLine(
+              `${name}_bucket`,
+              { ...labels, le: formatMetricNumber(bounds[i] ?? Number.POSITIVE_INFINITY) },
+              count,
+            );
           }
-          text += lineOf(`${name}_sum`, labels, value.sum) + lineOf(`${name}_count`, labels, count);
+          text += formatSampleLine(`${name}_sum`, labels, value.sum) + formatSampleLine(`${name}_count`, labels, count);
         }
         return text;
       });
@@ -109,10 +113,10 @@ export function createMetrics(): Metrics {
       };
     },
     gauge(name, help, read) {
-      add(name, help, "gauge", async () => linesOf(name, await read()));
+      add(name, help, "gauge", async () => formatSampleLines(name, await read()));
     },
     counted(name, help, read) {
-      add(name, help, "counter", () => linesOf(name, read()));
+      add(name, help, "counter", () => formatSampleLines(name, read()));
     },
     async expose() {
       const texts = await Promise.all(families.map((family) => family().catch(() => "")));

@@ -102,7 +102,7 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
     log.warn("the clock leapt ahead: nothing is deleted by age for an hour", { byMs: ms });
   }
 
-  const dueOf = ({ due, job }: Entry): number | null =>
+  const entryDueTime = ({ due, job }: Entry): number | null =>
     due !== null && job.deletes ? Math.max(due, steadySince + STEADY_MS) : due;
 
   function look(): void {
@@ -114,7 +114,7 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
     let earliest = Number.POSITIVE_INFINITY;
     for (const entry of entries) {
       if (entry.running) continue;
-      const due = dueOf(entry);
+      const due = entryDueTime(entry);
       if (due !== null && due <= now) {
         entry.due = null;
         entry.running = run(entry).finally(() => {

@@ -72,7 +72,7 @@ export function createShares({
     count(keys, keyId, amount);
   }
 
-  function lackOf({ workspaceId, userId, keyId = userId }: Sharer, amount: number): Lack | undefined {
+  function findShareLack({ workspaceId, userId, keyId = userId }: Sharer, amount: number): Lack | undefined {
     const ofWorkspace = workspaces.get(workspaceId) ?? 0;
     const ofPerson = persons.get(`${workspaceId} ${userId}`) ?? 0;
     const ofKey = keys.get(keyId) ?? 0;
@@ -101,7 +101,7 @@ export function createShares({
   /** Lets those in who wait, in their order; who lacks room does not hold up others. */
   function admit(): void {
     for (const waiter of waiting) {
-      if (lackOf(waiter.who, waiter.amount) !== undefined) continue;
+      if (findShareLack(waiter.who, waiter.amount) !== undefined) continue;
       leave(waiter);
       waiter.admit();
     }
@@ -112,7 +112,7 @@ export function createShares({
   }
 
   function take(who: Sharer, amount: number): Held | Lack {
-    const lack = lackOf(who, amount);
+    const lack = findShareLack(who, amount);
     if (lack === undefined) return hold(who, amount);
     refused[lack]++;
     return lack;
@@ -124,7 +124,7 @@ export function createShares({
     take,
     /** Takes an amount once there is room for it; undefined after `ms` without, or when `signal` aborts. */
     async wait(who: Sharer, amount: number, ms: number, signal: AbortSignal): Promise<Held | undefined> {
-      if (lackOf(who, amount) === undefined) return hold(who, amount);
+      if (findShareLack(who, amount) === undefined) return hold(who, amount);
       const { promise, resolve } = Promise.withResolvers<Held | undefined>();
       const waiter: Waiter = { who, amount, admit: () => resolve(hold(who, amount)) };
       const giveUp = (): void => {

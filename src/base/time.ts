@@ -12,8 +12,8 @@ const LONGEST = 64;
 const DATE_TIME = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))$/;
 
 /** A time in epoch ms as ISO 8601, in UTC; null stays null. */
-export const isoOf = (ms: number): string => new Date(ms).toISOString();
-export const maybeIsoOf = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));
+export const toIsoTime = (ms: number): string => new Date(ms).toISOString();
+export const toIsoTimeOrNull = (ms: number | null): string | null => (ms === null ? null : toIsoTime(ms));
 
 /**
  * Reads a date-time of RFC 3339 §5.6 as epoch ms; undefined for any other text. Its seconds may be left out, its offset
@@ -26,12 +26,12 @@ export function parseTime(text: string): number | undefined {
   const inZone = `${day}T${minute}:${second}.${fraction.slice(0, 3).padEnd(3, "0")}Z`;
   const ms = Date.parse(inZone);
   // A day that its month lacks, and 24:00, would roll over into the next.
-  if (Number.isNaN(ms) || isoOf(ms) !== inZone) return undefined;
+  if (Number.isNaN(ms) || toIsoTime(ms) !== inZone) return undefined;
   if (sign === undefined) return ms;
   const offset = (Number(hours) * 60 + Number(minutes)) * 60_000;
   const at = sign === "+" ? ms - offset : ms + offset;
   // An offset may lead out of the years that a date-time can say.
-  return isoOf(at).length === inZone.length ? at : undefined;
+  return toIsoTime(at).length === inZone.length ? at : undefined;
 }
 
 /** Reads the time of a field as parseTime does. @throws AppError bad_request */

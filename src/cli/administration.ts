@@ -12,17 +12,17 @@ import type { MailboxEntry } from "../admin/people.ts";
 import * as people from "../admin/people.ts";
 import * as removals from "../admin/removals.ts";
 import { UsageError } from "../base/errors.ts";
-import { maybeIsoOf } from "../base/time.ts";
+import { toIsoTimeOrNull } from "../base/time.ts";
 import { domainDocument, domainView } from "../operations/admin/domain-administration.ts";
 import { mailboxDocument, mailboxView } from "../operations/admin/mailbox-administration.ts";
 import { queueEntryView } from "../operations/admin/queue-administration.ts";
 import { deliveryView } from "../operations/admin/webhook-administration.ts";
-import { numberOf } from "../operations/command-line.ts";
+import { readNumberOption } from "../operations/command-line.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
-import { dnsTable, record } from "./output.ts";
+import { dnsTable, formatRecord } from "./output.ts";
 import type { Session } from "./run.ts";
-import { WORKSPACE, workspaceIdOf, workspaceName, workspaceNames } from "./workspace-commands.ts";
+import { findWorkspaceId, WORKSPACE, workspaceName, workspaceNames } from "./workspace-commands.ts";
 
 /** A record of a zone is known by its type and name. */
 const withId = <R extends DnsRecord>(dns: R) => ({ id: `${dns.type} ${dns.name}`, ...dns });
@@ -35,7 +35,7 @@ export const domainCommands = [
     options: WORKSPACE,
     text: (document) => dnsTable(document as DnsRecord[]),
     run: (session, { arguments: { domain }, options }) =>
-      domains.recordsOf(session.opened.core, find("domain", session, domain, options.workspace).id).map(withId),
+      domains.listDomainRecords(session.opened.core, find("domain", session, domain, options.workspace).id).map(withId),
   }),
   command({
     name: "domain verify",
@@ -61,7 +61,9 @@ export const domainCommands = [
     },
     text(document) {
       const { records, missing: _, ...domain } = document as { records?: DnsRecord[]; missing?: string[] };
-      return record(domain) + (records ? `\n${dnsTable(records, ["purpose", "state", "type", "name", "value"])}` : "");
+      return (
+        formatRecord(domain) + (records ? `\n${dnsTable(records, ["purpose", "state", "type", "name", "value"])}` : "")
+      );
     },
   }),
 ];
@@ -69,7 +71,7 @@ export const domainCommands = [
 const MAILBOX = { address: "ADDRESS" } as const;
 
 /** The mailbox as it is now. */
-function shown(session: Session, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
+function readMailboxDocument(session: Session, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
   const mailbox = mailboxView(mailboxAdmin.mailboxIn(session.opened.core, workspaceId, id));
   return mailboxDocument(mailbox, { workspace: workspaceName(session, workspaceId) });
 }
@@ -88,7 +90,7 @@ export const mailboxCommands = [
         if (action === "add") mailboxAdmin.addAlias(core, tx, mailbox.id, alias);
         else mailboxAdmin.removeAlias(tx, mailbox.id, alias);
       });
-      return shown(session, mailbox);
+      return readMailboxDocument(session, mailbox);
     },
   }),
   command({
@@ -102,7 +104,7 @@ export const mailboxCommands = [
       const mailbox = find("mailbox", session, address, options.workspace);
       const user = people.userAt(core, options.from);
       store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailbox.id, user.id));
-      return shown(session, mailbox);
+      return readMailboxDocument(session, mailbox);
     },
   }),
   command({
@@ -119,10 +121,11 @@ export const mailboxCommands = [
 ];
 
 /** The secret, and during an overlap the previous one with its end. */
-const secretsOf = ({ id, secret, previousSecret, previousUntil }: Endpoint, now: number) => ({
+const pickEndpointSecrets = ({ id, secret, previousSecret, previousUntil }: Endpoint, now: number) => ({
   id,
   secret,
-  ...(previousUntil !== null && previousUntil > now && { previousSecret, previousUntil: maybeIsoOf(previousUntil) }),
+  ...(previousUntil !== null &&
+    previousUntil > now && { previousSecret, previousUntil: toIsoTimeOrNull(previousUntil) }),
 });
 
 export const webhookCommands = [
@@ -148,11 +151,13 @@ export const webhookCommands = [
       { arguments: { id }, options: { rotate, overlap } },
     ) {
       if (!rotate && overlap !== undefined) throw new UsageError("--overlap goes with --rotate");
-      if (!rotate) return secretsOf(developers.webhook(core, id), runtime.now());
+      if (!rotate) return pickEndpointSecrets(developers.webhook(core, id), runtime.now());
       const isHours = (value: number) => value >= 0;
       const hours =
-        overlap === undefined ? DEFAULT_OVERLAP_HOURS : numberOf("overlap", overlap, isHours, "a number of hours");
-      return secretsOf(
+        overlap === undefined
+          ? DEFAULT_OVERLAP_HOURS
+          : readNumberOption("overlap", overlap, isHours, "a number of hours");
+      return pickEndpointSecrets(
         store.transact((tx) => developers.rotateWebhookSecret(core, tx, id, hours)),
         runtime.now(),
       );
@@ -183,7 +188,7 @@ export const queueCommands = [
     columns: ["id", "recipient", "field", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],
     run(session, { options }) {
       const names = workspaceNames(session);
-      const listed = outbound.listQueue(session.opened.core, workspaceIdOf(session, options.workspace));
+      const listed = outbound.listQueue(session.opened.core, findWorkspaceId(session, options.workspace));
       // Bcc recipients too, whom the API shows to the sender alone.
       return Array.from(listed, (entry) => ({ ...queueEntryView(entry), workspace: names.get(entry.workspaceId) }));
     },
@@ -195,7 +200,7 @@ export const queueCommands = [
     run(session, { options }) {
       const { core } = session.opened;
       const { store } = core;
-      const workspaceId = workspaceIdOf(session, options.workspace);
+      const workspaceId = findWorkspaceId(session, options.workspace);
       return { released: store.transact((tx) => outbound.releaseHeld(core, tx, workspaceId)) };
     },
   }),

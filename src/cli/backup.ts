@@ -9,7 +9,7 @@ import { UsageError } from "../base/errors.ts";
 import { checkRestored } from "../moving/trust.ts";
 import { readStandby } from "../replica/follow-replica.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
-import { record, table } from "./output.ts";
+import { formatRecord, table } from "./output.ts";
 
 const FOLDER = { folder: "DIR" } as const;
 const IDENTITY = { identity: { value: "FILE", summary: "Private key that opens encrypted backups" } } as const;
@@ -18,7 +18,7 @@ const generationOr = (otherwise: string) => ({
   generation: { value: "ID", summary: `Which of the backups in the folder; otherwise ${otherwise}` },
 });
 
-function keepOf(text: string | undefined): number | undefined {
+function readKeepOption(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new UsageError(`--keep is "${text}": give a number of backups, 1 or more`);
   return Number(text);
@@ -28,7 +28,7 @@ function describeVerified(document: Document): string {
   const { generations, problems, more, ...rest } = document as Verified;
   const lines = problems.map(({ file, problem }) => `${file}: ${problem}\n`).join("");
   const further = more > 0 ? `and ${more} more\n` : "";
-  return `${table(generations, ["id", "createdAt", "version", "blobs", "ok"])}\n${lines}${further}${record(rest)}`;
+  return `${table(generations, ["id", "createdAt", "version", "blobs", "ok"])}\n${lines}${further}${formatRecord(rest)}`;
 }
 
 export const backupCommands = [
@@ -87,7 +87,7 @@ export const backupCommands = [
       reread: { summary: "Check the files that DIR has already, and copy damaged ones anew" },
     },
     async run({ config, runtime }, { arguments: { folder }, options }) {
-      const keep = keepOf(options.keep);
+      const keep = readKeepOption(options.keep);
       const { data, hostname, blobs } = config;
       if (readStandby(data)) throw new Error("this is a standby: make backups on the server");
       const { reread, unencrypted } = options;
@@ -121,7 +121,7 @@ export const backupCommands = [
         identities,
         data,
         sendQueue,
-        becomeOwner: () => io.actAsOwnerOf(data),
+        becomeOwner: () => io.actAsFolderOwner(data),
         check: options.trusted ? undefined : (database) => checkRestored(database, runtime.now()),
         runtime,
       });

@@ -1,5 +1,5 @@
 /** `mailroom certificates renew` has the running server ask its authority now. */
-import { maybeIsoOf } from "../base/time.ts";
+import { toIsoTimeOrNull } from "../base/time.ts";
 import { askRenewal } from "../serve.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
 
@@ -30,8 +30,8 @@ export const certificatesRenew = command({
     const document = {
       id: domain ?? names[0] ?? "",
       names,
-      until: maybeIsoOf(until ?? null),
-      ...(failure && { failure: { ...failure, retryAt: maybeIsoOf(failure.retryAt) } }),
+      until: toIsoTimeOrNull(until ?? null),
+      ...(failure && { failure: { ...failure, retryAt: toIsoTimeOrNull(failure.retryAt) } }),
     };
     if (failure) throw new FailedCheck(`no certificate for ${names.join(", ")} was obtained`, document);
     return document;

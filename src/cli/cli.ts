@@ -16,10 +16,10 @@ import {
   command,
   type Document,
   FailedCheck,
-  helpOf,
+  formatCommandHelp,
+  formatCommandUsage,
   type Invocation,
   parseInvocation,
-  usageOf,
 } from "./command.ts";
 import { doctor, trace } from "./diagnosis.ts";
 import { keyCommands } from "./key.ts";
@@ -47,7 +47,7 @@ const version = command({
 /** The verbs that help lists first; `remove` comes last. */
 const FIRST = ["add", "create", "list"];
 
-function rankOf({ name }: Command): number {
+function commandRank({ name }: Command): number {
   const verb = name.split(" ")[1] ?? "";
   if (verb === "remove") return FIRST.length + 1;
   return FIRST.includes(verb) ? FIRST.indexOf(verb) : FIRST.length;
@@ -56,7 +56,7 @@ function rankOf({ name }: Command): number {
 /** The commands about something: those that are operations, and those made by hand. */
 const about = (noun: string, byHand: readonly Command[] = []): Command[] =>
   [...OPERATION_COMMANDS.filter(({ name }) => name.startsWith(`${noun} `)), ...byHand].sort(
-    (a, b) => rankOf(a) - rankOf(b),
+    (a, b) => commandRank(a) - commandRank(b),
   );
 
 const GROUPS: Readonly<Record<string, readonly Command[]>> = {
@@ -87,16 +87,20 @@ const EXAMPLES = [
   "help key create",
 ];
 
-const linesOf = (commands: readonly Command[], width: number): string[] =>
+const formatCommandLines = (commands: readonly Command[], width: number): string[] =>
   commands.map(({ name, summary }) => `  mailroom ${name.padEnd(width)}  ${summary}`);
 
-const widthOf = (commands: readonly Command[]): number => Math.max(...commands.map(({ name }) => name.length));
+const longestNameWidth = (commands: readonly Command[]): number => Math.max(...commands.map(({ name }) => name.length));
 
 function overview(commands: readonly Command[]): string {
   const listed =
     commands === COMMANDS
-      ? Object.entries(GROUPS).flatMap(([title, group]) => [`${title}:`, ...linesOf(group, widthOf(COMMANDS)), ""])
-      : [...linesOf(commands, widthOf(commands)), ""];
+      ? Object.entries(GROUPS).flatMap(([title, group]) => [
+          `${title}:`,
+          ...formatCommandLines(group, longestNameWidth(COMMANDS)),
+          "",
+        ])
+      : [...formatCommandLines(commands, longestNameWidth(commands)), ""];
   const examples = commands === COMMANDS ? ["Examples:", ...EXAMPLES.map((line) => `  mailroom ${line}`), ""] : [];
   return [
     "Mailroom, a mail server for code, AI agents and the people beside them.",
@@ -149,7 +153,7 @@ function meaning(meant: string | undefined, noun?: string): string {
 const EXPECTED = [AppError, ConfigError, UsageError, FailedCheck, Fenced];
 
 /** The message for people. Of unexpected errors only the first line: a failed query's next lines have its values. */
-function messageOf(error: unknown): string {
+function formatErrorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // The cause, such as a full disk, helps the operator.
   if (isUnavailable(error) && error.cause instanceof Error) return `${error.message} (${error.cause.message})`;
@@ -175,14 +179,14 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     const invocation = parseInvocation(described, rest);
     reading = undefined;
     if (invocation.options.help) {
-      await io.writeStdout(helpOf(described));
+      await io.writeStdout(formatCommandHelp(described));
       return 0;
     }
     await perform(described, invocation, io);
     return 0;
   } catch (error) {
-    io.writeStderr(`${io.priority("error")}mailroom: ${plain(messageOf(error))}\n`);
-    if (reading) io.writeStderr(`usage: ${usageOf(reading)}\n`);
+    io.writeStderr(`${io.priority("error")}mailroom: ${plain(formatErrorMessage(error))}\n`);
+    if (reading) io.writeStderr(`usage: ${formatCommandUsage(reading)}\n`);
     if (error instanceof Fenced && error.isFinal) return 3;
     return error instanceof UsageError ? 2 : 1;
   }

@@ -20,7 +20,7 @@ interface Description<A extends Arguments, O extends Options> {
   readonly rest?: string;
   /** Columns of the table, for a list. */
   readonly columns?: readonly string[];
-  /** Root runs it as root: it binds low ports, or takes care of links itself. Other commands: see Io.actAsOwnerOf. */
+  /** Root runs it as root: it binds low ports, or takes care of links itself. Other commands: see Io.actAsFolderOwner. */
   readonly staysRoot?: true;
   /** Lists what is there. In a data folder that is not there yet, it finds nothing, and makes nothing. */
   readonly lists?: true;
@@ -56,17 +56,17 @@ const COMMON_OPTIONS = {
   help: { summary: "Print this help; -h too" },
 } as const satisfies Options;
 
-const optionsOf = (described: Command): Options => ({ ...described.options, ...COMMON_OPTIONS });
+const allCommandOptions = (described: Command): Options => ({ ...described.options, ...COMMON_OPTIONS });
 
-function oneOf(what: string, words: readonly string[], text: string): string {
+function readChoice(what: string, words: readonly string[], text: string): string {
   if (words.includes(text)) return text;
   throw new UsageError(`${what} is "${text}": give ${words.length === 1 ? words[0] : `one of ${words.join(", ")}`}`);
 }
 
 function optionValue(name: string, { value, list }: OptionSpec, text: string): string | string[] {
   if (typeof value !== "object") return text;
-  if (!list) return oneOf(`--${name}`, value, text);
-  return text.split(",").map((word) => oneOf(`--${name}`, value, word.trim()));
+  if (!list) return readChoice(`--${name}`, value, text);
+  return text.split(",").map((word) => readChoice(`--${name}`, value, word.trim()));
 }
 
 export interface Invocation {
@@ -82,7 +82,7 @@ const unmark = (word: string): string => word.replace(MARK, "");
 
 /** Parses the arguments after the command's name. With `--help` the others need not be valid. @throws UsageError */
 export function parseInvocation(described: Command, argv: readonly string[]): Invocation {
-  const specs = optionsOf(described);
+  const specs = allCommandOptions(described);
   let parsed: ReturnType<typeof parseArgs>;
   try {
     parsed = parseArgs({
@@ -116,8 +116,8 @@ export function parseInvocation(described: Command, argv: readonly string[]): In
   }
   for (const [index, [name, spec]] of expected.entries()) {
     const given = positionals[index];
-    if (given === undefined) throw new UsageError(`${labelOf(spec)} is missing`);
-    invocation.arguments[name] = typeof spec === "string" ? given : oneOf(`"${name}"`, spec, given);
+    if (given === undefined) throw new UsageError(`${argumentLabel(spec)} is missing`);
+    invocation.arguments[name] = typeof spec === "string" ? given : readChoice(`"${name}"`, spec, given);
   }
   for (const [name, spec] of Object.entries(specs)) {
     if (spec.required && options[name] === undefined) throw new UsageError(`--${name} is missing`);
@@ -125,7 +125,7 @@ export function parseInvocation(described: Command, argv: readonly string[]): In
   return invocation;
 }
 
-const labelOf = (spec: ArgumentSpec): string => (typeof spec === "string" ? spec : spec.join("|"));
+const argumentLabel = (spec: ArgumentSpec): string => (typeof spec === "string" ? spec : spec.join("|"));
 
 function optionLabel(name: string, { value, list }: OptionSpec): string {
   if (value === undefined) return `--${name}`;
@@ -133,8 +133,8 @@ function optionLabel(name: string, { value, list }: OptionSpec): string {
 }
 
 /** The command on one line: `mailroom domain add DOMAIN [--workspace NAME]`. */
-export function usageOf(described: Command): string {
-  const parts = ["mailroom", described.name, ...Object.values(described.arguments ?? {}).map(labelOf)];
+export function formatCommandUsage(described: Command): string {
+  const parts = ["mailroom", described.name, ...Object.values(described.arguments ?? {}).map(argumentLabel)];
   if (described.rest !== undefined) parts.push(`${described.rest}…`);
   for (const [name, spec] of Object.entries(described.options ?? {})) {
     parts.push(spec.required ? optionLabel(name, spec) : `[${optionLabel(name, spec)}]`);
@@ -142,15 +142,15 @@ export function usageOf(described: Command): string {
   return parts.join(" ");
 }
 
-export function helpOf(described: Command): string {
-  const options = Object.entries(optionsOf(described)).map(
+export function formatCommandHelp(described: Command): string {
+  const options = Object.entries(allCommandOptions(described)).map(
     ([name, spec]) => [`  ${optionLabel(name, spec)}`, spec.summary] as const,
   );
   const width = Math.max(...options.map(([label]) => label.length));
   return [
     described.summary,
     "",
-    `  ${usageOf(described)}`,
+    `  ${formatCommandUsage(described)}`,
     "",
     ...options.map(([label, summary]) => `${label.padEnd(width)}  ${summary}`),
     "",

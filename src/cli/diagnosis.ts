@@ -1,5 +1,5 @@
 /** `mailroom doctor` runs all checks of this server; `mailroom trace` follows one message. */
-import { maybeIsoOf } from "../base/time.ts";
+import { toIsoTimeOrNull } from "../base/time.ts";
 import { DOMAIN, findDemo } from "../demo/demo-folder.ts";
 import type { Finding } from "../doctor/check.ts";
 import { type Step, type Traced, traceMessage } from "../monitoring/trace.ts";
@@ -40,7 +40,7 @@ export const doctor = command({
 });
 
 /** `name=value` for each field; lists and objects as JSON, so that they are complete. */
-function fieldsOf({ at: _, step: __, ...fields }: Step): string {
+function formatStepFields({ at: _, step: __, ...fields }: Step): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== null && value !== undefined)
     .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
@@ -49,7 +49,7 @@ function fieldsOf({ at: _, step: __, ...fields }: Step): string {
 
 function describeTrace(document: Document): string {
   const { messageId, emailIds, steps } = document as Omit<Traced, "steps"> & { steps: (Step & { at: unknown })[] };
-  const lines = steps.map((step) => `${step.at}  ${step.step.padEnd(9)}  ${fieldsOf(step)}\n`);
+  const lines = steps.map((step) => `${step.at}  ${step.step.padEnd(9)}  ${formatStepFields(step)}\n`);
   return `${messageId ?? "without a Message-ID"}  ${emailIds.join(" ")}\n\n${lines.join("")}`;
 }
 
@@ -71,7 +71,7 @@ export const trace = command({
       id: messageId ?? emailIds[0],
       messageId,
       emailIds,
-      steps: steps.map((step) => ({ ...step, at: maybeIsoOf(step.at) })),
+      steps: steps.map((step) => ({ ...step, at: toIsoTimeOrNull(step.at) })),
     };
   },
 });

@@ -2,7 +2,7 @@
 import type { JournalEntry, LeftReason, UndoReport } from "../admin/journal.ts";
 import * as journal from "../admin/journal.ts";
 import { AppError, UsageError } from "../base/errors.ts";
-import { isoOf, readTime } from "../base/time.ts";
+import { readTime, toIsoTime } from "../base/time.ts";
 import { command, type Document } from "./command.ts";
 
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
@@ -27,7 +27,7 @@ const LATEST = 100;
 
 const entryDocument = ({ seq, at, kind, reads, ...entry }: JournalEntry) => ({
   id: String(seq),
-  at: isoOf(at),
+  at: toIsoTime(at),
   kind,
   ...entry,
   ...(reads !== null && { reads }),
@@ -42,7 +42,7 @@ const keyJournal = command({
   run({ opened, runtime }, { arguments: { key }, options }) {
     const { core } = opened;
     const { store } = core;
-    const subject = journal.subjectOf(store.db, key);
+    const subject = journal.getJournalSubject(store.db, key);
     const since = options.since === undefined ? undefined : readSince(options.since, runtime.now());
     if (since === undefined) return journal.listEntries(core, subject, { limit: LATEST }).entries.map(entryDocument);
     const documents: object[] = [];
@@ -109,17 +109,17 @@ const undo = command({
   async run({ opened, runtime }, { arguments: { key }, options }) {
     const { core } = opened;
     const { store } = core;
-    const subject = journal.subjectOf(store.db, key);
+    const subject = journal.getJournalSubject(store.db, key);
     const since = readSince(options.since, runtime.now());
     const dryRun = options["dry-run"];
     const { sent, ended, ...report } = await journal.undo(core, subject, since, { face: "cli", dryRun });
     return {
       id: key,
       ...report,
-      since: isoOf(since),
+      since: toIsoTime(since),
       dryRun,
-      sent: { ...sent, latest: sent.latest.map(({ at, ids, recipients }) => ({ at: isoOf(at), ids, recipients })) },
-      ended: { ...ended, latest: ended.latest.map((one) => ({ ...one, expiresAt: isoOf(one.expiresAt) })) },
+      sent: { ...sent, latest: sent.latest.map(({ at, ids, recipients }) => ({ at: toIsoTime(at), ids, recipients })) },
+      ended: { ...ended, latest: ended.latest.map((one) => ({ ...one, expiresAt: toIsoTime(one.expiresAt) })) },
     };
   },
 });

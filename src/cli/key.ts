@@ -9,12 +9,12 @@ import { command } from "./command.ts";
 import { journalCommands } from "./journal-commands.ts";
 import { find } from "./operation-command.ts";
 import type { Session } from "./run.ts";
-import { WORKSPACE, workspaceIdOf, workspaceName } from "./workspace-commands.ts";
+import { findWorkspaceId, WORKSPACE, workspaceName } from "./workspace-commands.ts";
 
 const POLICY = { value: "FILE|JSON", summary: "What it is restricted to, as JSON or in a file" } as const;
 
 /** Reads `--policy`. @throws UsageError for text that is no JSON; AppError bad_request for another policy */
-function policyOf(given: string): Policy {
+function readPolicyOption(given: string): Policy {
   const isJson = given.trimStart().startsWith("{");
   let text = given;
   let value: unknown;
@@ -31,7 +31,7 @@ function policyOf(given: string): Policy {
 /** A key of any workspace, or of the named one. @throws AppError not_found */
 function keyNamed(session: Session, id: string, workspace?: string): { key: KeyRecord; workspaceId: string } {
   const { core } = session.opened;
-  const only = workspaceIdOf(session, workspace);
+  const only = findWorkspaceId(session, workspace);
   for (const workspaceId of only === undefined
     ? workspaceAdmin.listWorkspaces(core).map((known) => known.id)
     : [only]) {
@@ -57,7 +57,7 @@ function change(
       ...set,
       ...(policy && { policy: developers.readPolicy(tx, { workspaceId }, policy) }),
     });
-    return developers.keyOf(tx, id, workspaceId);
+    return developers.getKeyRecord(tx, id, workspaceId);
   });
   return keyDocument(keyView(key), { workspace: workspaceName(session, workspaceId) });
 }
@@ -74,7 +74,7 @@ const pausing = (name: "key pause" | "key resume", summary: string, all: string)
       if (id !== undefined) return change(session, id, workspace, { paused });
       const { core } = session.opened;
       const { store } = core;
-      const only = workspaceIdOf(session, workspace);
+      const only = findWorkspaceId(session, workspace);
       const workspaces = workspaceAdmin.listWorkspaces(core).filter((known) => only === undefined || known.id === only);
       store.transact((tx) => {
         for (const known of workspaces) developers.pauseAll(core, tx, known.id, paused);
@@ -96,7 +96,7 @@ export const keyCommands = [
     },
     run(session, { options }) {
       // Before root's rights are given up, with which root may have named a file.
-      const given = options.policy === undefined ? {} : policyOf(options.policy);
+      const given = options.policy === undefined ? {} : readPolicyOption(options.policy);
       const { core } = session.opened;
       const { store } = core;
       const user = find("person", session, options.user, options.workspace);
@@ -117,7 +117,7 @@ export const keyCommands = [
       if (name === undefined && policy === undefined) throw new UsageError("give --name or --policy");
       return change(session, id, workspace, {
         ...(name !== undefined && { name }),
-        ...(policy !== undefined && { policy: policyOf(policy) }),
+        ...(policy !== undefined && { policy: readPolicyOption(policy) }),
       });
     },
   }),
@@ -131,7 +131,7 @@ export const keyCommands = [
     run(session, { arguments: { id }, options }) {
       const { core } = session.opened;
       const { store } = core;
-      const workspaceId = workspaceIdOf(session, options.workspace);
+      const workspaceId = findWorkspaceId(session, options.workspace);
       const goesOn = store.transact((tx) => {
         developers.revokeKey(core, tx, id, workspaceId);
         return developers.madeByKey(core, tx, id, workspaceId);

@@ -43,7 +43,7 @@ export function lend({ read = [], create, token }: Named): void {
   }
 
   const calls: Asynchronous<Calls> = {
-    kindOf: async (path) => OWN_FILES.kindOf(readable(path)),
+    getFileKind: async (path) => OWN_FILES.getFileKind(readable(path)),
     list: async (path) => OWN_FILES.list(readable(path)),
     async open(path) {
       const file = await OWN_FILES.open(readable(path));

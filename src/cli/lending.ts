@@ -1,5 +1,5 @@
 /**
- * Lends a command the files that root named on its command line. The command itself gives root's rights up (Io.actAsOwnerOf); a
+ * Lends a command the files that root named on its command line. The command itself gives root's rights up (Io.actAsFolderOwner); a
  * child that keeps them (lender.ts) opens these files alone, and runs the command that root named for tokens.
  */
 import { ownCommand, startMessagingChild } from "../base/child-process.ts";
@@ -31,12 +31,12 @@ export const lendOwn = ({ token = "" }: Named, runtime: Pick<Runtime, "setTimer"
 const ARGUMENT = "lender:";
 
 /** What the command line of this process allows a lender; undefined in any other process. */
-export const lenderOf = (argv: readonly string[]): Named | undefined =>
+export const readLenderArgument = (argv: readonly string[]): Named | undefined =>
   argv[2] === ARGUMENT ? (JSON.parse(argv[3] ?? "{}") as Named) : undefined;
 
 /** The calls, by name: with a path, or the number of an open file. */
 export interface Calls {
-  kindOf(path: string): Kind;
+  getFileKind(path: string): Kind;
   list(path: string): Entry[];
   open(path: string): { file: number; size: number; modifiedAt: number };
   read(file: number, position: number, length: number): Uint8Array;
@@ -67,7 +67,7 @@ export function startLender(named: Named): Lent {
       const call = waiting.get(answer.id);
       waiting.delete(answer.id);
       if ("value" in answer) call?.resolve(answer.value);
-      else call?.reject(errorOf(answer));
+      else call?.reject(makeAnswerError(answer));
     },
     ended(how) {
       over = new Error(`the process that opens root's files ended: ${how}`);
@@ -86,7 +86,7 @@ export function startLender(named: Named): Lent {
 
   return {
     token: () => call("token"),
-    kindOf: (path) => call("kindOf", path),
+    getFileKind: (path) => call("getFileKind", path),
     list: (path) => call("list", path),
     async open(path) {
       const { file, ...known } = await call("open", path);
@@ -107,5 +107,5 @@ export function startLender(named: Named): Lent {
   };
 }
 
-const errorOf = ({ error, code, refusal }: Exclude<Answer, { value: unknown }>): Error =>
+const makeAnswerError = ({ error, code, refusal }: Exclude<Answer, { value: unknown }>): Error =>
   refusal === undefined ? Object.assign(new Error(error), { code }) : new AppError(refusal, error);

@@ -2,10 +2,10 @@
 import { EVENT_NAMES } from "../admin/developers.ts";
 import { createForwarder, followEvents, type HeardEvent } from "../admin/listening.ts";
 import { atMost } from "../base/pause.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { command } from "./command.ts";
 import { plain } from "./output.ts";
-import { WORKSPACE, workspaceIdOf } from "./workspace-commands.ts";
+import { findWorkspaceId, WORKSPACE } from "./workspace-commands.ts";
 
 const POLL_MS = 250;
 
@@ -16,12 +16,12 @@ function describe({ createdAt, event, data }: HeardEvent, outcome: Outcome | und
   const { mailbox, emailId, subject, recipient, reason } = JSON.parse(data) as Record<string, string | undefined>;
   const about = subject ?? recipient ?? reason ?? "";
   const answered = outcome && `-> ${outcome.error ?? outcome.status} (${outcome.ms} ms)`;
-  const parts = [isoOf(createdAt), event, mailbox, emailId, about, answered];
+  const parts = [toIsoTime(createdAt), event, mailbox, emailId, about, answered];
   return plain(parts.filter((part) => part !== undefined && part !== "").join("  ")).replace(/[\n\t]/g, "\ufffd");
 }
 
 /** What --json prints for an event: the body of a delivery, with what came of it. */
-function documentOf({ body }: HeardEvent, outcome: Outcome | undefined): string {
+function formatHeardEvent({ body }: HeardEvent, outcome: Outcome | undefined): string {
   if (!outcome) return body;
   const { ok, status, error, ms } = outcome;
   return JSON.stringify({ ...JSON.parse(body), forwarded: { ok, status, error, ms } });
@@ -42,7 +42,7 @@ export const listen = command({
     const interrupted = io.interrupted().then(() => {
       isOver = true;
     });
-    const workspaceId = workspaceIdOf(session, options.workspace);
+    const workspaceId = findWorkspaceId(session, options.workspace);
     const forwarder = options.forward === undefined ? undefined : createForwarder(opened.core, options.forward);
     const next = followEvents(opened.core.store, { workspaceId, events: options.events });
     if (forwarder) io.writeStderr(`Forwarding to ${options.forward}, signed with the secret ${forwarder.secret}\n`);
@@ -53,7 +53,7 @@ export const listen = command({
           for (const event of heard) {
             if (isOver) return undefined;
             const outcome = await forwarder?.forward(event);
-            await io.writeStdout(`${json ? documentOf(event, outcome) : describe(event, outcome)}\n`);
+            await io.writeStdout(`${json ? formatHeardEvent(event, outcome) : describe(event, outcome)}\n`);
           }
         }
       }

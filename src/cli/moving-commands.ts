@@ -7,11 +7,11 @@ import { exportWorkspace, reopenWorkspace } from "../moving/export-workspace.ts"
 import { type Imported, importWorkspace } from "../moving/import-workspace.ts";
 import { removeWorkspace } from "../moving/remove.ts";
 import { command, type Document } from "./command.ts";
-import { record, watchProgress } from "./output.ts";
+import { formatRecord, watchProgress } from "./output.ts";
 import type { Session } from "./run.ts";
 
 /** Settings that differ from their defaults. */
-const settingsOf = ({ opened }: Session): Record<string, string> =>
+const listChangedSettings = ({ opened }: Session): Record<string, string> =>
   Object.fromEntries(
     opened.core.options.list().flatMap(({ name, value, default: usual }) => (value === usual ? [] : [[name, value]])),
   );
@@ -19,7 +19,7 @@ const settingsOf = ({ opened }: Session): Record<string, string> =>
 function describeImport(document: Document): string {
   const { rows: _, settings, withoutFactor, unverified, ...rest } = document as Imported & { settings: object };
   return [
-    record(rest),
+    formatRecord(rest),
     ...withoutFactor.map((email) => `${email} needs a recovery code, or mailroom user totp ${email} --reset\n`),
     ...unverified.map((name) => `${name} takes and sends no mail here until mailroom domain verify ${name}\n`),
     ...Object.entries(settings).map(([name, value]) => `the other server has ${name} ${value}\n`),
@@ -56,9 +56,9 @@ export const movingCommands = [
         folder: options.to,
         final: options.final,
         sealFor: options["seal-for"],
-        settings: settingsOf(session),
+        settings: listChangedSettings(session),
         version,
-        ...progressOf(session),
+        ...makeProgressCallbacks(session),
       });
       if (!exported.final) {
         io.writeStderr(
@@ -83,14 +83,14 @@ export const movingCommands = [
         data: config.data,
         folder,
         identities,
-        ...progressOf(session),
+        ...makeProgressCallbacks(session),
       });
       if (!imported.served) {
         io.writeStderr(
           "mailroom: the workspace is not served here yet: the other server still serves it. Import its final export to begin\n",
         );
       }
-      const here = settingsOf(session);
+      const here = listChangedSettings(session);
       const settings = Object.entries(imported.settings).filter(([name, value]) => here[name] !== value);
       return { ...imported, settings: Object.fromEntries(settings) };
     },
@@ -125,7 +125,7 @@ export const movingCommands = [
   }),
 ];
 
-function progressOf(session: Session) {
+function makeProgressCallbacks(session: Session) {
   const { isInterrupted, tell: onProgress } = watchProgress(session);
   return { isInterrupted, onProgress };
 }

@@ -4,7 +4,7 @@ import * as domains from "../admin/domains.ts";
 import * as mailboxAdmin from "../admin/mailbox-admin.ts";
 import * as outbound from "../admin/outbound.ts";
 import * as people from "../admin/people.ts";
-import { addressOf } from "../admin/typed-names.ts";
+import { readTypedAddress } from "../admin/typed-names.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import type { OperationCommand, Targets } from "../operations/command-line.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
@@ -13,7 +13,7 @@ import { performAsOperator } from "../operations/perform.ts";
 import { requireServed } from "../store/unserved-workspaces.ts";
 import type { Command, Document } from "./command.ts";
 import type { Session } from "./run.ts";
-import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace-commands.ts";
+import { findWorkspaceId, WORKSPACE, workspaceFor, workspaceNames } from "./workspace-commands.ts";
 
 /** More rows than any list has. */
 const ALL = 1_000_000_000;
@@ -25,7 +25,7 @@ const FIND: { readonly [K in keyof Targets]: Find<K> } = {
   person: ({ opened }, address, workspaceId) => people.userAt(opened.core, address, workspaceId),
   domain: ({ opened }, name, workspaceId) => domains.domainNamed(opened.core, name, workspaceId),
   suppression({ opened }, text, workspaceId) {
-    const address = addressOf(text);
+    const address = readTypedAddress(text);
     const [entry, another] = outbound
       .listSuppressions(opened.core, workspaceId)
       .filter((known) => known.address === address);
@@ -51,7 +51,7 @@ export const find = <K extends keyof Targets>(
   named: string,
   workspace: string | undefined,
 ): Targets[K] => {
-  const found = FIND[kind](session, named, workspaceIdOf(session, workspace));
+  const found = FIND[kind](session, named, findWorkspaceId(session, workspace));
   requireServed(session.opened.core.store.db, found.workspaceId);
   return found;
 };
@@ -64,7 +64,7 @@ function compare(a: object, b: object, field: string): number {
   return String(one) < String(other) ? -1 : 1;
 }
 
-function commandOf(operation: Operation, described: OperationCommand): Command {
+function buildOperationCommand(operation: Operation, described: OperationCommand): Command {
   const { name, summary = operation.summary, arguments: expected = {}, columns, target: kind } = described;
   const { placedBy, sortBy = [] } = described;
   const isList = !isMediaType(operation.response) && "nextCursor" in operation.response.properties;
@@ -81,7 +81,7 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
 
     const performIn = (workspaceId: string, most?: number): Promise<unknown> =>
       performAsOperator(operation, opened.core, workspaceId, asked, most);
-    function documentOf(workspaceId: string, answer: unknown): object {
+    function buildAnswerDocument(workspaceId: string, answer: unknown): object {
       const workspace = names.get(workspaceId) as string;
       if (!described.document) return { ...(answer as object), workspace };
       return described.document(answer, { workspace, target: target as Targets[keyof Targets] });
@@ -89,14 +89,14 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
 
     if (!isList) {
       const workspaceId = target?.workspaceId ?? workspaceFor(session, named, placedBy && words[placedBy]);
-      return documentOf(workspaceId, await performIn(workspaceId));
+      return buildAnswerDocument(workspaceId, await performIn(workspaceId));
     }
-    const only = target?.workspaceId ?? workspaceIdOf(session, named);
+    const only = target?.workspaceId ?? findWorkspaceId(session, named);
     const documents: object[] = [];
     for (const workspaceId of only === undefined ? names.keys() : [only]) {
       const { nextCursor: _, ...list } = (await performIn(workspaceId, limit)) as { nextCursor: unknown };
       const rows = Object.values<unknown[]>(list).flat();
-      documents.push(...rows.map((row) => documentOf(workspaceId, row)));
+      documents.push(...rows.map((row) => buildAnswerDocument(workspaceId, row)));
     }
     return documents.sort((a, b) => sortBy.reduce((order, field) => order || compare(a, b, field), 0));
   }
@@ -115,5 +115,5 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
 
 /** All of them, in the order of the operations. */
 export const OPERATION_COMMANDS: readonly Command[] = ADMIN_OPERATIONS.flatMap((operation) =>
-  (operation.commands ?? []).map((described) => commandOf(operation, described)),
+  (operation.commands ?? []).map((described) => buildOperationCommand(operation, described)),
 );

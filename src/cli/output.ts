@@ -44,19 +44,19 @@ export function table(rows: readonly object[], columns: readonly string[]): stri
 }
 
 /** A line `name: value` for each defined field; those of an object in it below its name, and of a list one line each. */
-export function record(document: Document, margin = ""): string {
+export function formatRecord(document: Document, margin = ""): string {
   return Object.entries(document)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${margin}${name}:${fieldOf(value, `${margin}  `)}\n`)
+    .map(([name, value]) => `${margin}${name}:${formatFieldValue(value, `${margin}  `)}\n`)
     .join("");
 }
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
-function fieldOf(value: unknown, margin: string): string {
+function formatFieldValue(value: unknown, margin: string): string {
   if (Array.isArray(value) && value.some(isObject)) return value.map((one) => `\n${margin}${cell(one)}`).join("");
   if (isObject(value) && !Array.isArray(value) && Object.keys(value).length > 0)
-    return `\n${record(value, margin).trimEnd()}`;
+    return `\n${formatRecord(value, margin).trimEnd()}`;
   return ` ${cell(value)}`;
 }
 
@@ -71,20 +71,22 @@ const ONCE_PUBLISHED =
 
 /** A document with the records of a new domain: its other fields first, then the records as a table. */
 function recordWithDns({ dns, ...rest }: { dns: DnsRecord[] }): string {
-  return `${record(rest)}\n${dnsTable(dns)}\n${ONCE_PUBLISHED}\n`;
+  return `${formatRecord(rest)}\n${dnsTable(dns)}\n${ONCE_PUBLISHED}\n`;
 }
 
 const hasDns = (document: Document): document is { dns: DnsRecord[] } => "dns" in document;
 
 /** The document as the command prints it. */
 export function render(described: Command, document: Document, json: boolean): string {
-  return json ? `${JSON.stringify(document)}\n` : plain(textOf(described, document));
+  return json ? `${JSON.stringify(document)}\n` : plain(formatDocument(described, document));
 }
 
-function textOf(described: Command, document: Document): string {
+function formatDocument(described: Command, document: Document): string {
   if (described.text) return described.text(document);
   if (hasDns(document)) return recordWithDns(document);
-  return isList(document) ? table(document, described.columns ?? Object.keys(document[0] ?? {})) : record(document);
+  return isList(document)
+    ? table(document, described.columns ?? Object.keys(document[0] ?? {}))
+    : formatRecord(document);
 }
 
 /** Time between two lines. */

@@ -15,10 +15,10 @@ import { type Following, type Opened, open } from "../open.ts";
 import {
   describeRefusal,
   followedDatabase,
+  readFileSchemaVersion,
   readStandby,
   type StandbyRecord,
   schemaMismatch,
-  schemaOf,
 } from "../replica/follow-replica.ts";
 import { isClaimed } from "../store/claim.ts";
 import { makeFolderFor } from "../store/named-files.ts";
@@ -48,10 +48,10 @@ export interface Io {
    * Root becomes the owner of the data folder for good. What the process makes there then belongs to the server's user,
    * and links that this user planted there lead no further than that user may go. Returns the name of the user that it became.
    */
-  actAsOwnerOf(folder: string): string | undefined;
-  /** Before `actAsOwnerOf`: root makes a folder that is missing, and gives it to that owner. */
+  actAsFolderOwner(folder: string): string | undefined;
+  /** Before `actAsFolderOwner`: root makes a folder that is missing, and gives it to that owner. */
   prepareFolder(folder: string, path: string): Promise<void>;
-  /** Opens what the command line named. Before `actAsOwnerOf`: with root's rights, also after that, where root named it. */
+  /** Opens what the command line named. Before `actAsFolderOwner`: with root's rights, also after that, where root named it. */
   lendFiles(folder: string, named: Named): Lent;
 }
 
@@ -77,13 +77,13 @@ function keepRunning({ reload, ignored }: Parameters<Io["keepRunning"]>[0]): voi
 }
 
 /** The other user that root is to become; undefined if it stays root, or this process is another user's. */
-function ownerOf(folder: string): { uid: number; gid: number } | undefined {
+function findFolderOwner(folder: string): { uid: number; gid: number } | undefined {
   const owner = statSync(folder, { throwIfNoEntry: false });
   return process.getuid?.() !== 0 || owner?.uid === 0 ? undefined : owner;
 }
 
-function actAsOwnerOf(folder: string): string | undefined {
-  const owner = ownerOf(folder);
+function actAsFolderOwner(folder: string): string | undefined {
+  const owner = findFolderOwner(folder);
   if (!owner) return undefined;
   try {
     // Missing from the types.
@@ -94,11 +94,11 @@ function actAsOwnerOf(folder: string): string | undefined {
   }
   process.setgid?.(owner.gid);
   process.setuid?.(owner.uid);
-  return nameOf(owner.uid);
+  return readSystemUserName(owner.uid);
 }
 
 /** The name of a user of this machine. */
-function nameOf(uid: number): string {
+function readSystemUserName(uid: number): string {
   try {
     const line = readFileSync("/etc/passwd", "utf8")
       .split("\n")
@@ -136,12 +136,12 @@ export function processIo(): Io {
     },
     interrupted,
     keepRunning,
-    actAsOwnerOf,
+    actAsFolderOwner,
     async prepareFolder(folder, path) {
-      const owner = ownerOf(folder);
+      const owner = findFolderOwner(folder);
       if (owner) await makeFolderFor(owner, path);
     },
-    lendFiles: (folder, named) => (ownerOf(folder) ? startLender(named) : lendOwn(named, systemRuntime())),
+    lendFiles: (folder, named) => (findFolderOwner(folder) ? startLender(named) : lendOwn(named, systemRuntime())),
   };
 }
 
@@ -159,7 +159,7 @@ export interface Session {
   lendFiles(named: Named): Lent;
   /** The first line of standard input, in place of an argument. */
   readSecret(): Promise<string>;
-  /** The user that root has become (Io.actAsOwnerOf). */
+  /** The user that root has become (Io.actAsFolderOwner). */
   readonly user: string | undefined;
   /** Closes what was opened. */
   close(): void;
@@ -186,7 +186,7 @@ function followedBy({ data, blobs }: Config, record: StandbyRecord, parts: { run
     throw new Error(`the standby of ${data} has no database yet: start mailroom standby, and wait`);
   // Without it, the last change may have been applied by half.
   if (!isClaimed(data)) throw new Error(`the standby of ${data} does not run: start mailroom standby`);
-  const mismatch = schemaMismatch(schemaOf(file));
+  const mismatch = schemaMismatch(readFileSchemaVersion(file));
   if (mismatch !== undefined) throw new Error(mismatch);
   const s3 = blobs && openS3Blobs(blobs, parts.runtime);
   const refusal = () => new StandbyRefusal(describeRefusal(record));
@@ -220,7 +220,7 @@ export function openSession(
     }
   });
   const config = once(() => {
-    if (!staysRoot) user = io.actAsOwnerOf(environment().data);
+    if (!staysRoot) user = io.actAsFolderOwner(environment().data);
     return environment();
   });
   const runtime = once(() => io.runtime(config().dns));

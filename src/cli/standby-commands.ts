@@ -1,7 +1,7 @@
 /** A second machine: `mailroom standby …` follows a server's replica, and `mailroom promote` makes it the server. */
 import { ConfigError, Fenced } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
 import { settleRole } from "../replica/come-back.ts";
 import { openStandby, type Standby } from "../replica/follow-replica.ts";
@@ -18,7 +18,7 @@ import { refuseEnvironment, type Session } from "./run.ts";
 import { heedSignals, runServer } from "./serve-command.ts";
 
 /** @throws UsageError without a replica */
-function replicaOf({ config }: Session): S3Location {
+function getReplicaLocation({ config }: Session): S3Location {
   return config.replica ?? refuseEnvironment(new ConfigError("MAILROOM_REPLICA names no replica: give s3://…"));
 }
 
@@ -38,7 +38,7 @@ async function openHere(
   { serves }: { serves: boolean },
 ): Promise<(Opened & { isPromoting: boolean }) | undefined> {
   const { config, runtime, log } = session;
-  const location = replicaOf(session);
+  const location = getReplicaLocation(session);
   const { data, baseUrl: url } = config;
   const release = claimFolder(data);
   try {
@@ -186,8 +186,12 @@ export const standbyCommands = [
     summary: "On the server: make a code with which a standby gets its keys and certificates, once",
     async run(session: Session) {
       const { data } = session.config;
-      const { code, expiresAt } = await invite({ data, location: replicaOf(session), runtime: session.runtime });
-      return { code, expiresAt: isoOf(expiresAt) };
+      const { code, expiresAt } = await invite({
+        data,
+        location: getReplicaLocation(session),
+        runtime: session.runtime,
+      });
+      return { code, expiresAt: toIsoTime(expiresAt) };
     },
     text: (document) => {
       const { code, expiresAt } = document as { code: string; expiresAt: string };
@@ -200,7 +204,7 @@ export const standbyCommands = [
     arguments: { code: "CODE" },
     async run(session: Session, { arguments: { code } }) {
       const { config, runtime } = session;
-      return { files: await joinServer({ data: config.data, location: replicaOf(session), runtime }, code) };
+      return { files: await joinServer({ data: config.data, location: getReplicaLocation(session), runtime }, code) };
     },
   }),
   standby,

@@ -14,7 +14,7 @@ import {
   openParser,
   type Tally,
 } from "../transfer/import-mail.ts";
-import { destinationOf } from "../transfer/placement.ts";
+import { createImportDestination } from "../transfer/placement.ts";
 import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
@@ -127,7 +127,7 @@ export const importCommand = command({
     const { core } = opened;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
     const entry = find("mailbox", session, options.mailbox, options.workspace);
-    const destination = destinationOf(core, entry, people.listUsers(core, entry.workspaceId), placing);
+    const destination = createImportDestination(core, entry, people.listUsers(core, entry.workspaceId), placing);
     const messages =
       options.imap === undefined
         ? findAll(paths, files)

@@ -3,7 +3,7 @@ import * as erasure from "../admin/erasure.ts";
 import * as people from "../admin/people.ts";
 import { hashPassword, ROLES, readImportedHash } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { personDocument, personView } from "../operations/admin/people-administration.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
@@ -12,7 +12,7 @@ import { randomPassword, WORKSPACE, workspaceFor, workspaceName } from "./worksp
 
 const USER = { address: "ADDRESS" } as const;
 
-async function passwordHashOf(
+async function readPasswordHash(
   { readSecret }: Pick<Session, "readSecret">,
   given: { "password-stdin": boolean; "password-hash"?: string | undefined },
 ): Promise<string | undefined> {
@@ -45,7 +45,7 @@ export const userCommands = [
       const { core } = session.opened;
       const { store } = core;
       const workspaceId = workspaceFor(session, options.workspace, address);
-      const passwordHash = await passwordHashOf(session, options);
+      const passwordHash = await readPasswordHash(session, options);
       const { userId, mailboxId } = store.transact((tx) =>
         people.addUser(core, tx, {
           workspaceId,
@@ -92,7 +92,7 @@ export const userCommands = [
       const { store } = core;
       const { id, email } = find("person", session, address, options.workspace);
       const { link, expiresAt } = store.transact((tx) => people.inviteUser(core, tx, id));
-      return { id, address: email, link, expiresAt: isoOf(expiresAt) };
+      return { id, address: email, link, expiresAt: toIsoTime(expiresAt) };
     },
   }),
   command({

@@ -2,12 +2,12 @@
 import * as domains from "../admin/domains.ts";
 import type { Workspace } from "../admin/people.ts";
 import { setUp } from "../admin/setup.ts";
-import { domainOf } from "../admin/typed-names.ts";
+import { readTypedDomain } from "../admin/typed-names.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import { type Runtime, randomToken } from "../base/runtime.ts";
 import { readSize, SIZE_FORM } from "../base/sizes.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { REASON, sendingState } from "../operations/command-line.ts";
 import { requireServed } from "../store/unserved-workspaces.ts";
 import { command } from "./command.ts";
@@ -19,7 +19,7 @@ export const WORKSPACE = {
 } as const;
 
 /** Id of the named workspace; undefined, for all of them, without a name. @throws AppError not_found */
-export function workspaceIdOf(session: Session, name: string | undefined): string | undefined {
+export function findWorkspaceId(session: Session, name: string | undefined): string | undefined {
   return name === undefined ? undefined : workspaceAdmin.workspaceNamed(session.opened.core, name).id;
 }
 
@@ -44,7 +44,7 @@ function chosen(session: Session, name: string | undefined, address: string): st
   }
   if (second === undefined) return first.id;
   const domain = address.slice(address.lastIndexOf("@") + 1);
-  const known = domain === "" ? [] : domains.listDomains(core).filter(({ name }) => name === domainOf(domain));
+  const known = domain === "" ? [] : domains.listDomains(core).filter(({ name }) => name === readTypedDomain(domain));
   const [holder, other] = known;
   if (!holder || (other && holder.state !== "verified")) {
     throw new UsageError("there are several workspaces: name one with --workspace NAME");
@@ -58,7 +58,7 @@ export function workspaceNames(session: Session): Map<string, string> {
 }
 
 export const workspaceName = ({ opened }: Session, id: string): string =>
-  workspaceAdmin.workspaceOf(opened.core, id).name;
+  workspaceAdmin.getWorkspaceById(opened.core, id).name;
 
 /** 119 random bits. */
 const PASSWORD_LENGTH = 20;
@@ -92,19 +92,19 @@ const present = ({ opened }: Session, workspace: Workspace) => ({
   id: workspace.id,
   name: workspace.name,
   ...sendingState(workspace),
-  ...workspaceAdmin.useOf(opened.core, workspace.id),
+  ...workspaceAdmin.getWorkspaceUse(opened.core, workspace.id),
   mostMailboxes: workspace.mostMailboxes,
   mostBytes: workspace.mostBytes,
   ...(workspace.moving && { state: workspace.moving === "out" ? "moved" : "arriving" }),
-  createdAt: isoOf(workspace.createdAt),
+  createdAt: toIsoTime(workspace.createdAt),
 });
 
 /** The workspace as it is now. */
-const shown = (session: Session, name: string) =>
+const readWorkspaceDocument = (session: Session, name: string) =>
   present(session, workspaceAdmin.workspaceNamed(session.opened.core, name));
 
 /** @throws UsageError for what is no limit */
-function limitOf(
+function readLimitOption(
   option: string,
   text: string,
   read: (text: string) => number | undefined,
@@ -151,7 +151,7 @@ export const workspaceCommands = [
       const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       store.transact((tx) => workspaceAdmin.pauseWorkspace(tx, id, reason));
-      return shown(session, name);
+      return readWorkspaceDocument(session, name);
     },
   }),
   command({
@@ -163,7 +163,7 @@ export const workspaceCommands = [
       const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       store.transact((tx) => workspaceAdmin.resumeWorkspace(tx, id));
-      return shown(session, name);
+      return readWorkspaceDocument(session, name);
     },
   }),
   command({
@@ -183,11 +183,13 @@ export const workspaceCommands = [
       const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       const limits = {
-        ...(mailboxes !== undefined && { mostMailboxes: limitOf("mailboxes", mailboxes, readCount, "a whole number") }),
-        ...(bytes !== undefined && { mostBytes: limitOf("bytes", bytes, readSize, SIZE_FORM) }),
+        ...(mailboxes !== undefined && {
+          mostMailboxes: readLimitOption("mailboxes", mailboxes, readCount, "a whole number"),
+        }),
+        ...(bytes !== undefined && { mostBytes: readLimitOption("bytes", bytes, readSize, SIZE_FORM) }),
       };
       if (Object.keys(limits).length > 0) store.transact((tx) => workspaceAdmin.limitWorkspace(tx, id, limits));
-      return shown(session, name);
+      return readWorkspaceDocument(session, name);
     },
   }),
 ];

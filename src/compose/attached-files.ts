@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { fileOf, getMessage, getRawMessage, type StoredFile, storedFile } from "../mailbox/reading/messages.ts";
+import { getMessage, getRawMessage, getStoredFile, type StoredFile, storedFile } from "../mailbox/reading/messages.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { MessageView } from "../mailbox/state/views.ts";
 import { withoutBcc } from "../message/headers.ts";
@@ -65,7 +65,7 @@ export function requireReadable(
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
 
 /** The media type without its parameters; that of any bytes for what is none. */
-export function mediaTypeOf(contentType: string): string {
+export function bareMediaType(contentType: string): string {
   const type = contentType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
   return MEDIA_TYPE.test(type) ? type : "application/octet-stream";
 }
@@ -121,11 +121,15 @@ export async function readAttachments(
     const { attachmentId, emailId, contentType, text, content } = request;
     const given = { inline: request.inline ?? false, contentId: request.contentId ?? null };
     if (attachmentId !== undefined) {
-      const file = storedAgain(readable(`attachment ${shown(attachmentId)}`, () => fileOf(core, caller, attachmentId)));
+      const file = storedAgain(
+        readable(`attachment ${shortenId(attachmentId)}`, () => getStoredFile(core, caller, attachmentId)),
+      );
       return { ...file, inline: request.inline ?? file.inline, contentId: request.contentId ?? file.contentId };
     }
     if (emailId !== undefined) {
-      const message = readable(`message ${shown(emailId)}`, () => getMessage(core, caller, emailId, { html: false }));
+      const message = readable(`message ${shortenId(emailId)}`, () =>
+        getMessage(core, caller, emailId, { html: false }),
+      );
       const bytes = await bytesWithoutBcc(core, caller, message);
       const kept = await spool.keep([bytes], () => {});
       uploads.push(kept);
@@ -135,7 +139,7 @@ export async function readAttachments(
       const bytes = Buffer.from(text.toWellFormed());
       return {
         filename: "",
-        contentType: `${contentType === undefined ? "text/plain" : mediaTypeOf(contentType)}; charset=utf-8`,
+        contentType: `${contentType === undefined ? "text/plain" : bareMediaType(contentType)}; charset=utf-8`,
         size: bytes.byteLength,
         ...given,
         sha256: createHash("sha256").update(bytes).digest("hex"),
@@ -146,7 +150,7 @@ export async function readAttachments(
     if (kept === undefined) {
       throw new AppError("bad_request", "content is not taken here: give attachmentId, emailId, or filename and text");
     }
-    return { filename: "", contentType: mediaTypeOf(contentType ?? ""), ...given, ...spooled(kept) };
+    return { filename: "", contentType: bareMediaType(contentType ?? ""), ...given, ...spooled(kept) };
   }
 
   for (const request of attachments) {
@@ -179,4 +183,4 @@ export const storeFiles = (files: readonly OutgoingFile[]): Promise<StoredFile[]
   Promise.all(files.map(async ({ store, sha256: _, ...file }) => ({ ...file, blob: await store() })));
 
 /** An id from a request, for a refusal. */
-const shown = (id: string): string => (id.length > 80 ? `${id.slice(0, 80).toWellFormed()}…` : id);
+const shortenId = (id: string): string => (id.length > 80 ? `${id.slice(0, 80).toWellFormed()}…` : id);

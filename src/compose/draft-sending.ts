@@ -12,7 +12,7 @@ import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { trashDraft } from "../mailbox/changing/change.ts";
 import {
@@ -28,7 +28,7 @@ import {
 } from "../mailbox/changing/drafts.ts";
 import { requireAcceptable } from "../outbound/accept.ts";
 import { refusalForReaders } from "../outbound/bcc.ts";
-import { recipientsOf } from "../outbound/guardrails.ts";
+import { mergeRecipients } from "../outbound/guardrails.ts";
 import { judge } from "../outbound/judgement.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core } from "../store/core.ts";
@@ -40,7 +40,7 @@ import { type OutgoingFile, storeFiles } from "./attached-files.ts";
 import { type Outgoing, requireBodySize } from "./outgoing.ts";
 import type { DraftRequest } from "./requests.ts";
 import type { SendView } from "./sending-views.ts";
-import { type RecordResponse, sendView, sizeOf, submitOutgoing } from "./submit.ts";
+import { type RecordResponse, sendView, submitOutgoing, sumFileSizes } from "./submit.ts";
 import { type Described, describeDraft, messageOfDraft, requireUnchanged, storeDraft } from "./write-drafts.ts";
 
 const SEND_DUE_DRAFTS = "send-due-drafts";
@@ -145,7 +145,7 @@ export async function sendLater(
   record?: RecordResponse,
 ): Promise<SendView> {
   const threadId = draft?.answers ?? answers;
-  const size = draft?.size ?? sizeOf(files ?? []);
+  const size = draft?.size ?? sumFileSizes(files ?? []);
   const held = await requireAcceptable(core, { caller, ...message, threadId }, size);
   if (held !== undefined) {
     return submitOutgoing(
@@ -175,7 +175,7 @@ export async function sendLater(
         const view: SendView = {
           ...sendView({ messageId, emailId: null, threadId, mailboxId: box.id, from }),
           scheduled: true,
-          sendAt: isoOf(at),
+          sendAt: toIsoTime(at),
           draftId: id,
         };
         record?.(tx, view);
@@ -221,7 +221,7 @@ export async function sendDraft(
     check: (present) => requireSeen(present, attachments),
     also: (_, saved) => saved.id,
   });
-  return { due: { draftId: scheduledId, at: isoOf(dueAt), inMs: dueAt - now() } };
+  return { due: { draftId: scheduledId, at: toIsoTime(dueAt), inMs: dueAt - now() } };
 }
 
 /** Makes it a draft again. @throws AppError not_found (it was sent), forbidden, conflict (it is not scheduled) */
@@ -246,7 +246,7 @@ export const dueDraftSending = (core: SendCore): Job => ({
       } catch (error) {
         if (error instanceof AppError && error.code !== "server_error") {
           const reason = (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) =>
-            refusalForReaders(error.message, recipientsOf(draft), draft.from.email);
+            refusalForReaders(error.message, mergeRecipients(draft), draft.from.email);
           log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
           await store.enqueue((tx) => refuseDraft(tx, due.id, due.at, reason));
         } else failure ??= error;

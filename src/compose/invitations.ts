@@ -5,7 +5,7 @@
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import type { AnswerOrder, Invitation, InvitationAnswer, ReadInvitation } from "../documents/invitation.ts";
 import { getAttachment, getMessage } from "../mailbox/reading/messages.ts";
 import { answerTo, noteAnswer, type ReceivedMessage, receivedMessage } from "../mailbox/state/received.ts";
@@ -69,7 +69,7 @@ function view(reader: Reader, caller: Caller, message: ReceivedMessage, invitati
     ...(stored && {
       answered: {
         answer: stored.answer,
-        at: isoOf(stored.answeredAt),
+        at: toIsoTime(stored.answeredAt),
         isOld: stored.sequence < sequence,
       },
     }),

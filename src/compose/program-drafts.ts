@@ -5,18 +5,18 @@
  */
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { trashDraft } from "../mailbox/changing/change.ts";
 import { type Draft, readDraft, removeDraft, transmittedSizes } from "../mailbox/changing/drafts.ts";
 import { getMessage } from "../mailbox/reading/messages.ts";
 import { renewHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { usageOf } from "../mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { decodeWords } from "../message/headers.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
-import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import { mergeRecipients, requireRoom, senderFor } from "../outbound/guardrails.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import type { Tx } from "../store/store.ts";
@@ -34,7 +34,7 @@ type RecordIn<T> = (tx: Tx, answer: T) => void;
 
 const NO_TEXT = { to: "", cc: "", bcc: "" };
 
-function viewOf(reader: Reader, caller: Caller, draft: Draft): ProgramDraftView {
+function buildProgramDraftView(reader: Reader, caller: Caller, draft: Draft): ProgramDraftView {
   const { id, emailId, revision, reach, from, replyTo, answers = null, savedAt, due, refusal } = draft;
   const { to, cc, bcc, subject, text, html, attachments } = getMessage(reader, caller, emailId, { html: true });
   const added = draft.headers.filter(([name]) => ADDED_FIELD.test(name));
@@ -56,8 +56,8 @@ function viewOf(reader: Reader, caller: Caller, draft: Draft): ProgramDraftView 
     ...(html !== undefined && { html }),
     attachments,
     replyToThreadId: answers,
-    savedAt: isoOf(savedAt),
-    ...(due && { sendAt: isoOf(due.at) }),
+    savedAt: toIsoTime(savedAt),
+    ...(due && { sendAt: toIsoTime(due.at) }),
     ...(refusal !== undefined && { refusal }),
   };
 }
@@ -66,7 +66,7 @@ function viewOf(reader: Reader, caller: Caller, draft: Draft): ProgramDraftView 
 async function keepFiles(core: Core, { mailbox: box }: Outgoing, files: readonly OutgoingFile[]) {
   const size = transmittedSizes(files);
   requireSize({ size }, core.options.get("smtp.maxMessageBytes"));
-  requireRoom(usageOf(core, box.id), size, box.address, "unprocessable");
+  requireRoom(readMailboxUsage(core, box.id), size, box.address, "unprocessable");
   return storeFiles(files);
 }
 
@@ -82,7 +82,7 @@ function changed(core: Core, caller: Caller, draft: Draft, fields: DraftFields):
     caller,
     {
       from: from ?? draft.from.email,
-      recipients: recipientsOf({ to: list("to"), cc: list("cc"), bcc: list("bcc") }),
+      recipients: mergeRecipients({ to: list("to"), cc: list("cc"), bcc: list("bcc") }),
       subject,
       // HTML does not match a changed text.
       content: text === undefined && html === undefined ? { text: draft.text, html: draft.html } : { text, html },
@@ -108,7 +108,7 @@ export async function createProgramDraft(
     {
       files: stored,
       also(tx, draft) {
-        const view = viewOf(core, caller, draft);
+        const view = buildProgramDraftView(core, caller, draft);
         noteDeed(tx, caller, { ids: [view.id] }, core.now());
         record(tx, view);
         return view;
@@ -120,7 +120,7 @@ export async function createProgramDraft(
 /** Reads a draft. @throws AppError not_found, conflict (it is not a draft) */
 export async function getProgramDraft(core: MailCore, caller: Caller, draftId: string): Promise<ProgramDraftView> {
   await renewHtml(core, draftId);
-  return viewOf(core, caller, readDraft(core.db, caller, draftId, "read"));
+  return buildProgramDraftView(core, caller, readDraft(core.db, caller, draftId, "read"));
 }
 
 /**
@@ -156,7 +156,7 @@ export async function changeProgramDraft(
       revision,
       files: files && (await keepFiles(core, message, files)),
       also(tx, saved) {
-        const view = viewOf(core, caller, saved);
+        const view = buildProgramDraftView(core, caller, saved);
         noteDeed(tx, caller, { ids: [view.id], changes: 1 }, core.now());
         record(tx, view);
         return view;
@@ -217,7 +217,7 @@ function requireFinished({ to, cc, bcc, unfinished, text, html, attachments }: D
 
 /** @throws AppError conflict */
 function requireSameFiles(present: Draft, seen: Draft): void {
-  const idsOf = ({ attachments }: Draft): string => attachments.map(({ id }) => id).join();
-  if (idsOf(present) === idsOf(seen)) return;
+  const joinAttachmentIds = ({ attachments }: Draft): string => attachments.map(({ id }) => id).join();
+  if (joinAttachmentIds(present) === joinAttachmentIds(seen)) return;
   throw new AppError("conflict", "The attachments of this draft were changed meanwhile");
 }

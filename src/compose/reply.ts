@@ -11,7 +11,7 @@ import { servedHtml } from "../mailbox/reading/messages.ts";
 import { BEFORE_ANY_EXPIRY, isOwnAddress, routeFor } from "../mailbox/state/addresses.ts";
 import { type EmailAddress, envelopeAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
-import { referencesOf } from "../message/message-id.ts";
+import { parseReferences } from "../message/message-id.ts";
 import { quoteGiven } from "../message/recipients.ts";
 import { isReply } from "../message/subject.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";
@@ -121,7 +121,7 @@ function readAnswered(db: Db, threadSeq: number): AnsweredMessage | undefined {
     kind: message.kind === "received" ? "received" : "sent",
     ...(message.messageId === null ? {} : { messageId: message.messageId }),
     ...(message.inReplyTo === null ? {} : { inReplyTo: message.inReplyTo }),
-    references: referencesOf(
+    references: parseReferences(
       body.headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
     ),
     date: message.date,

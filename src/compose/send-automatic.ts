@@ -11,7 +11,7 @@ import { eq, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
-import { absenceOf } from "../mailbox/filing/absences.ts";
+import { findAbsence } from "../mailbox/filing/absences.ts";
 import {
   type AutomaticMail,
   dueMail,
@@ -20,14 +20,14 @@ import {
   settleMail,
 } from "../mailbox/filing/automatic-requests.ts";
 import { mayForwardTo } from "../mailbox/filing/rules.ts";
-import { filesOf, getMessage } from "../mailbox/reading/messages.ts";
+import { getMessage, listStoredFiles } from "../mailbox/reading/messages.ts";
 import { renewHtml } from "../mailbox/reading/stored-html.ts";
 import { ownAddresses } from "../mailbox/state/addresses.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { isAnonymous } from "../message/address.ts";
 import { formatAddress, LONGEST_SUBJECT } from "../message/compose.ts";
 import { forwardSubject } from "../message/composition.ts";
-import { referencesOf } from "../message/message-id.ts";
+import { parseReferences } from "../message/message-id.ts";
 import { submitAutomatic } from "../outbound/accept.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import { traceAutomatic } from "../outbound/trace-log.ts";
@@ -80,7 +80,7 @@ const statements = prepared((db) => ({
 type Arrived = NonNullable<ReturnType<ReturnType<typeof statements>["message"]["get"]>>;
 
 /** The server reads a message for its mailbox. */
-const readerOf = ({ workspaceId }: Reach["mailbox"]): Caller => ({
+const makeMailboxReader = ({ workspaceId }: Reach["mailbox"]): Caller => ({
   userId: "",
   workspaceId,
   role: "owner",
@@ -88,12 +88,16 @@ const readerOf = ({ workspaceId }: Reach["mailbox"]): Caller => ({
   scopes: new Set(),
 });
 
-async function forwardOf(core: MailCore, arrived: Arrived, { recipient, passed }: AutomaticMail): Promise<Outgoing> {
+async function composeAutomaticForward(
+  core: MailCore,
+  arrived: Arrived,
+  { recipient, passed }: AutomaticMail,
+): Promise<Outgoing> {
   const { id, mailbox: box, replyTo, from, subject } = arrived;
-  const reader = readerOf(box);
+  const reader = makeMailboxReader(box);
   await renewHtml(core, id);
   const forwarded = { ...forwardedFrom(getMessage(core, reader, id, { html: true })), from, subject };
-  const files = filesOf(core, reader, id).map(compositionFile);
+  const files = listStoredFiles(core, reader, id).map(compositionFile);
   const own = ownAddresses(core.db, box.id);
   const answered = answerTo(own, { replyTo, from }).filter(({ email }) => !isAnonymous(email));
   // It answers nothing.
@@ -117,9 +121,9 @@ async function forwardOf(core: MailCore, arrived: Arrived, { recipient, passed }
 }
 
 /** Undefined once nobody is absent. */
-function absenceReplyOf(core: Core, arrived: Arrived, { recipient }: AutomaticMail): Outgoing | undefined {
+function composeAbsenceReply(core: Core, arrived: Arrived, { recipient }: AutomaticMail): Outgoing | undefined {
   const { mailbox: box, receivedOn, subject } = arrived;
-  const absence = absenceOf(core.db, box.id);
+  const absence = findAbsence(core.db, box.id);
   if (!absence) return undefined;
   const own = ownAddresses(core.db, box.id);
   const from = receivedOn !== null && own.has(receivedOn) ? receivedOn : box.address;
@@ -136,11 +140,15 @@ function absenceReplyOf(core: Core, arrived: Arrived, { recipient }: AutomaticMa
   );
 }
 
-const messageOf = async (core: MailCore, arrived: Arrived, request: AutomaticMail): Promise<Outgoing | undefined> => {
-  if (request.kind === "absence") return absenceReplyOf(core, arrived, request);
+const composeAutomaticMessage = async (
+  core: MailCore,
+  arrived: Arrived,
+  request: AutomaticMail,
+): Promise<Outgoing | undefined> => {
+  if (request.kind === "absence") return composeAbsenceReply(core, arrived, request);
   const { workspaceId } = arrived.mailbox;
   return mayForwardTo(core.db, core.options, workspaceId, request.recipient)
-    ? forwardOf(core, arrived, request)
+    ? composeAutomaticForward(core, arrived, request)
     : undefined;
 };
 
@@ -163,7 +171,7 @@ async function send(core: SendCore, request: AutomaticMail): Promise<void> {
     log.info("automatic mail was not sent", { kind, emailId: arrived.id, reason });
   };
   try {
-    const message = await messageOf(core, arrived, request);
+    const message = await composeAutomaticMessage(core, arrived, request);
     if (!message) return await refuse("It is no longer wanted, or no longer allowed");
     await submitAutomatic(core, { ...message, threadId: arrived.threadId, automatic: kind }, (tx) => {
       if (!end(tx, "accepted", `Queued as ${message.messageId}`)) throw new AppError("conflict", "The message is gone");
@@ -213,6 +221,6 @@ function answeredIn({ messageId, inReplyTo, headers }: Arrived): Parameters<type
   return {
     ...(messageId !== null && { messageId }),
     ...(inReplyTo !== null && { inReplyTo }),
-    references: referencesOf(named.join(" ")),
+    references: parseReferences(named.join(" ")),
   };
 }

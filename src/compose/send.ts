@@ -6,10 +6,10 @@ import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { transmittedSizes } from "../mailbox/changing/drafts.ts";
-import { filesOf, getMessage } from "../mailbox/reading/messages.ts";
+import { getMessage, listStoredFiles } from "../mailbox/reading/messages.ts";
 import { renewHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { usageOf } from "../mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import type { ReceivedMessage } from "../mailbox/state/received.ts";
 import type { EmailAddress } from "../message/address.ts";
 import {
@@ -21,7 +21,7 @@ import {
 } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
-import { recipientsOf, requireRoom, type Sender, senderFor } from "../outbound/guardrails.ts";
+import { mergeRecipients, requireRoom, type Sender, senderFor } from "../outbound/guardrails.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import type { Tx } from "../store/store.ts";
@@ -96,7 +96,7 @@ function answeredIn({ db }: Reader, caller: Caller, threadId: string) {
 }
 
 /** The reply that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
-function replyOf(
+function composeReply(
   core: Core,
   caller: Caller,
   threadId: string,
@@ -109,7 +109,7 @@ function replyOf(
   const given = readRecipients(request.to);
   const computed =
     given.length > 0 ? { to: given, cc: [] } : replyRecipients(context, answered, { all: request.replyAll === true });
-  const recipients = recipientsOf({
+  const recipients = mergeRecipients({
     to: computed.to,
     cc: [...computed.cc, ...readRecipients(request.cc)],
     bcc: readRecipients(request.bcc),
@@ -138,7 +138,7 @@ async function forwardedBy(
   find();
   await renewHtml(core, id);
   const forwarded = forwardedFrom(find());
-  const files = forwardAttachments ? filesOf(core, caller, id).map(storedAgain) : [];
+  const files = forwardAttachments ? listStoredFiles(core, caller, id).map(storedAgain) : [];
   return { forwarded: files.length > 0 ? forwarded : withoutImages(forwarded), files };
 }
 
@@ -149,13 +149,16 @@ async function newReply(
   threadId: string,
   request: DraftReplyArguments,
   files: readonly OutgoingFile[],
-): Promise<{ reply: ReturnType<typeof replyOf>; files: OutgoingFile[] }> {
+): Promise<{ reply: ReturnType<typeof composeReply>; files: OutgoingFile[] }> {
   requireBodySize(request);
   if (request.quote) await renewHtml(core, threadId);
   // The conversation is refused first.
   if (request.forward !== undefined) answeredIn(core, caller, threadId);
   const original = await forwardedBy(core, caller, request);
-  return { reply: replyOf(core, caller, threadId, request, original.forwarded), files: [...files, ...original.files] };
+  return {
+    reply: composeReply(core, caller, threadId, request, original.forwarded),
+    files: [...files, ...original.files],
+  };
 }
 
 /** A new message, and its files. `from`: where it comes from. @throws AppError unprocessable */
@@ -167,7 +170,7 @@ async function newMessage(
   files: readonly OutgoingFile[],
 ): Promise<{ message: Outgoing; files: OutgoingFile[] }> {
   const { forwarded, files: along } = await forwardedBy(core, caller, request);
-  const recipients = recipientsOf({
+  const recipients = mergeRecipients({
     to: readRecipients(request.to),
     cc: readRecipients(request.cc),
     bcc: readRecipients(request.bcc),
@@ -237,7 +240,7 @@ export async function sendFor(
   requireAccess(reach, "send");
   const context = readReplyContext(core.db, caller, threadId);
   const address = replySender(context, { kind: "received", ...about }, from);
-  const recipients = recipientsOf({ to: readRecipients(to), cc: [], bcc: [] });
+  const recipients = mergeRecipients({ to: readRecipients(to), cc: [], bcc: [] });
   const envelope = { mailbox: reach.mailbox, from: address, recipients, subject };
   return submitOutgoing(core, caller, outgoing(core, envelope, content, headers), joins ? threadId : undefined, record);
 }
@@ -292,7 +295,7 @@ export async function keepReply(
   const message = await prepareDraft(core, reply.mailbox.id, composition);
   const size = message.size + transmittedSizes(all);
   requireSize({ size }, core.options.get("smtp.maxMessageBytes"));
-  requireRoom(usageOf(core, reply.mailbox.id), size, reply.mailbox.address, "unprocessable");
+  requireRoom(readMailboxUsage(core, reply.mailbox.id), size, reply.mailbox.address, "unprocessable");
   const stored = await storeFiles(all);
   const draftId = await core.store.enqueue((tx) => {
     const id = fileDraft(core, tx, caller, reply, message, { answers: threadId }, stored);

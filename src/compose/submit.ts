@@ -1,6 +1,6 @@
 /** Hands messages that were made of requests to the sending pipeline, and answers as the API does. */
 import type { Caller } from "../access/caller.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { type Sent, type Submission, submitMessage } from "../outbound/accept.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Tx } from "../store/store.ts";
@@ -24,7 +24,7 @@ export async function submitOutgoing(
     caller,
     ...message,
     ...(threadId !== undefined && { threadId }),
-    bytes: sizeOf(files),
+    bytes: sumFileSizes(files),
     compose: async () =>
       files.length === 0 ? composition : { ...composition, files: (await storeFiles(files)).map(compositionFile) },
   };
@@ -32,7 +32,7 @@ export async function submitOutgoing(
 }
 
 /** Bytes of files together. */
-export const sizeOf = (files: readonly OutgoingFile[]): number => files.reduce((sum, { size }) => sum + size, 0);
+export const sumFileSizes = (files: readonly OutgoingFile[]): number => files.reduce((sum, { size }) => sum + size, 0);
 
 /** What the API answers about a message that was accepted. */
 export const sendView = ({
@@ -52,5 +52,5 @@ export const sendView = ({
   mailboxId,
   from,
   ...(held && { held }),
-  ...(sendAt !== undefined && { sendAt: isoOf(sendAt) }),
+  ...(sendAt !== undefined && { sendAt: toIsoTime(sendAt) }),
 });

@@ -8,9 +8,9 @@ import { createSlots } from "../access/slowdown.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
 import { createShares } from "../base/shares.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { leftAt, noteLeft, type ReceivedMessage, receivedMessage } from "../mailbox/state/received.ts";
-import { listOf, type WayToLeave, wayToLeave } from "../message/mailing-list.ts";
+import { mailingListId, type WayToLeave, wayToLeave } from "../message/mailing-list.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Reader } from "../store/core.ts";
@@ -41,8 +41,8 @@ const wayFrom = ({ folder, headers, isListSigned }: ReceivedMessage): WayToLeave
 export function wayToUnsubscribe({ db }: Reader, message: ReceivedMessage): UnsubscribeView | undefined {
   const way = message.reach.access.send ? wayFrom(message) : undefined;
   if (!way) return undefined;
-  const left = leftAt(db, message.reach.mailbox.id, listOf(message.headers, message.from.email));
-  return { by: way.by, at: placeOf(way), ...(left !== undefined && { leftAt: isoOf(left) }) };
+  const left = leftAt(db, message.reach.mailbox.id, mailingListId(message.headers, message.from.email));
+  return { by: way.by, at: unsubscribeTarget(way), ...(left !== undefined && { leftAt: toIsoTime(left) }) };
 }
 
 /** `allow`: excepted networks, as readDestination takes them. */
@@ -88,7 +88,7 @@ export function openUnsubscribing(core: SendCore, allow: HttpClientParts["allow"
       }
       const { reach, headers, from } = message;
       requireAccess(reach, "send");
-      const list = listOf(headers, from.email);
+      const list = mailingListId(headers, from.email);
       const now = core.now();
       const note = (tx: Tx) => noteLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now });
       if (way.by === "post") {
@@ -98,12 +98,12 @@ export function openUnsubscribing(core: SendCore, allow: HttpClientParts["allow"
         const { to, subject, body } = way;
         await sendFor(core, caller, { about: message, to, subject, text: body }, note);
       }
-      return { by: way.by, at: placeOf(way), leftAt: isoOf(now) };
+      return { by: way.by, at: unsubscribeTarget(way), leftAt: toIsoTime(now) };
     },
     /** Ends requests under way. */
     close: client.close,
   };
 }
 
-const placeOf = (way: WayToLeave): string =>
+const unsubscribeTarget = (way: WayToLeave): string =>
   way.by === "post" ? new URL(way.url).host : way.by === "mail" ? way.to : way.url;

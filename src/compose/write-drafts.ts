@@ -6,10 +6,10 @@
  * Invariant: a draft that is scheduled for sending does not change; the sending is undone first.
  */
 import { eq, sql } from "drizzle-orm";
-import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
-import { holderOf } from "../access/credentials.ts";
+import { type Caller, findReachableMailboxes, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { findKeyHolder } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { trashDraft } from "../mailbox/changing/change.ts";
 import {
   attachFiles,
@@ -29,16 +29,16 @@ import type { NewDraft } from "../mailbox/filing/filing-rows.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import {
   attachmentView,
-  filesOf,
   getMessage,
+  listStoredFiles,
   type StoredFile,
   storedFile,
   writtenContent,
 } from "../mailbox/reading/messages.ts";
 import { forwardHtml, renewHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { mailboxIdOf, usageOf } from "../mailbox/state/mailboxes.ts";
-import { signatureBlock, textsOf } from "../mailbox/state/texts.ts";
+import { readMailboxUsage, resolveMailboxId } from "../mailbox/state/mailboxes.ts";
+import { readMailboxTexts, signatureBlock } from "../mailbox/state/texts.ts";
 import type { AttachmentView, MessageView } from "../mailbox/state/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
@@ -49,14 +49,14 @@ import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { htmlOfText } from "../message/text.ts";
 import { requireSize } from "../outbound/accept.ts";
 import { getHeld } from "../outbound/approval.ts";
-import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import { mergeRecipients, requireRoom, senderFor } from "../outbound/guardrails.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type DraftAgent, type RecipientField, threads, type Unfinished } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, NotAPromise, Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
-import { bytesWithoutBcc, compositionFile, mediaTypeOf } from "./attached-files.ts";
+import { bareMediaType, bytesWithoutBcc, compositionFile } from "./attached-files.ts";
 import { addressesIn, forwardedFrom, type Outgoing, outgoing, prepareDraft, requireBodySize } from "./outgoing.ts";
 import { readReplyContext, replyHeaders, replySender, TRANSMITTABLE_ID } from "./reply.ts";
 import type { DraftRequest } from "./requests.ts";
@@ -169,7 +169,7 @@ export function composeDraft(
  * @throws AppError forbidden
  */
 export function addressFor({ db }: Reader, caller: Caller, mailboxId?: string): string {
-  const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.send);
+  const reached = [...findReachableMailboxes(db, caller).values()].filter(({ access }) => access.send);
   const chosen =
     reached.find(({ mailbox: { id } }) => id === mailboxId) ??
     reached.find(({ source }) => source === "owner") ??
@@ -216,8 +216,8 @@ export function fileDraft(
 ): string {
   // The mailbox, or the caller's share of it, may have ended meanwhile.
   if (!reachTo(tx, caller, box.id)) throw notFound("thread");
-  requireRoom(usageOf(core, box.id), prepared.size + transmittedSizes(files), box.address, "unprocessable");
-  const agent = more.agent ?? holderOf(tx, caller);
+  requireRoom(readMailboxUsage(core, box.id), prepared.size + transmittedSizes(files), box.address, "unprocessable");
+  const agent = more.agent ?? findKeyHolder(tx, caller);
   const { threadId } = fileMessage(core, tx, {
     kind: "draft",
     mailboxId: box.id,
@@ -246,9 +246,9 @@ export function describeDraft(
   const to = readField(request.to, strict);
   const cc = readField(request.cc, strict);
   const bcc = readField(request.bcc, strict);
-  const recipients = recipientsOf({ to: to.addresses, cc: cc.addresses, bcc: bcc.addresses });
+  const recipients = mergeRecipients({ to: to.addresses, cc: cc.addresses, bcc: bcc.addresses });
   const { from, subject = "" } = request;
-  const content = contentOf(request, draft);
+  const content = chooseDraftContent(request, draft);
   const message = composeDraft(core, caller, { from, recipients, subject, content }, answers, draft);
   return { message, answers, unfinished: { to: to.rest, cc: cc.rest, bcc: bcc.rest } };
 }
@@ -256,7 +256,7 @@ export function describeDraft(
 /** The message of a stored draft, which keeps its Message-ID. @throws AppError not_found, forbidden, unprocessable */
 export function messageOfDraft(core: Core, caller: Caller, draft: Draft): Outgoing {
   const { subject, text, html, messageId = "" } = draft;
-  const fields = { from: draft.from.email, recipients: recipientsOf(draft), subject, content: { text, html } };
+  const fields = { from: draft.from.email, recipients: mergeRecipients(draft), subject, content: { text, html } };
   const described = { ...fields, ...(TRANSMITTABLE_ID.test(messageId) && { messageId }) };
   return composeDraft(core, caller, described, draft.answers, draft);
 }
@@ -307,10 +307,10 @@ export async function storeDraft<T>(
     requireSize({ size }, largestMessage(core));
     let id = present?.id ?? "";
     if (present && present.reach.mailbox.id === message.mailbox.id) {
-      requireRoom(usageOf(core, message.mailbox.id), size - present.size, message.mailbox.address);
+      requireRoom(readMailboxUsage(core, message.mailbox.id), size - present.size, message.mailbox.address);
       const { userId } = caller;
       const keyId = asWritten ? present.writtenBy : caller.keyId;
-      const agent = present.agent ?? (asWritten ? undefined : holderOf(tx, caller));
+      const agent = present.agent ?? (asWritten ? undefined : findKeyHolder(tx, caller));
       const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, agent, now: core.now() };
       changeDraft(core, tx, present, change);
       if (files) replaceFiles(core, tx, readDraft(tx, caller, id), files);
@@ -392,7 +392,7 @@ export async function attach(
   const requireKeepable = (draft: Draft, size: number) => {
     requireFits(draft, size);
     const { mailbox: box } = draft.reach;
-    requireRoom(usageOf(core, box.id), transmittedSize(size), box.address);
+    requireRoom(readMailboxUsage(core, box.id), transmittedSize(size), box.address);
   };
   // Checked before any of the file is read.
   const opened = readChangeable(db, caller, draftId);
@@ -400,7 +400,7 @@ export async function attach(
   const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
   try {
     const file = {
-      contentType: mediaTypeOf(contentType),
+      contentType: bareMediaType(contentType),
       size: kept.size,
       inline: false,
       contentId: null,
@@ -444,12 +444,12 @@ export async function forward(core: ParsingCore, caller: Caller, messageId: stri
   const from = addressFor(core, caller, message.mailboxId);
   const { subject, html } = message;
   const forwarded = forwardedFrom(message);
-  const signature = signatureBlock(textsOf(db, mailboxIdOf(db, caller, from)).signature);
+  const signature = signatureBlock(readMailboxTexts(db, resolveMailboxId(db, caller, from)).signature);
   const text = signature + forwardedText(forwarded);
   const below = html === undefined ? undefined : await forwardHtml(core, caller, forwarded);
   const rich = below === undefined ? undefined : htmlOfText(signature) + below;
   const envelope = { from, to: "", subject: forwardSubject(subject) };
-  const files = filesOf(core, caller, messageId);
+  const files = listStoredFiles(core, caller, messageId);
   if (rich !== undefined && Buffer.byteLength(rich) <= LARGEST_INLINE) {
     return saveDraft(core, caller, { ...envelope, html: rich }, { files });
   }
@@ -474,7 +474,7 @@ export async function copyHeld(core: ParsingCore, caller: Caller, messageId: str
     ...writtenContent(core, caller, messageId),
     ...(answers !== null && isThread(core.db, answers) && { answers }),
   };
-  return saveDraft(core, caller, request, { files: filesOf(core, caller, messageId) });
+  return saveDraft(core, caller, request, { files: listStoredFiles(core, caller, messageId) });
 }
 
 const threadById = prepared((db) =>
@@ -495,7 +495,7 @@ const LONGEST_BEGINNING = 300;
 const savedView = (draft: Draft, most: number): SavedDraft => ({
   draftId: draft.id,
   revision: draft.revision,
-  savedAt: isoOf(draft.savedAt),
+  savedAt: toIsoTime(draft.savedAt),
   attachments: draft.attachments.map(attachmentView),
   room: roomFor(most - draft.size),
 });
@@ -513,7 +513,7 @@ const contentView = (draft: Draft, most: number): DraftContent => ({
   text: draft.text,
   html: draft.html !== undefined,
   answers: draft.answers ?? null,
-  ...stateOf(draft),
+  ...toDraftState(draft),
 });
 
 function addedIn({ headers }: Draft): Pick<DraftContent, "added"> {
@@ -525,12 +525,12 @@ const summaryView = (draft: Draft): DraftSummary => ({
   draftId: draft.id,
   subject: draft.subject,
   text: draft.text.slice(0, LONGEST_BEGINNING).toWellFormed(),
-  ...stateOf(draft),
+  ...toDraftState(draft),
 });
 
-const stateOf = ({ agent, due, refusal }: Draft): Pick<DraftContent, "agent" | "dueAt" | "refusal"> => ({
+const toDraftState = ({ agent, due, refusal }: Draft): Pick<DraftContent, "agent" | "dueAt" | "refusal"> => ({
   agent: agent ?? null,
-  dueAt: due === undefined ? null : isoOf(due.at),
+  dueAt: due === undefined ? null : toIsoTime(due.at),
   refusal: refusal ?? null,
 });
 
@@ -553,7 +553,10 @@ export function requireUnchanged(draft: Draft, revision: number | undefined): vo
 }
 
 /** The text and HTML of a draft after a request. */
-function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick<Composition, "text" | "html"> {
+function chooseDraftContent(
+  { text, html }: DraftRequest,
+  draft: Draft | undefined,
+): Pick<Composition, "text" | "html"> {
   if (html !== undefined) return { html };
   // The person saw the HTML: a text that an agent wrote beside it may say something else.
   if (draft?.html !== undefined && text === undefined) return { html: draft.html };

@@ -71,8 +71,14 @@ const pictured = (filename: string, contentId: string, content: Uint8Array): Com
   contentId,
 });
 
-const QUOTE = pdfOf(["Nordwood Lda.", "Quotation 2291", "", "120 oak boards, 18 mm, kiln dried", "EUR 2,340.00 net"]);
-const INVOICE = pdfOf([
+const QUOTE = makeOnePagePdf([
+  "Nordwood Lda.",
+  "Quotation 2291",
+  "",
+  "120 oak boards, 18 mm, kiln dried",
+  "EUR 2,340.00 net",
+]);
+const INVOICE = makeOnePagePdf([
   "Bright Ledger",
   "Invoice BL-0417",
   "",
@@ -368,7 +374,9 @@ export const CONVERSATIONS: readonly DemoConversation[] = [
         to: ben,
         hoursAgo: 260,
         text: "Thank you for registering. Show the attached ticket at the entrance.",
-        attachments: [attached("ticket.pdf", "application/pdf", pdfOf(["Timber Forum", "Ben Lindqvist", "Seat B 17"]))],
+        attachments: [
+          attached("ticket.pdf", "application/pdf", makeOnePagePdf(["Timber Forum", "Ben Lindqvist", "Seat B 17"])),
+        ],
       },
     ],
   },
@@ -390,7 +398,7 @@ export const CONVERSATIONS: readonly DemoConversation[] = [
 /* The files attached to the demo's mail: made here, small, and valid, so that they open when downloaded. */
 
 /** A one-page PDF with these lines of ASCII text. */
-export function pdfOf(lines: readonly string[]): Uint8Array {
+export function makeOnePagePdf(lines: readonly string[]): Uint8Array {
   const escaped = lines.map((line) => line.replace(/[\\()]/g, "\\$&"));
   const content = `BT /F1 12 Tf 16 TL 72 760 Td ${escaped.map((line) => `(${line}) Tj T*`).join(" ")} ET`;
   const objects = [

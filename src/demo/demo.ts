@@ -138,7 +138,7 @@ function prepareAll(store: Store, now: number): Promise<PreparedConversation[]> 
           const at = now - written.hoursAgo * HOUR_MS;
           const bytes = composeMessage({
             id: `demo-${i}-${j}`,
-            headers: headersOf(conversation, i, j, at),
+            headers: buildDemoHeaders(conversation, i, j, at),
             text: written.text,
             ...(written.html !== undefined && { html: written.html }),
             attachments: written.attachments ?? [],
@@ -150,21 +150,26 @@ function prepareAll(store: Store, now: number): Promise<PreparedConversation[]> 
   );
 }
 
-function headersOf({ subject, messages }: DemoConversation, i: number, j: number, at: number): [string, string][] {
+function buildDemoHeaders(
+  { subject, messages }: DemoConversation,
+  i: number,
+  j: number,
+  at: number,
+): [string, string][] {
   const { from, to, cc } = messages[j] as DemoMessage;
-  const idOf = (index: number): string => `<demo.${i}.${index}@${DOMAIN}>`;
-  const earlier = messages.slice(0, j).map((_, index) => idOf(index));
+  const demoMessageId = (index: number): string => `<demo.${i}.${index}@${DOMAIN}>`;
+  const earlier = messages.slice(0, j).map((_, index) => demoMessageId(index));
   return [
     ["From", from],
     ["To", to],
     ...(cc === undefined ? [] : [["Cc", cc] as [string, string]]),
     ["Subject", j === 0 ? subject : `Re: ${subject}`],
     ["Date", new Date(at).toUTCString().replace("GMT", "+0000")],
-    ["Message-ID", idOf(j)],
+    ["Message-ID", demoMessageId(j)],
     ...(j === 0
       ? []
       : ([
-          ["In-Reply-To", idOf(j - 1)],
+          ["In-Reply-To", demoMessageId(j - 1)],
           ["References", earlier.join(" ")],
         ] as [string, string][])),
   ];
@@ -187,7 +192,7 @@ function file(core: MailCore, tx: Tx, prepared: PreparedConversation[]): Map<str
         const own = parseAddressList(written.from)[0]?.email === address;
         ({ threadId } = fileMessage(core, tx, {
           mailboxId,
-          receivedOn: own ? address : arrivalOf(written, address),
+          receivedOn: own ? address : findArrivalAddress(written, address),
           message,
           now: at,
           ...(conversation.spam && { spam: true }),
@@ -269,7 +274,7 @@ function fileAnswers(
 }
 
 /** The recipient that is the mailbox's address or one of its aliases. */
-function arrivalOf({ to, cc = "" }: DemoMessage, mailbox: string): string {
+function findArrivalAddress({ to, cc = "" }: DemoMessage, mailbox: string): string {
   const aliases: Readonly<Record<string, string>> = ALIASES;
   const recipients = parseAddressList(`${to}, ${cc}`).map(({ email }) => normalizeAddress(email) ?? email);
   return recipients.find((email) => email === mailbox || aliases[email] === mailbox) ?? mailbox;

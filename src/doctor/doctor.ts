@@ -206,7 +206,7 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
     for (const { id, detail } of turned) log.warn("turned bad", { finding: id, detail });
     for (const { id, detail } of well) log.info("well again", { finding: id, detail });
     const workspaceId = turned.length + well.length > 0 ? operators() : undefined;
-    if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...noticeOf(turned, well) }, () => {});
+    if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...writeFindingsNotice(turned, well) }, () => {});
     const still = Object.entries(before).filter(([id]) => !well.some((finding) => finding.id === id));
     const bad = Object.fromEntries([...still, ...turned.map(({ id, name }) => [id, name] as const)]);
     const kept: Kept = { last: { at: now, findings }, bad };
@@ -230,7 +230,7 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
 
 const isWell = (state: Finding["state"]): boolean => state === "ok" || state === "warning";
 
-function noticeOf(turned: readonly Finding[], well: readonly Finding[]): { subject: string; text: string } {
+function writeFindingsNotice(turned: readonly Finding[], well: readonly Finding[]): { subject: string; text: string } {
   const [first, ...others] = turned.length > 0 ? turned : well;
   const more = others.length > 0 ? ` and ${others.length} more` : "";
   const subject = `${first?.name}${more}: ${turned.length > 0 ? "needs attention" : "well again"}`;

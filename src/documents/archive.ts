@@ -39,7 +39,7 @@ export async function openArchive(bytes: Uint8Array, text: Pick<Text, "look">) {
   let unpacked = 0;
 
   /** Unpacks a part; nothing for one that the archive lacks. @throws Unreadable; Enough */
-  async function* piecesOf(name: string): AsyncGenerator<string> {
+  async function* unpackPart(name: string): AsyncGenerator<string> {
     const entry = entries.get(name.toLowerCase());
     if (!entry) return;
     const { uncompressedSize: size, compressedSize } = entry;
@@ -52,7 +52,7 @@ export async function openArchive(bytes: Uint8Array, text: Pick<Text, "look">) {
       for await (const chunk of stream as AsyncIterable<Buffer>) {
         text.look();
         unpacked += chunk.byteLength;
-        decoder ??= new TextDecoder(charsetOf(chunk));
+        decoder ??= new TextDecoder(detectCharset(chunk));
         yield decoder.decode(chunk, { stream: true });
       }
     } catch (error) {
@@ -65,15 +65,15 @@ export async function openArchive(bytes: Uint8Array, text: Pick<Text, "look">) {
   /** Gives a part to `reader`. @throws Unreadable; Enough; OverBudget; what the reader throws */
   async function read(name: string, reader: XmlReader): Promise<void> {
     const parser = createXmlParser(reader, MOST_DEPTH);
-    for await (const piece of piecesOf(name)) parser.write(piece);
+    for await (const piece of unpackPart(name)) parser.write(piece);
     parser.end();
   }
 
   /** The name of the root element of a part. */
-  async function rootOf(name: string): Promise<string | undefined> {
+  async function findRootElement(name: string): Promise<string | undefined> {
     let root: string | undefined;
     const parser = createXmlParser({ open: (element) => (root ??= element) }, MOST_DEPTH);
-    for await (const piece of piecesOf(name)) {
+    for await (const piece of unpackPart(name)) {
       parser.write(piece);
       if (root !== undefined) break;
     }
@@ -81,7 +81,7 @@ export async function openArchive(bytes: Uint8Array, text: Pick<Text, "look">) {
   }
 
   /** The relationships of a part by id; of the whole archive for "". */
-  async function relationsOf(part: string): Promise<Map<string, Relation>> {
+  async function readPartRelations(part: string): Promise<Map<string, Relation>> {
     const at = part.lastIndexOf("/") + 1;
     const folder = part.slice(0, at);
     const relations = new Map<string, Relation>();
@@ -96,7 +96,7 @@ export async function openArchive(bytes: Uint8Array, text: Pick<Text, "look">) {
     return relations;
   }
 
-  return { read, rootOf, relationsOf };
+  return { read, findRootElement, readPartRelations };
 }
 
 /** Does what fails only with archives that are broken. */
@@ -120,7 +120,7 @@ async function listEntries(zip: ZipFile): Promise<Map<string, Entry>> {
   return entries;
 }
 
-function charsetOf([first, second]: Uint8Array): "utf-8" | "utf-16le" | "utf-16be" {
+function detectCharset([first, second]: Uint8Array): "utf-8" | "utf-16le" | "utf-16be" {
   if (first === 0xff && second === 0xfe) return "utf-16le";
   return first === 0xfe && second === 0xff ? "utf-16be" : "utf-8";
 }

@@ -1,6 +1,6 @@
 /** Values of calendar files as programs write them, beside what RFC 5545 asks for: people, and names of zones. */
 import { findIana } from "windows-iana";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { normalizeAddress, parseAddressList } from "../message/address.ts";
 
 /** Characters of a value that are read. */
@@ -49,7 +49,7 @@ export function inZone(local: string, zone: string): string | undefined {
   let at = wanted;
   // The second look corrects a guess on the other side of a change of the clock.
   for (let looks = 0; looks < 2; looks++) at += wanted - Date.parse(`${format.format(at).replace(" ", "T")}:00Z`);
-  return isoOf(at);
+  return toIsoTime(at);
 }
 
 /** Names that the IANA may have for a zone: `/example.org/2026a/Europe/Berlin` is Europe/Berlin there. */

@@ -42,22 +42,22 @@ function writeEntry([kind, properties, components]: Component, text: Text): void
   const plain = (name: string): string[] => all(name).flatMap(([, , , ...values]) => values.map(oneLine));
 
   text.title(`# ${called}: ${plain("summary").join(" ")}`);
-  line("Start", all("dtstart").map(timeOf));
-  line("End", all("dtend").map(timeOf));
-  line("Due", all("due").map(timeOf));
+  line("Start", all("dtstart").map(formatCalendarTime));
+  line("End", all("dtend").map(formatCalendarTime));
+  line("Due", all("due").map(formatCalendarTime));
   line("Duration", plain("duration"));
   line(
     "Repeats",
-    all("rrule").map(([, , , rule]) => ruleOf(rule)),
+    all("rrule").map(([, , , rule]) => formatRecurrenceRule(rule)),
   );
-  line("Also on", all("rdate").map(timeOf));
-  line("Not on", all("exdate").map(timeOf));
+  line("Also on", all("rdate").map(formatCalendarTime));
+  line("Not on", all("exdate").map(formatCalendarTime));
   line("Status", plain("status"));
   line("Place", plain("location"));
   line("Link", plain("url"));
-  line("Organizer", all("organizer").map(personOf));
-  line("Attendees", all("attendee").map(personOf));
-  line("Reminders", components.filter(([name]) => name === "valarm").map(alarmOf));
+  line("Organizer", all("organizer").map(formatCalendarPerson));
+  line("Attendees", all("attendee").map(formatCalendarPerson));
+  line("Reminders", components.filter(([name]) => name === "valarm").map(formatAlarmTrigger));
   for (const name of ["description", "comment"]) {
     for (const [, , , value] of all(name)) text.add(`${name === "comment" ? "Comment" : "Description"}:\n${value}\n`);
   }
@@ -67,7 +67,7 @@ const oneLine = (value: unknown): string =>
   (typeof value === "string" ? value : JSON.stringify(value)).replace(/\s+/g, " ").trim();
 
 /** `2026-01-01 10:00 Europe/Berlin`. */
-function timeOf([, { tzid }, type, ...values]: Property): string {
+function formatCalendarTime([, { tzid }, type, ...values]: Property): string {
   return values
     .map((value) => {
       const time = oneLine(value).replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::00)?/, "$1 $2");
@@ -78,7 +78,7 @@ function timeOf([, { tzid }, type, ...values]: Property): string {
     .join(", ");
 }
 
-const ruleOf = (rule: unknown): string =>
+const formatRecurrenceRule = (rule: unknown): string =>
   typeof rule === "object" && rule !== null
     ? Object.entries(rule)
         .map(([name, value]) => `${name}=${value}`)
@@ -86,7 +86,7 @@ const ruleOf = (rule: unknown): string =>
     : oneLine(rule);
 
 /** `Ann Example <ann@remote.example> (accepted)`. */
-function personOf([, { cn, email, partstat }, , value]: Property): string {
+function formatCalendarPerson([, { cn, email, partstat }, , value]: Property): string {
   const parameter = (given: string | string[] | undefined): string => (given === undefined ? "" : oneLine(given));
   const person = readPerson(oneLine(value), { cn: parameter(cn), email: parameter(email) });
   const address = person.email ?? (person.name === "" ? oneLine(value) : undefined);
@@ -94,7 +94,7 @@ function personOf([, { cn, email, partstat }, , value]: Property): string {
   return partstat === undefined ? named : `${named} (${oneLine(partstat).toLowerCase()})`;
 }
 
-function alarmOf([, properties]: Component): string {
+function formatAlarmTrigger([, properties]: Component): string {
   const trigger = properties.find(([name]) => name === "trigger");
   return trigger ? oneLine(trigger[3]) : "";
 }

@@ -5,7 +5,7 @@
  */
 
 import { createText, Enough, type Text, Unreadable } from "./extracted-text.ts";
-import { type DocumentText, type FileHints, isNamed, kindOf, TYPE_OF_OFFICE } from "./kind.ts";
+import { type DocumentText, detectDocumentKind, type FileHints, isNamed, TYPE_OF_OFFICE } from "./kind.ts";
 
 /** Extracts the text; undefined when it is no document after all. `now`: epoch ms. */
 export async function extractText(
@@ -27,7 +27,7 @@ export async function extractText(
 
 /** False when it is no document. */
 async function readInto(text: Text, bytes: Uint8Array<ArrayBuffer>, hints: FileHints): Promise<boolean> {
-  const kind = kindOf(bytes, hints);
+  const kind = detectDocumentKind(bytes, hints);
   if (kind === "office") return readOffice(text, bytes, hints);
   if (kind === "pdf") await (await import("./pdf.ts")).readPdf(bytes, text);
   else if (kind === "rtf") (await import("./rtf-text.ts")).readRtf(bytes, text);
@@ -44,10 +44,10 @@ async function readOffice(text: Text, bytes: Uint8Array, hints: FileHints): Prom
     if (error instanceof Unreadable && !isNamed(hints, TYPE_OF_OFFICE)) return undefined;
     throw error;
   });
-  const relations = await archive?.relationsOf("");
+  const relations = await archive?.readPartRelations("");
   const main = relations?.values().find(({ kind }) => kind === "officeDocument")?.target;
   if (!archive || main === undefined) return false;
-  const root = await archive.rootOf(main);
+  const root = await archive.findRootElement(main);
   if (root === "document") await (await import("./docx.ts")).readDocx(archive, main, text);
   else if (root === "workbook") await (await import("./xlsx.ts")).readXlsx(archive, main, text);
   else if (root === "presentation") await (await import("./pptx.ts")).readPptx(archive, main, text);

@@ -14,10 +14,12 @@ const HIDDEN = "characters of hidden text";
 const isOn = ({ ":val": value = "true" }: Record<string, string>): boolean => !["false", "0", "off"].includes(value);
 
 export async function readDocx(archive: Archive, main: string, text: Text): Promise<void> {
-  const relations = await archive.relationsOf(main);
-  const partsOf = (kind: string) => [...relations.values()].filter((one) => one.kind === kind && !one.external);
+  const relations = await archive.readPartRelations(main);
+  const listRelationsByKind = (kind: string) =>
+    [...relations.values()].filter((one) => one.kind === kind && !one.external);
   const hiding = new Set<string>();
-  for (const { target } of partsOf("styles")) for (const id of await hidingStyles(archive, target)) hiding.add(id);
+  for (const { target } of listRelationsByKind("styles"))
+    for (const id of await hidingStyles(archive, target)) hiding.add(id);
   await archive.read(main, createReader(text, hiding, relations));
   for (const [kind, title] of [
     ["footnotes", "Footnotes"],
@@ -27,8 +29,8 @@ export async function readDocx(archive: Archive, main: string, text: Text): Prom
     ["footer", "Page footers"],
   ] as const) {
     let isFirst = true;
-    for (const { target } of partsOf(kind)) {
-      const links = await archive.relationsOf(target);
+    for (const { target } of listRelationsByKind(kind)) {
+      const links = await archive.readPartRelations(target);
       const begin = (): void => {
         if (isFirst) text.title(`# ${title}`);
         isFirst = false;

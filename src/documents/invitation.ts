@@ -2,7 +2,7 @@
  * Reads the invitation in a calendar file (iTIP, RFC 5546), and writes the answer to one. Runs in the parser for documents,
  * since a stranger wrote the file; what comes out has bounded length.
  */
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { shownLine } from "../message/characters.ts";
 import { decodeOctets } from "../message/charset.ts";
 import { inZone, readPerson } from "./calendar-values.ts";
@@ -71,22 +71,22 @@ const MOST_GUESTS = 100;
 export function readInvitation(bytes: Uint8Array, order?: AnswerOrder): ReadInvitation | undefined {
   try {
     const calendar = new ICAL.Component(ICAL.parse(decodeOctets(bytes)));
-    const event = eventOf(calendar);
-    const invitation = event && invitationOf(calendar, event);
+    const event = findMainEvent(calendar);
+    const invitation = event && buildInvitation(calendar, event);
     if (!invitation) return undefined;
-    return { invitation, ...(order && { reply: answerOf(calendar, event, order) }) };
+    return { invitation, ...(order && { reply: writeInvitationReply(calendar, event, order) }) };
   } catch {
     return undefined;
   }
 }
 
 /** The event itself, before those that stand for single occurrences of it. */
-function eventOf(calendar: ICAL.Component): ICAL.Component | undefined {
+function findMainEvent(calendar: ICAL.Component): ICAL.Component | undefined {
   const events = calendar.name === "vcalendar" ? calendar.getAllSubcomponents("vevent") : [];
   return events.find((event) => !event.hasProperty("recurrence-id")) ?? events[0];
 }
 
-function invitationOf(calendar: ICAL.Component, event: ICAL.Component): Invitation | undefined {
+function buildInvitation(calendar: ICAL.Component, event: ICAL.Component): Invitation | undefined {
   const text = (name: string): string => {
     const value = event.getFirstPropertyValue(name);
     return typeof value === "string" ? value : "";
@@ -98,11 +98,11 @@ function invitationOf(calendar: ICAL.Component, event: ICAL.Component): Invitati
   const isCancelled = text("status").toLowerCase() === "cancelled";
   const place = line(text("location"));
   const description = cut(text("description").replace(/\r\n?/g, "\n"), LONGEST_DESCRIPTION).trim();
-  const organizer = guestOf(event.getFirstProperty("organizer"));
-  const guests = event.getAllProperties("attendee").flatMap((attendee) => guestOf(attendee) ?? []);
-  const start = momentOf(event, "dtstart");
-  const end = momentOf(event, "dtend") ?? endBy(event);
-  const repeats = repetitionOf(event);
+  const organizer = readGuest(event.getFirstProperty("organizer"));
+  const guests = event.getAllProperties("attendee").flatMap((attendee) => readGuest(attendee) ?? []);
+  const start = readEventMoment(event, "dtstart");
+  const end = readEventMoment(event, "dtend") ?? endBy(event);
+  const repeats = describeRepetition(event);
   const stamp = event.getFirstPropertyValue("dtstamp");
   return {
     method: isCancelled && (method === "request" || method === "publish") ? "cancel" : method,
@@ -126,7 +126,7 @@ const cut = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length).toWellFormed()}…` : text;
 const line = (text: string): string => cut(shownLine(text.replace(/\s+/g, " ").trim()), LONGEST_LINE);
 
-function guestOf(property: ICAL.Property | null): Guest | undefined {
+function readGuest(property: ICAL.Property | null): Guest | undefined {
   const value = property?.getFirstValue();
   if (!property || typeof value !== "string") return undefined;
   const parameter = (name: string): string => String(property.getFirstParameter(name) ?? "");
@@ -138,7 +138,7 @@ function guestOf(property: ICAL.Property | null): Guest | undefined {
   return { email, ...(name !== "" && name !== email && { name }), ...(answer && { answer }) };
 }
 
-function momentOf(event: ICAL.Component, name: "dtstart" | "dtend"): Moment | undefined {
+function readEventMoment(event: ICAL.Component, name: "dtstart" | "dtend"): Moment | undefined {
   const property = event.getFirstProperty(name);
   const time = property?.getFirstValue();
   if (!property || !(time instanceof ICAL.Time)) return undefined;
@@ -159,7 +159,7 @@ function endBy(event: ICAL.Component): Moment | undefined {
 function moment(time: ICAL.Time, tzid: string): Moment {
   if (time.isDate) return { date: time.toString().slice(0, 10) };
   const isFloating = time.zone === ICAL.Timezone.localTimezone;
-  if (!isFloating) return { at: isoOf(time.toUnixTime() * 1_000) };
+  if (!isFloating) return { at: toIsoTime(time.toUnixTime() * 1_000) };
   const local = time.toString().slice(0, 16);
   // A file should define the zones that it names (RFC 5545 §3.2.19); many use names of the IANA or of Windows without.
   const at = tzid === "" ? undefined : inZone(local, tzid);
@@ -180,7 +180,7 @@ const DAYS: Readonly<Record<string, string>> = {
 const ORDINALS = ["", "first", "second", "third", "fourth", "fifth"];
 
 /** A rule in words; a rare kind is told by its unit alone. */
-function repetitionOf(event: ICAL.Component): string | undefined {
+function describeRepetition(event: ICAL.Component): string | undefined {
   const rules = event.getAllProperties("rrule").map((property) => property.getFirstValue());
   const [rule] = rules;
   if (!(rule instanceof ICAL.Recur)) return undefined;
@@ -207,8 +207,12 @@ function dayInWords(given: unknown): string | undefined {
 }
 
 /** RFC 5546 §3.2.3: the event as its organizer named it, with the guest who answers, and nobody else. */
-function answerOf(calendar: ICAL.Component, event: ICAL.Component, { guest, answer, now }: AnswerOrder): string {
-  const invited = event.getAllProperties("attendee").find((one) => guestOf(one)?.email === guest);
+function writeInvitationReply(
+  calendar: ICAL.Component,
+  event: ICAL.Component,
+  { guest, answer, now }: AnswerOrder,
+): string {
+  const invited = event.getAllProperties("attendee").find((one) => readGuest(one)?.email === guest);
   const reply = new ICAL.Component("vcalendar");
   reply.addPropertyWithValue("prodid", "-//Mailroom//Mailroom//EN");
   reply.addPropertyWithValue("version", "2.0");
@@ -216,7 +220,7 @@ function answerOf(calendar: ICAL.Component, event: ICAL.Component, { guest, answ
   const answered = new ICAL.Component("vevent");
   for (const name of ["uid", "organizer", "recurrence-id", "sequence", "dtstart", "dtend", "duration", "summary"]) {
     const property = event.getFirstProperty(name);
-    if (property) answered.addProperty(copyOf(property));
+    if (property) answered.addProperty(copyProperty(property));
   }
   answered.addPropertyWithValue("dtstamp", ICAL.Time.fromJSDate(new Date(now), true));
   const attendee = new ICAL.Property("attendee");
@@ -225,15 +229,16 @@ function answerOf(calendar: ICAL.Component, event: ICAL.Component, { guest, answ
   if (typeof name === "string") attendee.setParameter("cn", line(name));
   attendee.setParameter("partstat", answer.toUpperCase());
   answered.addProperty(attendee);
-  for (const zone of zonesOf(calendar, answered)) reply.addSubcomponent(new ICAL.Component(structuredClone(zone.jCal)));
+  for (const zone of listNamedTimezones(calendar, answered))
+    reply.addSubcomponent(new ICAL.Component(structuredClone(zone.jCal)));
   reply.addSubcomponent(answered);
   return `${reply.toString()}\r\n`;
 }
 
-const copyOf = (property: ICAL.Property): ICAL.Property => new ICAL.Property(structuredClone(property.jCal));
+const copyProperty = (property: ICAL.Property): ICAL.Property => new ICAL.Property(structuredClone(property.jCal));
 
 /** The definitions of the zones that the properties of `event` name. */
-function zonesOf(calendar: ICAL.Component, event: ICAL.Component): ICAL.Component[] {
+function listNamedTimezones(calendar: ICAL.Component, event: ICAL.Component): ICAL.Component[] {
   const named = new Set(event.getAllProperties().map((property) => property.getFirstParameter("tzid")));
   return calendar
     .getAllSubcomponents("vtimezone")

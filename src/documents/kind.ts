@@ -35,7 +35,7 @@ export const isNamed = ({ contentType, filename }: FileHints, type: RegExp): boo
   type.test(contentType) || type.test(filename);
 
 /** The kind of a file by its first bytes; undefined for others than documents. */
-export function kindOf(head: Uint8Array, hints: FileHints): Kind | undefined {
+export function detectDocumentKind(head: Uint8Array, hints: FileHints): Kind | undefined {
   const start = new TextDecoder("latin1").decode(head.subarray(0, HEAD_BYTES));
   const words = start.replace(/^(?:\u00ef\u00bb\u00bf)?\s*/, "");
   if (start.startsWith("PK\u0003\u0004")) return "office";
@@ -52,4 +52,5 @@ const isPlainText = (hints: FileHints, exceptFor: RegExp): boolean =>
   /^text\/plain\b/i.test(hints.contentType) && !isNamed(hints, exceptFor);
 
 /** True for a file that may be a document, by its first HEAD_BYTES. */
-export const mayBeDocument = (head: Uint8Array, hints: FileHints): boolean => kindOf(head, hints) !== undefined;
+export const mayBeDocument = (head: Uint8Array, hints: FileHints): boolean =>
+  detectDocumentKind(head, hints) !== undefined;

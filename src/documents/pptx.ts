@@ -11,7 +11,7 @@ const MOST_SLIDES = 1_000;
 const SHAPES = new Set(["sp", "pic", "graphicFrame", "grpSp", "cxnSp"]);
 
 export async function readPptx(archive: Archive, main: string, text: Text): Promise<void> {
-  const relations = await archive.relationsOf(main);
+  const relations = await archive.readPartRelations(main);
   const slides: string[] = [];
   await archive.read(main, {
     open(name, { ":id": id = "" }) {
@@ -25,16 +25,16 @@ export async function readPptx(archive: Archive, main: string, text: Text): Prom
   }
 
   async function readSlide(number: number, part: string): Promise<void> {
-    const { hidden, title, body } = await shapesOf(archive, part, text, () => true);
+    const { hidden, title, body } = await readSlideText(archive, part, text, () => true);
     if (hidden) {
       text.leaveOut("hidden slides");
       return;
     }
     text.title(title === "" ? `# Slide ${number}` : `# Slide ${number}: ${title}`);
     text.add(body);
-    for (const { kind, target } of (await archive.relationsOf(part)).values()) {
+    for (const { kind, target } of (await archive.readPartRelations(part)).values()) {
       if (kind === "notesSlide") {
-        const notes = await shapesOf(archive, target, text, (placeholder) => placeholder === "body");
+        const notes = await readSlideText(archive, target, text, (placeholder) => placeholder === "body");
         if (notes.body.trim() !== "") {
           text.title("Notes:");
           text.add(notes.body);
@@ -51,7 +51,7 @@ interface Slide {
 }
 
 /** The text of the shapes of a slide that are not hidden. `wants`: by the name of their placeholder, "" without. */
-async function shapesOf(
+async function readSlideText(
   archive: Archive,
   part: string,
   text: Text,

@@ -20,7 +20,7 @@ interface Sheet {
 }
 
 export async function readXlsx(archive: Archive, main: string, text: Text): Promise<void> {
-  const relations = await archive.relationsOf(main);
+  const relations = await archive.readPartRelations(main);
   const part = (kind: string) => [...relations.values()].find((one) => one.kind === kind)?.target;
   const sheets: Sheet[] = [];
   let epoch = Date.UTC(1899, 11, 30);
@@ -83,7 +83,7 @@ export async function readXlsx(archive: Archive, main: string, text: Text): Prom
           row = { hidden: attributes.hidden === undefined ? rowsHide : isTrue(attributes.hidden), shown: 0 };
           if (row.hidden) text.leaveOut("hidden rows");
         } else if (name === "c") {
-          const column = columnOf(attributes.r) ?? next;
+          const column = readColumnNumber(attributes.r) ?? next;
           next = column + 1;
           cell = { column, type: attributes.t ?? "n", style: attributes.s ?? "0", value: "" };
         } else if (cell && (name === "v" || name === "t")) inValue = phonetic === 0;
@@ -109,7 +109,7 @@ export async function readXlsx(archive: Archive, main: string, text: Text): Prom
 }
 
 async function readComments(archive: Archive, sheet: string, text: Text): Promise<void> {
-  for (const { kind, target } of (await archive.relationsOf(sheet)).values()) {
+  for (const { kind, target } of (await archive.readPartRelations(sheet)).values()) {
     if (kind !== "comments") continue;
     let isFirst = true;
     let inText = false;
@@ -138,7 +138,7 @@ const isTrue = (value = "0"): boolean => ["1", "true"].includes(value);
 const oneLine = (value: string): string => value.replace(/\s+/g, " ").trim();
 
 /** `B3` → 2. */
-function columnOf(reference: string | undefined): number | undefined {
+function readColumnNumber(reference: string | undefined): number | undefined {
   const letters = /^[A-Z]{1,3}/.exec(reference ?? "")?.[0];
   return (letters && [...letters].reduce((sum, letter) => sum * 26 + letter.charCodeAt(0) - 64, 0)) || undefined;
 }
@@ -179,7 +179,7 @@ async function readFormats(archive: Archive, part: string | undefined): Promise<
   if (part === undefined) return formats;
   await archive.read(part, {
     open(name, { numFmtId = "0", formatCode = "" }) {
-      if (name === "numFmt") codes.set(numFmtId, formatOf(formatCode));
+      if (name === "numFmt") codes.set(numFmtId, parseNumberFormat(formatCode));
       else if (name === "cellXfs") inCells = true;
       else if (name === "xf" && inCells) formats.push(codes.get(numFmtId) ?? BUILT_IN[Number(numFmtId)] ?? "general");
     },
@@ -203,7 +203,7 @@ const BUILT_IN: Readonly<Record<number, Format>> = Object.fromEntries([
 const LONGEST_FORMAT = 255;
 
 /** The kind of a format that a file defines, by its section for positive numbers. */
-function formatOf(code: string): Format {
+function parseNumberFormat(code: string): Format {
   const [first = ""] = code
     .slice(0, LONGEST_FORMAT)
     .replace(/"[^"]*"|\\.|[_*].|AM\/PM|A\/P/gi, "")

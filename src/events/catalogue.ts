@@ -1,6 +1,6 @@
 /** The data of each event (rules: Event data): its schema, which is its type, and a sample. */
 import { dateTime, email, nullable, type Schema, type Static, t } from "../base/json-schema.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { EmailAddress } from "../message/message-schemas.ts";
 import type { EventName } from "./kinds.ts";
 
@@ -63,8 +63,8 @@ export const EVENT_DATA = {
 export type EventData = { [E in EventName]: Static<(typeof EVENT_DATA)[E]> };
 
 /** Returns the data that a test sends, in the shape of a real event; its ids are made up. `now`: epoch ms. */
-export function sampleOf(event: EventName, now: number): EventData[EventName] {
-  const at = isoOf(now);
+export function makeSampleData(event: EventName, now: number): EventData[EventName] {
+  const at = toIsoTime(now);
   const mailbox = "you@example.com";
   const other = { email: "ada@example.net", name: "Ada Example" };
   const named = {

@@ -76,7 +76,7 @@ interface Slot {
 
 /** The group of endpoints among which an endpoint competes for slots. */
 type Kind = "proven" | "unproven" | "slow";
-const kindOf = (health: Health): Kind => (health === "failing" ? "slow" : health);
+const healthGroup = (health: Health): Kind => (health === "failing" ? "slow" : health);
 
 /** `mostSlots`: all slots, of attempts under way at once. */
 export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpClient; mostSlots: number }) {
@@ -121,7 +121,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
     for (const { slots, health } of busy.values()) {
       for (const { since } of slots) {
         all++;
-        if (kindOf(health) === kind && (kind === "slow" || now - since < SLOW_MS)) alike++;
+        if (healthGroup(health) === kind && (kind === "slow" || now - since < SLOW_MS)) alike++;
       }
     }
     const share = mostSlots * SHARE_OF_KIND;
@@ -132,10 +132,10 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
   const mostClaimed = (one: Busy): number => (stopped || one.off ? 0 : allowed(one, CLAIMED));
   /** Returns the endpoint's number `of` slots or claims; 1 before its first attempt has ended, and in a crowd. */
   const allowed = ({ health, tried }: Busy, of: Record<Health, number>): number =>
-    tried && !crowded[kindOf(health)] ? of[health] : 1;
+    tried && !crowded[healthGroup(health)] ? of[health] : 1;
 
   /** Returns how many of the deliveries that an endpoint has claimed ahead go back. */
-  const excessOf = (one: Busy): number =>
+  const countExcessDeliveries = (one: Busy): number =>
     Math.min(one.ahead.length, Math.max(0, one.ahead.length + one.slots.size - mostClaimed(one)));
 
   /** Yields the endpoints to claim for, in the order of their turns, with a number of deliveries. Sets `crowded`. */
@@ -146,7 +146,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
     lookedAt = runtime.now();
     for (const { seq, health } of endpointsByDue(db, lookedAt)) {
       const one = busy.get(seq);
-      const kind = kindOf(one?.health ?? health);
+      const kind = healthGroup(one?.health ?? health);
       const held = one ? one.ahead.length + one.slots.size : 0;
       const most = one ? mostClaimed(one) : 1;
       if (held > 0) {
@@ -163,7 +163,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
   }
 
   function hasWork(): boolean {
-    if (ended.length > 0 || busy.values().some((one) => excessOf(one) > 0)) return true;
+    if (ended.length > 0 || busy.values().some((one) => countExcessDeliveries(one) > 0)) return true;
     return !stopped && (needsSweep(store.db) || hasNewEvents(store.db) || !claimable(store.db).next().done);
   }
 
@@ -193,7 +193,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
 
   async function takeTurn(): Promise<void> {
     const recording = ended.splice(0);
-    const back = [...busy.values()].flatMap((one) => one.ahead.splice(one.ahead.length - excessOf(one)));
+    const back = [...busy.values()].flatMap((one) => one.ahead.splice(one.ahead.length - countExcessDeliveries(one)));
     const terms = termsNow();
     try {
       const { recorded, fresh } = await commit((tx) => ({
@@ -259,7 +259,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
   function begin(one: Busy): void {
     const { ahead, slots } = one;
     while (ahead.length > 0 && slots.size < allowed(one, SLOTS) && !(stopped || one.off || one.waits)) {
-      if (slots.size > 0 && room(kindOf(one.health)) < 1) break;
+      if (slots.size > 0 && room(healthGroup(one.health)) < 1) break;
       void run(one, ahead.shift() as number);
     }
   }

@@ -16,11 +16,11 @@ import type { Db, Tx } from "../store/store.ts";
 import { UNSERVED } from "../store/unserved-workspaces.ts";
 import {
   bringForward,
-  cursorOf,
   type Delivery,
   DISABLED,
   endpointAt,
   fanOut,
+  fanoutCursor,
   hasUnfannedEvents,
   isDue,
   reschedule,
@@ -121,7 +121,7 @@ function failWaiting(tx: Tx, { seq, voidThrough }: Endpoint, now: number): numbe
   const failed = tx
     .update(webhookDeliveries)
     .set({ state: "failed", dueAt: null, error: DISABLED, finishedAt: now })
-    .where(sql`${webhookDeliveries.seq} IN ${portionOf(waiting)}`)
+    .where(sql`${webhookDeliveries.seq} IN ${selectDeliveryPortion(waiting)}`)
     .returning({ seq: webhookDeliveries.seq })
     .all();
   reschedule(tx, seq, now);
@@ -139,14 +139,14 @@ export const deleteFinished = (tx: Tx, before: number): boolean =>
     ),
   ) === PORTION;
 
-const portionOf = (which: SQL | undefined): SQL =>
+const selectDeliveryPortion = (which: SQL | undefined): SQL =>
   sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${which} LIMIT ${PORTION})`;
 
 /** Deletes a portion of the deliveries that match; returns how many. */
 const deleteSome = (tx: Tx, which: SQL | undefined): number =>
   tx
     .delete(webhookDeliveries)
-    .where(sql`${webhookDeliveries.seq} IN ${portionOf(which)}`)
+    .where(sql`${webhookDeliveries.seq} IN ${selectDeliveryPortion(which)}`)
     .returning({ seq: webhookDeliveries.seq })
     .all().length;
 
@@ -165,7 +165,7 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
         OR events.workspace_id IN ${sql.raw(UNSERVED)}`,
     })
     .from(events)
-    .where(and(gt(events.seq, after), lte(events.seq, cursorOf(tx))))
+    .where(and(gt(events.seq, after), lte(events.seq, fanoutCursor(tx))))
     .orderBy(asc(events.seq))
     .limit(PORTION)
     .all();

@@ -36,7 +36,7 @@ interface Settlement {
 }
 
 /** Decides the state of a delivery after an attempt. `endpoint`: as it is now. */
-export function settlementOf(
+export function decideSettlement(
   delivery: Delivery,
   endpoint: Endpoint,
   outcome: AttemptOutcome,
@@ -90,16 +90,19 @@ export function recordAttempts(tx: Tx, attempts: readonly Ended[], terms: Outcom
   const recorded = new Map<number, Recorded>();
   for (const [endpointSeq, group] of Map.groupBy(attempts, ({ delivery }) => delivery.endpointSeq)) {
     const endpoint = endpointAt(tx, endpointSeq);
-    recorded.set(endpointSeq, endpoint ? recordOf(tx, endpoint, group, terms) : { health: "failing", off: true });
+    recorded.set(
+      endpointSeq,
+      endpoint ? recordEndpointAttempts(tx, endpoint, group, terms) : { health: "failing", off: true },
+    );
   }
   return recorded;
 }
 
-function recordOf(tx: Tx, before: Endpoint, attempts: readonly Ended[], terms: OutcomeTerms): Recorded {
+function recordEndpointAttempts(tx: Tx, before: Endpoint, attempts: readonly Ended[], terms: OutcomeTerms): Recorded {
   let endpoint = before;
   let { exhausted, health } = before;
   for (const { delivery, outcome } of attempts) {
-    const { settled, counts } = settlementOf(delivery, endpoint, outcome, terms);
+    const { settled, counts } = decideSettlement(delivery, endpoint, outcome, terms);
     settle(tx, delivery, settled);
     if (!outcome.refused) health = healthAfter(outcome, health, terms.timeoutMs);
     if (counts) exhausted++;

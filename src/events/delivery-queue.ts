@@ -69,11 +69,11 @@ const MOST_READERS = 1_000;
 /** Endpoints that are read at first; each page is twice the one before. */
 const ENDPOINTS_PAGE = 16;
 
-const dueOf = (urgent: 0 | 1): string =>
+const dueDeliveriesSql = (urgent: 0 | 1): string =>
   `SELECT seq FROM (SELECT seq FROM webhook_deliveries
      WHERE endpoint_seq = ?1 AND urgent = ${urgent} AND due_at IS NOT NULL AND due_at <= ?2
      ORDER BY due_at, leased, seq LIMIT ?3)`;
-const earliestOf = (urgent: 0 | 1): string =>
+const earliestDueSql = (urgent: 0 | 1): string =>
   `SELECT min(due_at) AS at FROM webhook_deliveries WHERE endpoint_seq = ?1 AND urgent = ${urgent} AND due_at IS NOT NULL`;
 
 // Statements that run for every event or delivery are plain SQL: drizzle would double the cost of a row.
@@ -81,7 +81,7 @@ const statements = {
   eventsAfter: statement<{ seq: number; id: string; workspaceId: string; event: string }, [number, number]>(
     "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
   ),
-  mailboxOf: statement<{ mailbox: string | null }, [seq: number]>(
+  mailboxByEvent: statement<{ mailbox: string | null }, [seq: number]>(
     "SELECT data ->> 'mailbox' AS mailbox FROM events WHERE seq = ?",
   ),
   insert: statement<
@@ -103,7 +103,9 @@ const statements = {
   event: statement<{ createdAt: number; data: string }, [number | null]>(
     "SELECT created_at AS createdAt, data FROM events WHERE seq = ?1",
   ),
-  due: statement<{ seq: number }, [number, number, number]>(`${dueOf(1)} UNION ALL ${dueOf(0)} LIMIT ?3`),
+  due: statement<{ seq: number }, [number, number, number]>(
+    `${dueDeliveriesSql(1)} UNION ALL ${dueDeliveriesSql(0)} LIMIT ?3`,
+  ),
   lease: statement<unknown, [seq: number, until: number]>(
     "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE seq = ?1",
   ),
@@ -139,7 +141,7 @@ const statements = {
     "UPDATE webhook_endpoints SET sweeping = 1 WHERE seq = ?1 AND state <> 'removed' AND void_through >= ?2",
   ),
   earliest: statement<{ at: number | null }, [number]>(
-    `SELECT min(at) AS at FROM (${earliestOf(0)} UNION ALL ${earliestOf(1)})`,
+    `SELECT min(at) AS at FROM (${earliestDueSql(0)} UNION ALL ${earliestDueSql(1)})`,
   ),
   setDue: statement<unknown, [seq: number, dueAt: number | null]>(
     "UPDATE webhook_endpoints SET due_at = ?2 WHERE seq = ?1",
@@ -205,19 +207,19 @@ const queries = prepared((db) => ({
 }));
 
 /** Tells whether some events have not been fanned out. */
-export const hasUnfannedEvents = (db: Db): boolean => (queries(db).newestEvent.get()?.seq ?? 0) > cursorOf(db);
+export const hasUnfannedEvents = (db: Db): boolean => (queries(db).newestEvent.get()?.seq ?? 0) > fanoutCursor(db);
 
 /** Tells the same; false where there is no endpoint. Cheap: the deliverer asks after every commit. */
 export const hasNewEvents = (db: Db): boolean => queries(db).anyEndpoint.get() !== undefined && hasUnfannedEvents(db);
 
 /** Returns the `seq` of the last event that was fanned out. */
-export const cursorOf = (db: Db): number => queries(db).cursor.get()?.eventSeq ?? 0;
+export const fanoutCursor = (db: Db): number => queries(db).cursor.get()?.eventSeq ?? 0;
 
 /** Makes deliveries of the next events, due now, for every endpoint that wants them. */
 export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): void {
   const made: NewDelivery[] = [];
   const wanting = new Map<string, ReturnType<ReturnType<typeof queries>["endpointsOf"]["all"]>>();
-  const after = cursorOf(tx);
+  const after = fanoutCursor(tx);
   let [last, readers] = [after, 0];
   for (const { seq, id, workspaceId, event } of statements.eventsAfter(tx).all(after, PORTION)) {
     let endpoints = wanting.get(workspaceId);
@@ -231,7 +233,7 @@ export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): v
     for (const endpoint of endpoints) {
       const { afterEvent, events, mailboxes } = endpoint;
       if (seq <= afterEvent || !events.includes(event)) continue;
-      if (mailboxes && !mailboxes.includes(statements.mailboxOf(tx).get(seq)?.mailbox ?? "")) continue;
+      if (mailboxes && !mailboxes.includes(statements.mailboxByEvent(tx).get(seq)?.mailbox ?? "")) continue;
       made.push({ id: newId(runtime, "whd"), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event });
     }
     last = seq;

@@ -12,7 +12,7 @@
 import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import type { Core } from "../store/core.ts";
 import { type Health, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -151,7 +151,7 @@ export function setRemoved(tx: Tx, { seq }: Endpoint): void {
 export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: number, overlapUntil?: number): void {
   const { seq, id, previousUntil } = endpoint;
   if (overlapUntil !== undefined && previousUntil !== null && previousUntil > now) {
-    const until = isoOf(previousUntil);
+    const until = toIsoTime(previousUntil);
     throw new AppError(
       "conflict",
       `the secret of ${id} is being rotated until ${until}; without an overlap it can be now`,
@@ -192,7 +192,7 @@ export function tellDisabled({ db, site: { baseUrl } }: Core, notifyAdmins: Tell
       await workOnEach(endpointsToTell(db), (endpoint) => {
         const { workspaceId, url } = endpoint;
         const subject = `Webhook switched off: ${new URL(url).host}`;
-        const notice = { workspaceId, subject, text: textOf(endpoint, baseUrl) };
+        const notice = { workspaceId, subject, text: writeEndpointNotice(endpoint, baseUrl) };
         return notifyAdmins(notice, (tx) => setTold(tx, endpoint));
       });
       return null;
@@ -201,7 +201,7 @@ export function tellDisabled({ db, site: { baseUrl } }: Core, notifyAdmins: Tell
 }
 
 /** Each paragraph is one line: the reader's mail program wraps it. */
-const textOf = ({ id, url, events, disabledAt, exhausted }: Endpoint, baseUrl: string): string =>
+const writeEndpointNotice = ({ id, url, events, disabledAt, exhausted }: Endpoint, baseUrl: string): string =>
   [
     disabledAt === null
       ? `The webhook endpoint ${url} (${id}) was switched off: too many deliveries in a row failed all their attempts. It has been switched on again since.`

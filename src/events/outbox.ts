@@ -6,7 +6,7 @@
  * the same bytes, even from a later version of the program.
  */
 import { eq, gt, inArray, max, sql } from "drizzle-orm";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { events } from "../store/schema.ts";
 import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -67,7 +67,7 @@ export function emit<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
 }
 
 /** Deletes the events of these messages (messages.id), with their deliveries; returns how many events. */
-export function deleteEventsOf(tx: Tx, emailIds: readonly string[]): number {
+export function deleteMessageEvents(tx: Tx, emailIds: readonly string[]): number {
   if (emailIds.length === 0) return 0;
   return tx
     .delete(events)
@@ -129,5 +129,5 @@ export function envelope({
   createdAt: number;
   data: string;
 }): string {
-  return `{"id":"${eventId}","event":"${event}","createdAt":"${isoOf(createdAt)}","data":${data}}`;
+  return `{"id":"${eventId}","event":"${event}","createdAt":"${toIsoTime(createdAt)}","data":${data}}`;
 }

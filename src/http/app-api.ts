@@ -12,7 +12,7 @@ import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { downloadResponse } from "../api/download.ts";
 import { readFailure } from "../api/failure.ts";
 import { createMethodFinder, methodResponse } from "../api/methods.ts";
-import { noteAsker, pathOf, traceOf } from "../api/request.ts";
+import { noteAsker, requestTraceId, urlPath } from "../api/request.ts";
 import { readInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
 import { APP_PREFIX, pathInApp } from "../operations/app-routes.ts";
@@ -26,10 +26,10 @@ import {
 import { ADMIN_OPERATIONS, APP_OPERATIONS, MAIL_OPERATIONS } from "../operations/operations.ts";
 import {
   type AppOperationServices,
-  appPerformerOf,
+  createAppPerformer,
+  createPerformer,
   type Performed,
   type PerformInApp,
-  performerOf,
   type SignedIn,
 } from "../operations/perform.ts";
 import { Done } from "../operations/shared-schemas.ts";
@@ -45,7 +45,7 @@ export interface AppApiParts extends Serving, AppOperationServices {
   cookie: SessionCookie;
   /** Routes whose bodies are not JSON. */
   routes: readonly Route[];
-  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  readClientSource(peer: string | undefined, forwardedFor: string | null): string;
   /** Headers of every response that does not set them itself. */
   headers: Readonly<Record<string, string>>;
 }
@@ -69,13 +69,13 @@ async function respond(operation: Operation | AppOperation, { status, answer }: 
 }
 
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { core, cookie, routes, pools, sourceOf, headers } = parts;
+  const { core, cookie, routes, pools, readClientSource, headers } = parts;
   const { db, log } = core;
   const failureResponse = createFailureResponse(core);
   const peers = new WeakMap<Request, string>();
 
   const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } }).onError(
-    ({ error, request }) => failureResponse(error, request, methodsOf),
+    ({ error, request }) => failureResponse(error, request, listPathMethods),
   );
 
   function add(method: Operation["method"], path: string, run: (routed: Routed) => Promise<Response>): void {
@@ -85,7 +85,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
       ({ request, params }) => {
         // Elysia gives no params to a route without parameters, and null for what cannot be decoded.
         const given: Record<string, string | null> = params ?? {};
-        const source = sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
+        const source = readClientSource(peers.get(request), request.headers.get("x-forwarded-for"));
         return run({ request, params: given as Record<string, string>, source });
       },
       { parse: "none" },
@@ -110,7 +110,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
 
     add(operation.method, pathInApp(operation), async (routed) => {
       const { request, params } = routed;
-      const { browsing, cookies } = browsingOf(routed);
+      const { browsing, cookies } = readBrowserRequest(routed);
       let performed: Performed;
       if (operation.audience === "visitor") {
         gate.requireSameOrigin(core, request);
@@ -136,7 +136,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
   }
 
   /** Reads what an operation is told of the browser, and collects the cookies that it gives the browser. */
-  function browsingOf({ request, source }: Routed): { browsing: BrowserRequest; cookies: string[] } {
+  function readBrowserRequest({ request, source }: Routed): { browsing: BrowserRequest; cookies: string[] } {
     const cookies: string[] = [];
     const browsing: BrowserRequest = {
       source,
@@ -149,14 +149,14 @@ export function createAppApi(parts: AppApiParts): AppApi {
   }
 
   for (const operation of [...MAIL_OPERATIONS, ...ADMIN_OPERATIONS]) {
-    const perform = performerOf(operation, parts);
+    const perform = createPerformer(operation, parts);
     addOperation(operation, (_, signedIn, read) => {
       if (!signedIn) throw new Error("a request came past the gate");
       return perform(signedIn.session.caller, read, { signedIn });
     });
   }
   for (const operation of APP_OPERATIONS) {
-    addOperation({ largestBody: MOST_BODY_BYTES, ...operation }, appPerformerOf(operation, parts));
+    addOperation({ largestBody: MOST_BODY_BYTES, ...operation }, createAppPerformer(operation, parts));
   }
   for (const { method, path, run } of routes) {
     add(method, path, async (routed) => {
@@ -165,7 +165,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
     });
   }
 
-  const methodsOf = createMethodFinder(app.routes);
+  const listPathMethods = createMethodFinder(app.routes);
 
   return async (request, peer) => {
     if (peer !== undefined) peers.set(request, peer);
@@ -174,7 +174,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
       if (!response.headers.has(name)) response.headers.set(name, value);
     }
     const { method, url } = request;
-    log.debug("request", { trace: traceOf(request), method, path: pathOf(url), status: response.status });
+    log.debug("request", { trace: requestTraceId(request), method, path: urlPath(url), status: response.status });
     return response;
   };
 }
@@ -184,10 +184,10 @@ export function createAppApi(parts: AppApiParts): AppApi {
  * person has to sign in again, with a second factor or without.
  */
 function createFailureResponse(core: Core) {
-  return (error: unknown, request: Request, methodsOf: (path: string) => readonly string[]): Response => {
+  return (error: unknown, request: Request, listPathMethods: (path: string) => readonly string[]): Response => {
     const { method } = request;
-    const path = pathOf(request.url);
-    const methods = error instanceof NotFoundError ? methodsOf(path) : [];
+    const path = urlPath(request.url);
+    const methods = error instanceof NotFoundError ? listPathMethods(path) : [];
     if (methods.length > 0 && !methods.includes(method)) return methodResponse(methods);
     const { status, message, code, retryAfter } =
       error instanceof NotFoundError

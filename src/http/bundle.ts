@@ -28,7 +28,7 @@ const { outputs } = await Bun.build({
 });
 
 /** Undefined if the entry has none. */
-const textOf = async (kind: string, ending: string): Promise<string | undefined> =>
+const findOutputText = async (kind: string, ending: string): Promise<string | undefined> =>
   outputs.find((one) => one.kind === kind && one.path.endsWith(ending))?.text();
 
 const chunks: Record<string, string> = {};
@@ -46,8 +46,8 @@ function addImported(code: string, names: Set<string>): Set<string> {
   return names;
 }
 
-const script = await textOf("entry-point", ".js");
+const script = await findOutputText("entry-point", ".js");
 if (script === undefined) throw new Error("the bundler wrote no script");
 const first = [...addImported(script, new Set())];
-const bundle: Bundle = { script, style: (await textOf("asset", ".css")) ?? "", chunks, first };
+const bundle: Bundle = { script, style: (await findOutputText("asset", ".css")) ?? "", chunks, first };
 await Bun.write(Bun.stdout, JSON.stringify(bundle));

@@ -240,8 +240,8 @@ function carry({
           }
         } else if (exchange.request.body.isWhole()) break;
         const { end, cutFrom, cutTo } = exchange.request.body.read(bytes, bodyAt);
-        forward(partOf(bytes, at, cutFrom));
-        if (cutTo < end) forward(partOf(bytes, cutTo, end));
+        forward(sliceBytes(bytes, at, cutFrom));
+        if (cutTo < end) forward(sliceBytes(bytes, cutTo, end));
         at = end;
         finish(exchange);
       }
@@ -330,7 +330,7 @@ function carry({
   };
 }
 
-const partOf = (bytes: Buffer, start: number, end: number): Buffer =>
+const sliceBytes = (bytes: Buffer, start: number, end: number): Buffer =>
   start === 0 && end === bytes.length ? bytes : bytes.subarray(start, end);
 
 /** A small rest is copied, so that it does not keep the memory of what it came with. */
@@ -344,14 +344,14 @@ export function createCarrier({
   log,
 }: {
   connections: Connections;
-  /** Starts the inner listener. `originOf`: the origin of a carried connection, by its port; undefined for others. */
-  startInner(parts: { originOf(port: number): Origin | undefined }): HttpServer;
+  /** Starts the inner listener. `findCarriedOrigin`: the origin of a carried connection, by its port; undefined for others. */
+  startInner(parts: { findCarriedOrigin(port: number): Origin | undefined }): HttpServer;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
   log: Log;
 }) {
   const origins = new Map<number, Origin>();
   const underWay = new Set<Origin>();
-  const inner = startInner({ originOf: (port) => origins.get(port) });
+  const inner = startInner({ findCarriedOrigin: (port) => origins.get(port) });
   /** The `close` of each open connection. */
   const closes = new Set<() => void>();
   /** The `close` of connections whose clients have not taken their responses. */

@@ -113,7 +113,7 @@ export function createConnections({
   refused?: (by: RefusedBy) => void;
 }) {
   const isProxy = networkList(trustedProxies);
-  const sourceOf = createSourceReader(trustedProxies);
+  const readClientSource = createSourceReader(trustedProxies);
   const open = new Set<Connection>();
   /** Connections between two requests, the longest idle first. */
   const idle = new Set<Connection>();
@@ -214,7 +214,7 @@ export function createConnections({
     };
   }
 
-  function admissionOf(connection: Connection, peer: string | undefined): Admission {
+  function createConnectionAdmission(connection: Connection, peer: string | undefined): Admission {
     const throughProxy = peer !== undefined && isProxy(peer);
     /** Functions that end the counting of the requests under way. */
     const ends = new Set<() => void>();
@@ -242,7 +242,7 @@ export function createConnections({
         ends.clear();
       },
       begin(request) {
-        const source = throughProxy ? sourceOf(peer, request.headers.get("x-forwarded-for")) : undefined;
+        const source = throughProxy ? readClientSource(peer, request.headers.get("x-forwarded-for")) : undefined;
         // Without a forwarded address, the request is the proxy's own.
         const isForwarded = source !== undefined && source !== sourceOfAddress(peer);
         const end = isForwarded ? beginForwarded(source) : () => {};
@@ -303,7 +303,7 @@ export function createConnections({
         const theirs = bySource.get(source) ?? new Set();
         bySource.set(source, theirs.add(connection));
       }
-      return admissionOf(connection, peer);
+      return createConnectionAdmission(connection, peer);
     },
     open: () => open.size,
     /** Ends connections that made the server wait too long. Called about once a second. */

@@ -5,17 +5,17 @@
  */
 import type { Caller } from "../access/caller.ts";
 import { contentDisposition, downloadResponse } from "../api/download.ts";
-import { queryOf } from "../api/request.ts";
+import { urlQuery } from "../api/request.ts";
 import { asStreamed } from "../api/unread-answers.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
-import { detailsOf, getAttachment, getMessage } from "../mailbox/reading/messages.ts";
-import { frameOf, renewHtml } from "../mailbox/reading/stored-html.ts";
+import { getAttachment, getMessage, getMessageDetails } from "../mailbox/reading/messages.ts";
+import { renderMessageFrame, renewHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { receivedMessage, showsImagesOf } from "../mailbox/state/received.ts";
+import { isImageSenderTrusted, receivedMessage } from "../mailbox/state/received.ts";
 import type { AttachmentContent } from "../mailbox/state/views.ts";
 import { readValue } from "../message/frame.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
-import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
+import { CONTENT_HEADERS, detectRasterType, type ImageProxy, SIGNATURE_BYTES } from "./images.ts";
 import type { Route } from "./route.ts";
 
 export const FRAME_HEADERS = {
@@ -53,10 +53,10 @@ export function frameRoutes(core: MailCore, images: ImageProxy): Route[] {
     await renewHtml(core, id);
     const isAsked = new URLSearchParams(query).get("images") === "1";
     const message = getMessage(core, caller, id, { html: true });
-    const links = detailsOf(core, caller, id).folder !== "spam";
+    const links = getMessageDetails(core, caller, id).folder !== "spam";
     const sender = receivedMessage(db, caller, id)?.provenSender;
-    const isTrusted = sender !== undefined && showsImagesOf(db, caller.userId, sender);
-    const document = await frameOf(core, caller, { ...message, links }, { remote: isAsked || isTrusted });
+    const isTrusted = sender !== undefined && isImageSenderTrusted(db, caller.userId, sender);
+    const document = await renderMessageFrame(core, caller, { ...message, links }, { remote: isAsked || isTrusted });
     return new Response(
       withImageUrls(document, (url) => images.urlFor(caller, url)),
       { headers: FRAME_HEADERS },
@@ -66,7 +66,7 @@ export function frameRoutes(core: MailCore, images: ImageProxy): Route[] {
   return [
     {
       ...APP_ROUTES.showMessage,
-      run: ({ request, params, session }) => frame(session.caller, params.id ?? "", queryOf(request.url)),
+      run: ({ request, params, session }) => frame(session.caller, params.id ?? "", urlQuery(request.url)),
     },
     {
       ...APP_ROUTES.showAttachment,
@@ -79,7 +79,7 @@ export function frameRoutes(core: MailCore, images: ImageProxy): Route[] {
 async function preview(attachment: AttachmentContent): Promise<Response> {
   const { content, filename } = attachment;
   // The type follows from the bytes, not from the message.
-  const type = rasterTypeOf(await content.slice(0, SIGNATURE_BYTES).bytes());
+  const type = detectRasterType(await content.slice(0, SIGNATURE_BYTES).bytes());
   if (type === undefined) return downloadResponse(attachment);
   return asStreamed(
     new Response(content, {

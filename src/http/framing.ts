@@ -71,7 +71,7 @@ function bodyOfLength(length: number): Body {
 
 const EMPTY = bodyOfLength(0);
 
-const digitOf = (byte: number): number => {
+const hexDigitValue = (byte: number): number => {
   if (byte >= 48 && byte <= 57) return byte - 48;
   const lower = byte | 32;
   return lower >= 97 && lower <= 102 ? lower - 87 : -1;
@@ -106,7 +106,7 @@ function chunkedBody(): Body {
   function take(byte: number): void {
     switch (expected) {
       case "size": {
-        const digit = digitOf(byte);
+        const digit = hexDigitValue(byte);
         if (digit >= 0 && ++digits <= MOST_SIZE_DIGITS) left = left * 16 + digit;
         else if (digits === 0 || digit >= 0) throw malformed("a chunk has no valid size");
         else if (byte === CR) expected = "size LF";

@@ -6,7 +6,7 @@
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isReading, methodResponse, READING } from "../api/methods.ts";
-import { hostOf, pathOf, queryOf } from "../api/request.ts";
+import { requestHost, urlPath, urlQuery } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
 import { REFERENCE_PATH } from "../api/surfaces.ts";
 import type { AppError } from "../base/errors.ts";
@@ -71,7 +71,7 @@ interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "pools" | "
 }
 
 /** A public listener, or an inner one. */
-type ListenerKind = Pick<HttpListenerParts, "listen" | "connections"> | Pick<InnerListenerParts, "originOf">;
+type ListenerKind = Pick<HttpListenerParts, "listen" | "connections"> | Pick<InnerListenerParts, "findCarriedOrigin">;
 
 const CHALLENGE = "/.well-known/acme-challenge/";
 
@@ -172,7 +172,7 @@ export function createHttpServer({
   }
 
   async function find(request: Request, peer: string | undefined): Promise<Response> {
-    const path = pathOf(request.url);
+    const path = urlPath(request.url);
     if (localOnly && !isLoopbackHost(new URL(request.url).hostname)) {
       return Response.json({ error: "A demo answers to localhost alone", code: "forbidden" }, { status: 403 });
     }
@@ -191,7 +191,7 @@ export function createHttpServer({
 
   /** A policy host serves only its policy, and challenges for its certificate. */
   function policyResponse(request: Request, path: string): Response | undefined {
-    const host = hostOf(request);
+    const host = requestHost(request);
     if (!host.startsWith("mta-sts.") || path.startsWith(CHALLENGE)) return undefined;
     const policy = policyAt?.(host, path);
     if (policy === undefined) return undefined;
@@ -200,7 +200,7 @@ export function createHttpServer({
     return text(policy, 200, { "content-type": "text/plain; charset=utf-8" });
   }
 
-  return "originOf" in parts ? listenInner({ ...parts, respond }) : listenHttp({ ...parts, respond });
+  return "findCarriedOrigin" in parts ? listenInner({ ...parts, respond }) : listenHttp({ ...parts, respond });
 }
 
 /**
@@ -216,8 +216,8 @@ function createRedirector({
     target: string;
   }): HttpServer {
   async function respond(request: Request): Promise<Response> {
-    const path = pathOf(request.url);
-    const query = queryOf(request.url);
+    const path = urlPath(request.url);
+    const query = urlQuery(request.url);
     const location = `${target}${path}${query === "" ? "" : `?${query}`}`;
     // Outlook takes no other redirect, and follows this one without a certificate for the name that it asked.
     const status = isAutodiscover(path) && request.method === "GET" ? 302 : 308;

@@ -18,7 +18,7 @@ import type { HttpListenerParts, InnerListenerParts } from "./listener.ts";
 const HANDSHAKE_MS = 20_000;
 
 /** Identifies a connection, which is another object after the handshake. */
-const endsOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
+const socketEndsKey = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 /** Starts listening. Rejects when the address cannot be bound. */
 export async function createHttpsServer({
@@ -31,15 +31,15 @@ export async function createHttpsServer({
 }: Pick<HttpListenerParts, "listen" | "connections" | "runtime" | "log"> & {
   certificates: Pick<Certificates, "current" | "choose" | "onChange" | "alpn">;
   /** Starts the inner HTTP listener. */
-  startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
+  startInner(parts: Pick<InnerListenerParts, "findCarriedOrigin">): HttpServer;
 }): Promise<HttpServer> {
   const carrier = createCarrier({ connections, startInner, runtime, log });
-  /** Admissions of connections before the end of the handshake, by endsOf. */
+  /** Admissions of connections before the end of the handshake, by socketEndsKey. */
   const admissions = new Map<string, Admission>();
 
   /** Counts a connection right after it was accepted. */
   function admit(socket: Socket): void {
-    const ends = endsOf(socket);
+    const ends = socketEndsKey(socket);
     const destroy = () => void socket.destroy();
     const admission = carrier.admit(socket.remoteAddress, destroy, destroy);
     if (!admission) return void socket.destroy();
@@ -52,13 +52,13 @@ export async function createHttpsServer({
   }
 
   function carryOn(clientSide: TLSSocket): void {
-    const ends = endsOf(clientSide);
+    const ends = socketEndsKey(clientSide);
     const admission = admissions.get(ends);
     admissions.delete(ends);
     if (!admission) return void clientSide.destroy();
     clientSide.pause();
     clientSide.setNoDelay(true);
-    const carried = carrier.carry(clientSideOf(clientSide), clientSide.remoteAddress, admission);
+    const carried = carrier.carry(makeClientSide(clientSide), clientSide.remoteAddress, admission);
     clientSide.on("data", carried.received);
     clientSide.on("drain", carried.drained);
     clientSide.on("end", carried.ended);
@@ -108,7 +108,7 @@ export async function createHttpsServer({
   };
 }
 
-const clientSideOf = (socket: TLSSocket): ClientSide => ({
+const makeClientSide = (socket: TLSSocket): ClientSide => ({
   write: (bytes) => socket.write(bytes),
   pause: () => void socket.pause(),
   resume: () => void socket.resume(),

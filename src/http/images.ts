@@ -10,7 +10,7 @@
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Caller } from "../access/caller.ts";
-import { queryOf } from "../api/request.ts";
+import { urlQuery } from "../api/request.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { memoryLimit } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -34,7 +34,7 @@ const atOnceIn = (memory: number): number =>
 const WAIT_MS = 120_000;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-/** Bytes that rasterTypeOf reads. */
+/** Bytes that detectRasterType reads. */
 export const SIGNATURE_BYTES = 32;
 /** First bytes, in hexadecimal. */
 const SIGNATURES: readonly [mediaType: string, begins: RegExp][] = [
@@ -55,7 +55,7 @@ interface Image {
 class NoImage extends Error {}
 
 /** The media type of a raster image, by its first bytes; undefined for other content, such as SVG. */
-export function rasterTypeOf(bytes: Uint8Array): string | undefined {
+export function detectRasterType(bytes: Uint8Array): string | undefined {
   const start = bytes.subarray(0, SIGNATURE_BYTES).toHex();
   return SIGNATURES.find(([, begins]) => begins.test(start))?.[0];
 }
@@ -84,7 +84,7 @@ export function openImageProxy({
   const key = runtime.randomBytes(32);
   const underWay = createShares({ most: mostAtOnce, mostOfPerson: AT_ONCE, runtime });
 
-  const signatureOf = ({ userId }: Caller, url: string): Buffer =>
+  const signImageUrl = ({ userId }: Caller, url: string): Buffer =>
     createHmac("sha256", key).update(`${userId}\n${url}`).digest();
 
   async function fetchImage(url: string, signal: AbortSignal): Promise<Image> {
@@ -103,15 +103,15 @@ export function openImageProxy({
   return {
     /** This server's URL of the image at `url`, for that caller. */
     urlFor(caller: Caller, url: string): string {
-      const query = new URLSearchParams({ url, signature: signatureOf(caller, url).toString("base64url") });
+      const query = new URLSearchParams({ url, signature: signImageUrl(caller, url).toString("base64url") });
       return `${IMAGES_PATH}?${query}`;
     },
     /** Responds to a request for such a URL. Never rejects. */
     async respond(request: Request, caller: Caller): Promise<Response> {
-      const query = new URLSearchParams(queryOf(request.url));
+      const query = new URLSearchParams(urlQuery(request.url));
       const url = query.get("url") ?? "";
       const signature = Buffer.from(query.get("signature") ?? "", "base64url");
-      const expected = signatureOf(caller, url);
+      const expected = signImageUrl(caller, url);
       if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) return refuse(403);
       const place = await underWay.wait(caller, 1, WAIT_MS, request.signal);
       if (!place) return refuse(502);
@@ -151,12 +151,12 @@ async function readImage(response: Response): Promise<Image> {
       chunks.push(read.value);
       // Other content is not read to its end.
       if (!isKnown && size >= SIGNATURE_BYTES) {
-        if (rasterTypeOf(Buffer.concat(chunks)) === undefined) throw new NoImage("no raster image");
+        if (detectRasterType(Buffer.concat(chunks)) === undefined) throw new NoImage("no raster image");
         isKnown = true;
       }
     }
     const bytes = Buffer.concat(chunks);
-    const contentType = rasterTypeOf(bytes);
+    const contentType = detectRasterType(bytes);
     if (contentType === undefined) throw new NoImage("no raster image");
     return { bytes, contentType };
   } catch (error) {

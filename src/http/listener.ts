@@ -8,7 +8,7 @@
  */
 import type { Socket } from "bun";
 import type { Pools } from "../api/pools.ts";
-import { askerOf, createTrace, nameRequest } from "../api/request.ts";
+import { createTrace, nameRequest, requestAsker } from "../api/request.ts";
 import { EVENT_STREAM } from "../api/unread-answers.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -29,7 +29,7 @@ export interface HttpListenerParts {
 
 export interface InnerListenerParts extends Omit<HttpListenerParts, "connections" | "listen"> {
   /** The origin of the connection from a port of this machine; undefined for a connection that is not carried. */
-  originOf(port: number): Origin | undefined;
+  findCarriedOrigin(port: number): Origin | undefined;
 }
 
 /** Seconds that a connection may idle: longer than clients keep theirs, so that clients close first. */
@@ -53,7 +53,7 @@ const refusalResponse = ({ message: error, code, status, retryAfter }: AppError)
   );
 
 /** Starts the inner listener, on loopback. @throws when no port can be bound */
-export function listenInner({ respond, originOf, pools, runtime, log }: InnerListenerParts): HttpServer {
+export function listenInner({ respond, findCarriedOrigin, pools, runtime, log }: InnerListenerParts): HttpServer {
   function failureResponse(error: unknown, trace?: string): Response {
     log.error("an HTTP request failed", { trace, error });
     return Response.json(
@@ -68,7 +68,7 @@ export function listenInner({ respond, originOf, pools, runtime, log }: InnerLis
     const end = admission.begin(request);
     if (!end) return refusalResponse(CROWDED);
     // All strangers together have the part of a workspace.
-    const who = () => askerOf(request) ?? { workspaceId: "", userId: sourceOfAddress(address) };
+    const who = () => requestAsker(request) ?? { workspaceId: "", userId: sourceOfAddress(address) };
     let streams = false;
     try {
       const response = await pools.answers.give(request, () => respond(request, address), { who, holds });
@@ -101,7 +101,7 @@ export function listenInner({ respond, originOf, pools, runtime, log }: InnerLis
     reusePort: false,
     async fetch(request, server) {
       const peer = server.requestIP(request);
-      const origin = peer ? originOf(peer.port) : undefined;
+      const origin = peer ? findCarriedOrigin(peer.port) : undefined;
       if (!origin) return new Response("Forbidden\n", { status: 403 });
       const trace = nameRequest(request, runtime, origin.leaving);
       const response = await respondCounted(request, origin, trace);
@@ -136,7 +136,7 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
     log: parts.log,
   });
 
-  function clientSideOf(socket: Socket<Client>): ClientSide {
+  function makeClientSide(socket: Socket<Client>): ClientSide {
     const client = socket.data;
     return {
       write(bytes) {
@@ -165,7 +165,7 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
       socket: {
         open(socket) {
           socket.data = { carried: undefined, unsent: undefined, ends: false };
-          const clientSide = clientSideOf(socket);
+          const clientSide = makeClientSide(socket);
           const { remoteAddress } = socket;
           const admission = carrier.admit(remoteAddress, clientSide.destroy, () => void socket.close());
           if (!admission) {

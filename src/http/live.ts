@@ -9,9 +9,9 @@
  * person; the database is read at most four times a second, whatever the rate of commits; a stream ends within a
  * heartbeat of its session, and with the server; a failure here fails no commit.
  */
-import { reachOf } from "../access/caller.ts";
+import { findReachableMailboxes } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
-import { queryOf } from "../api/request.ts";
+import { urlQuery } from "../api/request.ts";
 import { EVENT_STREAM } from "../api/unread-answers.ts";
 import { unavailable } from "../base/errors.ts";
 import { type ChangeRow, changesSince, latestChange } from "../mailbox/changing/change-feed.ts";
@@ -38,7 +38,7 @@ interface Stream {
   end(): void;
 }
 
-const eventOf = (name: "mail" | "all", seq: number, data: object): string =>
+const formatLiveEvent = (name: "mail" | "all", seq: number, data: object): string =>
   `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
 
 export function createLive({ db, store, runtime, log }: Core, cookie: SessionCookie) {
@@ -73,8 +73,8 @@ export function createLive({ db, store, runtime, log }: Core, cookie: SessionCoo
         if (!changes.has(seq)) changes.set(seq, changesSince(db, seq, MOST_LOOKED_AT));
         return changes.get(seq);
       },
-      reachOf({ caller }: Session): ReadonlySet<string> {
-        const known = reach.get(caller.userId) ?? new Set(reachOf(db, caller).keys());
+      findReachableMailboxIds({ caller }: Session): ReadonlySet<string> {
+        const known = reach.get(caller.userId) ?? new Set(findReachableMailboxes(db, caller).keys());
         reach.set(caller.userId, known);
         return known;
       },
@@ -84,7 +84,7 @@ export function createLive({ db, store, runtime, log }: Core, cookie: SessionCoo
   function tell(stream: Stream, look: ReturnType<typeof createLook>): void {
     if (stream.seq === look.latest) return;
     const changes = look.changesSince(stream.seq);
-    const reached = look.reachOf(stream.session);
+    const reached = look.findReachableMailboxIds(stream.session);
     const theirs = changes?.filter(({ mailboxId, userId }) =>
       userId === null ? mailboxId !== null && reached.has(mailboxId) : userId === stream.session.caller.userId,
     );
@@ -94,7 +94,7 @@ export function createLive({ db, store, runtime, log }: Core, cookie: SessionCoo
     const isAll =
       !changes || !theirs || hasOtherReach || changes.length === MOST_LOOKED_AT || theirs.length > MOST_NAMED;
     const named = isAll ? {} : { threadIds: theirs.map(({ threadId }) => threadId) };
-    stream.send(eventOf(isAll ? "all" : "mail", stream.seq, named));
+    stream.send(formatLiveEvent(isAll ? "all" : "mail", stream.seq, named));
   }
 
   /** Reads the session again; ends the stream when it is over. */
@@ -163,7 +163,7 @@ export function createLive({ db, store, runtime, log }: Core, cookie: SessionCoo
           streams.add(stream);
           // The id gives the page a position even if it is cut off before the first event.
           stream.send(`retry: 3000\nid: ${stream.seq}\nevent: hello\ndata: {}\n\n`);
-          if (after === undefined) stream.send(eventOf("all", latest, {}));
+          if (after === undefined) stream.send(formatLiveEvent("all", latest, {}));
           tell(stream, createLook());
           cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
         },
@@ -190,7 +190,7 @@ export function createLive({ db, store, runtime, log }: Core, cookie: SessionCoo
 
 /** The page's position: from Last-Event-ID, else `after`, else the latest change; undefined for an invalid one. */
 function readPosition(request: Request, latest: number): number | undefined {
-  const said = request.headers.get("last-event-id") || new URLSearchParams(queryOf(request.url)).get("after");
+  const said = request.headers.get("last-event-id") || new URLSearchParams(urlQuery(request.url)).get("after");
   if (!said) return latest;
   const after = Number(said);
   return Number.isSafeInteger(after) && after >= 0 && after <= latest ? after : undefined;

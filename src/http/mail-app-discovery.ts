@@ -7,9 +7,9 @@
 import { createRateLimit } from "../access/rate.ts";
 import { isHosted } from "../admin/domains.ts";
 import { methodResponse, READING } from "../api/methods.ts";
-import { hostOf, queryOf, readBytes } from "../api/request.ts";
+import { readBytes, requestHost, urlQuery } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { normalizeAddress, splitAddress } from "../message/address.ts";
 import { createXmlParser, OverBudget } from "../message/markup.ts";
 import type { MailApps } from "../operations/operation.ts";
@@ -60,7 +60,7 @@ const element = (name: string, value: string | number): string => `<${name}>${Bu
 export function createDiscovery(
   core: Core,
   mailApps: MailApps,
-  sourceOf: (peer: string | undefined, forwardedFor: string | null) => string,
+  readClientSource: (peer: string | undefined, forwardedFor: string | null) => string,
 ): Discovery {
   const { options, now, site } = core;
   const { host, imap, imaps, submission, submissions } = mailApps;
@@ -79,14 +79,16 @@ export function createDiscovery(
   );
 
   /** The domain of an address, or else of the host; undefined for one without settings here. */
-  function domainOf(request: Request, address: string | null | undefined): string | undefined {
+  function findServedDomain(request: Request, address: string | null | undefined): string | undefined {
     const normal = normalizeAddress(address ?? "");
-    const domain = normal ? splitAddress(normal).domain : hostOf(request).replace(/^(autoconfig|autodiscover)\./, "");
+    const domain = normal
+      ? splitAddress(normal).domain
+      : requestHost(request).replace(/^(autoconfig|autodiscover)\./, "");
     return isRead && isHosted(core, domain) ? domain : undefined;
   }
 
   function autoconfig(request: Request): Response {
-    const domain = domainOf(request, new URLSearchParams(queryOf(request.url)).get("emailaddress"));
+    const domain = findServedDomain(request, new URLSearchParams(urlQuery(request.url)).get("emailaddress"));
     if (domain === undefined) return plain("There are no settings for this domain here", 404);
     const described = servers.map(({ type, port, implicit }) => {
       const name = type === "imap" ? "incomingServer" : "outgoingServer";
@@ -119,12 +121,12 @@ ${described.join("\n")}
     const { address, schema } = request.method === "POST" ? await readRequest(request) : {};
     // Exchange's own protocols, which are asked for at the same URL.
     if (schema !== undefined && schema !== OUTLOOK) return refusal(601, "Only settings for IMAP and SMTP are here");
-    const domain = domainOf(request, address);
+    const domain = findServedDomain(request, address);
     if (domain === undefined) return refusal(500, "There are no settings for this address here");
     const login = normalizeAddress(address ?? "");
     const described = (["imap", "smtp"] as const).flatMap((type) => {
       const server = servers.find((one) => one.type === type);
-      return server ? protocolOf(server, login) : [];
+      return server ? formatProtocolElement(server, login) : [];
     });
     return xml(
       `<Autodiscover xmlns="${RESPONSE}">
@@ -141,7 +143,7 @@ ${described.join("\n")}
     );
   }
 
-  const protocolOf = ({ type, port, implicit }: Server, login: string | undefined): string =>
+  const formatProtocolElement = ({ type, port, implicit }: Server, login: string | undefined): string =>
     [
       "<Protocol>",
       element("Type", type.toUpperCase()),
@@ -159,7 +161,7 @@ ${described.join("\n")}
 
   /** Codes of MS-OXDSCLI §2.2.4.1.1.3. */
   function refusal(code: number, message: string): Response {
-    const time = isoOf(now()).slice(11, 19);
+    const time = toIsoTime(now()).slice(11, 19);
     return xml(
       `<Autodiscover xmlns="${RESPONSE}">
 <Response>
@@ -178,10 +180,10 @@ ${element("Message", message)}
   return async (request, path, peer) => {
     const isOutlook = isAutodiscover(path);
     if (!isOutlook && !AUTOCONFIG.has(path)) {
-      const [, domain] = /^(?:autoconfig|autodiscover)\.(.+)$/.exec(hostOf(request)) ?? [];
+      const [, domain] = /^(?:autoconfig|autodiscover)\.(.+)$/.exec(requestHost(request)) ?? [];
       return domain !== undefined && isHosted(core, domain) ? plain("Not found", 404) : undefined;
     }
-    const { retryAfter } = sources.take(sourceOf(peer, request.headers.get("x-forwarded-for")), now());
+    const { retryAfter } = sources.take(readClientSource(peer, request.headers.get("x-forwarded-for")), now());
     if (retryAfter !== undefined) {
       return plain("Too many requests from this address", 429, { "retry-after": String(retryAfter) });
     }

@@ -3,7 +3,7 @@
  * is signed in. It contains no password: the device asks for it.
  */
 import { createHash } from "node:crypto";
-import { type Caller, ownAmong, type Reach, reachOf } from "../access/caller.ts";
+import { type Caller, findReachableMailboxes, ownAmong, type Reach } from "../access/caller.ts";
 import { downloadResponse } from "../api/download.ts";
 import { AppError } from "../base/errors.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
@@ -15,17 +15,17 @@ import type { Route } from "./route.ts";
 
 type Plist = string | number | boolean | readonly Plist[] | { readonly [key: string]: Plist };
 
-function plistOf(value: Plist): string {
+function formatPlist(value: Plist): string {
   if (typeof value === "string") return `<string>${Bun.escapeHTML(value)}</string>`;
   if (typeof value === "number") return `<integer>${value}</integer>`;
   if (typeof value === "boolean") return value ? "<true/>" : "<false/>";
-  if (Array.isArray(value)) return `<array>\n${value.map(plistOf).join("\n")}\n</array>`;
-  const entries = Object.entries(value).map(([key, of]) => `<key>${Bun.escapeHTML(key)}</key>\n${plistOf(of)}`);
+  if (Array.isArray(value)) return `<array>\n${value.map(formatPlist).join("\n")}\n</array>`;
+  const entries = Object.entries(value).map(([key, of]) => `<key>${Bun.escapeHTML(key)}</key>\n${formatPlist(of)}`);
   return `<dict>\n${entries.join("\n")}\n</dict>`;
 }
 
 /** The same for the same text, so that a profile replaces the one before it. */
-function uuidOf(text: string): string {
+function hashToUuid(text: string): string {
   const bytes = createHash("sha256").update(text).digest().subarray(0, 16);
   // A custom UUID (RFC 9562 §5.8).
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x80;
@@ -43,7 +43,7 @@ function profileFor({ email }: Caller, { address, name }: Reach["mailbox"], mail
     PayloadType: "com.apple.mail.managed",
     PayloadVersion: 1,
     PayloadIdentifier: `${identifier}.mail`,
-    PayloadUUID: uuidOf(`${identifier}.mail`),
+    PayloadUUID: hashToUuid(`${identifier}.mail`),
     PayloadDisplayName: address,
     EmailAccountDescription: address,
     EmailAccountName: name,
@@ -66,7 +66,7 @@ function profileFor({ email }: Caller, { address, name }: Reach["mailbox"], mail
     PayloadType: "Configuration",
     PayloadVersion: 1,
     PayloadIdentifier: identifier,
-    PayloadUUID: uuidOf(identifier),
+    PayloadUUID: hashToUuid(identifier),
     PayloadDisplayName: `Mail for ${address}`,
     PayloadDescription: `Sets up Mail for ${address} at ${host}. It asks for a password: give it an app password.`,
     PayloadOrganization: host,
@@ -75,7 +75,7 @@ function profileFor({ email }: Caller, { address, name }: Reach["mailbox"], mail
   return `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 <plist version="1.0">
-${plistOf(profile)}
+${formatPlist(profile)}
 </plist>
 `;
 }
@@ -96,7 +96,7 @@ export function mailProfileRoute(
     async run({ session: { caller } }) {
       const own = ownAmong(
         caller,
-        [...reachOf(db, caller).values()].filter(({ access }) => access.read),
+        [...findReachableMailboxes(db, caller).values()].filter(({ access }) => access.read),
       );
       if (!own || !hasProfile(mailApps)) throw new AppError("not_found", "There is no profile for you here");
       const profile = Buffer.from(profileFor(caller, own.mailbox, mailApps));

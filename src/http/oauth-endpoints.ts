@@ -11,10 +11,10 @@ import * as cors from "../api/cors.ts";
 import { readFailure } from "../api/failure.ts";
 import { describeMcp } from "../api/mcp/mcp-discovery.ts";
 import { isReading, methodResponse, READING } from "../api/methods.ts";
-import { readBytes, readJson, traceOf } from "../api/request.ts";
+import { readBytes, readJson, requestTraceId } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import { OAuthError } from "../oauth/error.ts";
-import { describeOAuth, REGISTER_PATH, REVOKE_PATH, resourceOf, TOKEN_PATH } from "../oauth/metadata.ts";
+import { describeOAuth, REGISTER_PATH, REVOKE_PATH, resourceIdentifier, TOKEN_PATH } from "../oauth/metadata.ts";
 import type { OAuth } from "../oauth/oauth.ts";
 import type { Core } from "../store/core.ts";
 
@@ -36,7 +36,7 @@ const STATUS: Partial<Record<OAuthError["code"], number>> = { invalid_client: 40
 interface OAuthEndpointParts {
   oauth: OAuth;
   slowdown: Slowdown;
-  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  readClientSource(peer: string | undefined, forwardedFor: string | null): string;
 }
 
 /** @throws OAuthError invalid_request */
@@ -47,10 +47,10 @@ function requireForm({ headers }: Request): void {
 }
 
 /** Responds to requests for the endpoints; undefined for other paths. */
-export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: OAuthEndpointParts) {
+export function createOAuthEndpoints(core: Core, { oauth, slowdown, readClientSource }: OAuthEndpointParts) {
   const { options, runtime, log, site } = core;
   const { baseUrl } = site;
-  const documents = new Map([...describeOAuth(baseUrl), ...describeMcp(baseUrl, resourceOf(baseUrl))]);
+  const documents = new Map([...describeOAuth(baseUrl), ...describeMcp(baseUrl, resourceIdentifier(baseUrl))]);
   const sources = createRateLimit(
     () => options.get("api.ipRequestsPerMinute"),
     () => options.get("api.cooldownSeconds"),
@@ -137,10 +137,10 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, sourceOf }: 
 
   return async (request: Request, path: string, peer: string | undefined): Promise<Response | undefined> => {
     if (!documents.has(path) && !Object.hasOwn(endpoints, path)) return undefined;
-    const response = await respondTo(request, path, sourceOf(peer, request.headers.get("x-forwarded-for")));
+    const response = await respondTo(request, path, readClientSource(peer, request.headers.get("x-forwarded-for")));
     response.headers.set("x-content-type-options", "nosniff");
     if (!documents.has(path)) cors.setHeaders(core, request, response.headers);
-    log.debug("request", { trace: traceOf(request), method: request.method, path, status: response.status });
+    log.debug("request", { trace: requestTraceId(request), method: request.method, path, status: response.status });
     return response;
   };
 }

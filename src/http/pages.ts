@@ -12,7 +12,7 @@ import icon192 from "./icons/icon-192.png" with { type: "file" };
 import icon512 from "./icons/icon-512.png" with { type: "file" };
 import iconApple from "./icons/icon-apple-180.png" with { type: "file" };
 import iconMask from "./icons/icon-mask-512.png" with { type: "file" };
-import { type Assets, type File, fileOf, fileResponse, openAssets } from "./static-files.ts";
+import { type Assets, type File, fileResponse, makeStaticFile, openAssets } from "./static-files.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx), and the page of OAuth (app/start.tsx). */
 const PAGES = /^\/(?:$|sign-in$|setup$|password$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|oauth\/authorize$)/;
@@ -107,14 +107,14 @@ ${paths.first.map((path) => `<link rel="modulepreload" href="${path}">`).join("\
     fonts.first,
     ...Object.keys(chunks).map((name) => `/assets/${name}`),
   ];
-  return { document: fileOf("text/html; charset=utf-8", document), assets, named: await namedFiles(), shell };
+  return { document: makeStaticFile("text/html; charset=utf-8", document), assets, named: await namedFiles(), shell };
 }
 
 /** `shell`: paths of the files that it keeps. Their names are hashes, and so are together a version. */
 async function workerFile(shell: readonly string[]): Promise<File> {
   const { script } = await import("./worker-files.ts");
   const version = createHash("sha256").update(shell.join()).digest("base64url").slice(0, 12);
-  return fileOf(SCRIPT, `self.shell=${JSON.stringify({ version, paths: shell })};\n${script}`);
+  return makeStaticFile(SCRIPT, `self.shell=${JSON.stringify({ version, paths: shell })};\n${script}`);
 }
 
 async function namedFiles(): Promise<ReadonlyMap<string, File>> {
@@ -125,9 +125,9 @@ async function namedFiles(): Promise<ReadonlyMap<string, File>> {
     [NAMED.apple, iconApple],
   ] as const;
   return new Map<string, File>([
-    [NAMED.manifest, fileOf("application/manifest+json", JSON.stringify(MANIFEST))],
+    [NAMED.manifest, makeStaticFile("application/manifest+json", JSON.stringify(MANIFEST))],
     ...(await Promise.all(
-      icons.map(async ([path, file]) => [path, fileOf("image/png", await Bun.file(file).bytes())] as const),
+      icons.map(async ([path, file]) => [path, makeStaticFile("image/png", await Bun.file(file).bytes())] as const),
     )),
   ]);
 }
@@ -197,7 +197,7 @@ async function readViewerFiles(): Promise<Pick<Files, "document" | "assets">> {
 <body></body>
 </html>
 `;
-  return { document: fileOf("text/html; charset=utf-8", document), assets };
+  return { document: makeStaticFile("text/html; charset=utf-8", document), assets };
 }
 
 export function createPdfPage(headers: Readonly<Record<string, string>>): Pages {

@@ -6,17 +6,17 @@
 import { createTools } from "../api/mcp/tools.ts";
 import { describeApi } from "../api/openapi.ts";
 import type { ApiDocument } from "../api/reference/openapi-document.ts";
-import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, REFERENCE_PATH, type Surface } from "../api/surfaces.ts";
+import { ADMIN_API, EXT_API, MAIL_API, openApiDocumentPath, REFERENCE_PATH, type Surface } from "../api/surfaces.ts";
 import type { Core } from "../store/core.ts";
 import { addFonts, ICON, type Pages } from "./pages.ts";
-import { type Assets, type File, fileOf, fileResponse, openAssets } from "./static-files.ts";
+import { type Assets, type File, fileResponse, makeStaticFile, openAssets } from "./static-files.ts";
 
 /** Responds to a GET or HEAD for the reference or one of its files; undefined for other paths. */
 export function createReference({ site: { baseUrl } }: Core, headers: Readonly<Record<string, string>>): Pages {
   const describe = (surface: Surface) => ({
     // The document is made as JSON; this names its type.
     document: describeApi(surface, baseUrl) as unknown as ApiDocument,
-    path: documentPathOf(surface),
+    path: openApiDocumentPath(surface),
   });
   let written: Promise<{ page: File; assets: Assets }> | undefined;
 
@@ -41,7 +41,7 @@ export function createReference({ site: { baseUrl } }: Core, headers: Readonly<R
         icon: assets.add("svg", "image/svg+xml", ICON),
       },
     });
-    return { page: fileOf("text/html; charset=utf-8", html), assets };
+    return { page: makeStaticFile("text/html; charset=utf-8", html), assets };
   }
 
   return async (request, path) => {

@@ -12,7 +12,7 @@ export interface File {
   gzip: Blob | undefined;
 }
 
-export function fileOf(type: string, content: string | Uint8Array<ArrayBuffer>): File {
+export function makeStaticFile(type: string, content: string | Uint8Array<ArrayBuffer>): File {
   if (typeof content !== "string") return { type, content: new Blob([content]), gzip: undefined };
   return { type, content: new Blob([content]), gzip: new Blob([Bun.gzipSync(content, { level: 9 })]) };
 }
@@ -52,10 +52,10 @@ export function openAssets(prefix: string) {
     /** Adds a file named by its hash. Returns its path. */
     add(ending: string, type: string, content: string | Uint8Array<ArrayBuffer>): string {
       const hash = createHash("sha256").update(content).digest("base64url").slice(0, 12);
-      return put(`${hash}.${ending}`, fileOf(type, content));
+      return put(`${hash}.${ending}`, makeStaticFile(type, content));
     },
     /** Adds a file whose name has its hash already. */
-    addNamed: (name: string, type: string, content: string): string => put(name, fileOf(type, content)),
+    addNamed: (name: string, type: string, content: string): string => put(name, makeStaticFile(type, content)),
     /** Undefined for an unknown path. */
     respond(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined {
       const file = files.get(path);

@@ -27,7 +27,7 @@ export interface WebParts
   certificate(): KeyPair | undefined;
   /** Excepted networks for strangers' URLs to unsubscribe at, as readDestination takes them. */
   allow: HttpClientParts["allow"];
-  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  readClientSource(peer: string | undefined, forwardedFor: string | null): string;
 }
 
 export interface Web {

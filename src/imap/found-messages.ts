@@ -100,13 +100,13 @@ interface Header {
   value: string;
 }
 
-const headerOf = (name: string, value: string): Header => ({
+const makeFoldedHeader = (name: string, value: string): Header => ({
   name: name.toLowerCase(),
   value: folded(decodeWords(value)),
 });
 
 const headersIn = (json: string): Header[] =>
-  (JSON.parse(json) as [string, string][]).map(([name, value]) => headerOf(name, value));
+  (JSON.parse(json) as [string, string][]).map(([name, value]) => makeFoldedHeader(name, value));
 
 const peopleIn = (json: string): string =>
   folded(
@@ -211,7 +211,7 @@ class Plan {
     readonly now: number,
   ) {}
 
-  async matcherOf(key: SearchKey): Promise<Matcher> {
+  async buildSearchMatcher(key: SearchKey): Promise<Matcher> {
     const { core, view, now } = this;
     switch (key.key) {
       case "all":
@@ -221,7 +221,7 @@ class Plan {
       case "or":
         return this.#together(key.of, true);
       case "not":
-        return not(await this.matcherOf(key.of));
+        return not(await this.buildSearchMatcher(key.of));
       case "flag": {
         const has = await this.#flag(key.flag);
         return key.set ? has : not(has);
@@ -240,8 +240,8 @@ class Plan {
         return ({ row }) => row.modseq >= key.modseq;
       case "id": {
         if (key.of === "THREADID") {
-          const isOf = isInThread(core, key.id);
-          return ({ row }) => isOf(row.seq);
+          const isThreadMessage = isInThread(core, key.id);
+          return ({ row }) => isThreadMessage(row.seq);
         }
         const named = findMessage(core, key.id);
         return ({ row }) => row.seq === named;
@@ -270,7 +270,7 @@ class Plan {
 
   async #together(keys: readonly SearchKey[], decisive: boolean): Promise<Matcher> {
     const matchers: Matcher[] = [];
-    for (const key of keys) matchers.push(await this.matcherOf(key));
+    for (const key of keys) matchers.push(await this.buildSearchMatcher(key));
     const [only, ...others] = matchers;
     return only && others.length === 0 ? only : together(matchers, decisive);
   }
@@ -332,7 +332,7 @@ class Plan {
       if (least === most && holds(date) === least) return least;
       // The day is that of the sender's clock (RFC 9051 §6.4.4).
       const { headers } = message;
-      return headers && holds(date + zoneOf(headers.value.find(({ name }) => name === "date")?.value));
+      return headers && holds(date + readZoneOffset(headers.value.find(({ name }) => name === "date")?.value));
     };
   }
 
@@ -392,7 +392,7 @@ class Plan {
 }
 
 /** The zone of a Date field, ms. */
-function zoneOf(date = ""): number {
+function readZoneOffset(date = ""): number {
   const [, sign, hours, minutes] = /([+-])(\d\d)(\d\d)(?:\s*\([^()]*\))?\s*$/.exec(date) ?? [];
   return (sign === "-" ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0)) * 60_000;
 }
@@ -427,7 +427,7 @@ async function lookAt(
       const known = octets.known(seqs, userId);
       for (const message of messages) {
         const { seq } = message.row;
-        message.size = known.get(seq)?.size ?? (await octets.sizeOf(seq, userId)) ?? 0;
+        message.size = known.get(seq)?.size ?? (await octets.findMessageSize(seq, userId)) ?? 0;
       }
       return messages;
     }
@@ -447,7 +447,7 @@ async function lookAt(
       const some = first(COMPOSED_AT_ONCE);
       for (const message of some) {
         const header = await octets.header(message.row.seq, userId);
-        message.composed = header && readHeaders(header).fields.map(({ name, value }) => headerOf(name, value));
+        message.composed = header && readHeaders(header).fields.map(({ name, value }) => makeFoldedHeader(name, value));
       }
       return some;
     }
@@ -467,7 +467,7 @@ export async function matching(session: Session, key: SearchKey, userId: string)
   await uids.settled(view.folder);
   const rows = presentRows(uids, view);
   const plan = new Plan(core, session.keywordsIn(view.folder.mailboxId), view, rows, core.now());
-  const matches = await plan.matcherOf(key);
+  const matches = await plan.buildSearchMatcher(key);
   const stages = STAGES.filter((stage) => plan.stages.has(stage));
   const characters = MOST_AT_ONCE / Math.max(1, plan.texts / TEXTS_AT_ONCE);
   const found: Found[] = [];

@@ -6,7 +6,7 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import { quoted as quotedOctets, type Section } from "../message/imap-data.ts";
+import { formatImapString as quotedOctets, type Section } from "../message/imap-data.ts";
 
 /** A command that is not of the grammar; the reply is BAD. */
 export class Malformed extends Error {
@@ -158,10 +158,10 @@ export class Parser {
       if (!literal) throw new Malformed("a literal without its octets");
       return literal;
     }
-    const quoted = Buffer.from((this.#need(QUOTED, "a string")[1] ?? "").replace(/\\(["\\])/g, "$1"), "latin1");
+    const quoteImapText = Buffer.from((this.#need(QUOTED, "a string")[1] ?? "").replace(/\\(["\\])/g, "$1"), "latin1");
     // RFC 6855 §3; a literal may be of any octets.
-    if (!isUtf8(quoted)) throw new Malformed("expected UTF-8");
-    return quoted;
+    if (!isUtf8(quoteImapText)) throw new Malformed("expected UTF-8");
+    return quoteImapText;
   }
 
   string(): string {
@@ -237,7 +237,7 @@ export class Parser {
   /** Epoch ms of the day in UTC. */
   date(): number {
     const [, day, month = "", year] = this.#need(DATE, "a date");
-    return dayOf(Number(year), month, Number(day));
+    return toDayMs(Number(year), month, Number(day));
   }
 
   /** Epoch ms. */
@@ -253,7 +253,7 @@ export class Parser {
     ];
     if (h > 23 || m > 59 || s > 60 || zh > 23 || zm > 59) throw new Malformed("a time out of range");
     const zone = (sign === "-" ? -1 : 1) * (zh * 60 + zm);
-    return dayOf(Number(year), month, Number(day)) + ((h * 60 + m - zone) * 60 + s) * 1_000;
+    return toDayMs(Number(year), month, Number(day)) + ((h * 60 + m - zone) * 60 + s) * 1_000;
   }
 
   #section(): Section {
@@ -316,7 +316,13 @@ export class Parser {
       }
       const section = this.#section();
       const partial = this.#partial();
-      return { item: "SECTION", name: `BODY[${nameOf(section)}]`, section, peek, ...(partial && { partial }) };
+      return {
+        item: "SECTION",
+        name: `BODY[${formatSectionName(section)}]`,
+        section,
+        peek,
+        ...(partial && { partial }),
+      };
     }
     const name = this.atom().toUpperCase();
     for (const item of ["FLAGS", "INTERNALDATE", "ENVELOPE", "UID", "MODSEQ", "EMAILID", "THREADID"] as const) {
@@ -479,15 +485,15 @@ export class Parser {
 }
 
 /** As an atom where it can be: programs look for a section by the name that they asked for. */
-function astringOf(text: string): string {
+function formatAstring(text: string): string {
   ATOM.lastIndex = 0;
-  return ATOM.exec(text)?.[0] === text ? text : quoted(text);
+  return ATOM.exec(text)?.[0] === text ? text : quoteImapText(text);
 }
 
-const nameOf = ({ part, text, fields }: Section): string =>
-  [...part, ...(text ? [text] : [])].join(".") + (fields ? ` (${fields.map(astringOf).join(" ")})` : "");
+const formatSectionName = ({ part, text, fields }: Section): string =>
+  [...part, ...(text ? [text] : [])].join(".") + (fields ? ` (${fields.map(formatAstring).join(" ")})` : "");
 
-function dayOf(year: number, month: string, day: number): number {
+function toDayMs(year: number, month: string, day: number): number {
   const index = MONTHS.indexOf(month.toLowerCase());
   const at = Date.UTC(year, index, day);
   if (index < 0 || new Date(at).getUTCDate() !== day) throw new Malformed("no such day");
@@ -497,7 +503,7 @@ function dayOf(year: number, month: string, day: number): number {
 /* What replies are made of. */
 
 /** A string, as latin1. */
-export const quoted = (text: string): string => quotedOctets(Buffer.from(text, "utf8").toString("latin1"));
+export const quoteImapText = (text: string): string => quotedOctets(Buffer.from(text, "utf8").toString("latin1"));
 
 /** True if a set has the number. */
 export function isIn(set: SequenceSet, number: number): boolean {
@@ -512,7 +518,7 @@ export function isIn(set: SequenceSet, number: number): boolean {
 }
 
 /** The shortest set of ascending numbers. */
-export function setOf(numbers: readonly number[]): string {
+export function formatSequenceSet(numbers: readonly number[]): string {
   const ranges: string[] = [];
   for (let i = 0; i < numbers.length; ) {
     const from = numbers[i] as number;
@@ -524,7 +530,7 @@ export function setOf(numbers: readonly number[]): string {
 }
 
 /** ` 5-Jan-2026 08:00:00 +0000`, quoted. */
-export function dateTimeOf(ms: number): string {
+export function formatImapDateTime(ms: number): string {
   const date = new Date(ms);
   const month = (MONTHS[date.getUTCMonth()] as string).replace(/^./, (letter) => letter.toUpperCase());
   const day = String(date.getUTCDate()).padStart(2, " ");
@@ -558,8 +564,8 @@ const KEYWORD_CHARACTER = new RegExp("[!#$'+-Z[^-z|}~]");
 export const OF_PROGRAMS = /^(?:\$.*|junk|nonjunk|notjunk|junkrecorded|receiptchecked)$/i;
 
 /** A label as a keyword: as it is where it is an atom, and no program has that keyword for itself. */
-export const keywordOf = (label: string): string =>
+export const labelToKeyword = (label: string): string =>
   OF_PROGRAMS.test(label)
     ? encodeUtf7(label.slice(0, 1), /(?!)/) + encodeUtf7(label.slice(1), KEYWORD_CHARACTER)
     : encodeUtf7(label, KEYWORD_CHARACTER);
-export const labelOf = (keyword: string): string => decodeUtf7(keyword);
+export const keywordToLabel = (keyword: string): string => decodeUtf7(keyword);

@@ -32,7 +32,7 @@ import { authenticate, login } from "./commands/sign-in-commands.ts";
 import { store } from "./commands/store-command.ts";
 import { Malformed, Parser } from "./grammar.ts";
 import { createLines } from "./lines.ts";
-import { Ended, Refused, refusalOf, Session, type Shared, type Wire } from "./session.ts";
+import { Ended, Refused, Session, type Shared, toRefusal, type Wire } from "./session.ts";
 
 /** Sessions that wait are looked at once in this time, whether they still may. */
 const SWEEP_MS = 1_000;
@@ -164,7 +164,7 @@ export function createImap(
     switch (verb) {
       case "CAPABILITY":
         parser.end();
-        await session.send(`* CAPABILITY ${capabilitiesOf(session)}`);
+        await session.send(`* CAPABILITY ${listCapabilities(session)}`);
         return "CAPABILITY completed";
       case "NOOP":
         parser.end();
@@ -249,7 +249,7 @@ export function createImap(
     }
   }
 
-  const capabilitiesOf = ({ who, wire }: Session): string =>
+  const listCapabilities = ({ who, wire }: Session): string =>
     who
       ? `${SIGNED_IN} APPENDLIMIT=${options.get("smtp.maxMessageBytes")}`
       : wire.isSecure()
@@ -397,7 +397,7 @@ export function createImap(
         const said = await run(session, name, parser, tag);
         if (isOver) return false;
         if (session.who) await session.tellChanges({ keepsNumbers: KEEPS_NUMBERS.test(command.text) });
-        const capability = /^(?:LOGIN|AUTHENTICATE)$/.test(name) ? `[CAPABILITY ${capabilitiesOf(session)}] ` : "";
+        const capability = /^(?:LOGIN|AUTHENTICATE)$/.test(name) ? `[CAPABILITY ${listCapabilities(session)}] ` : "";
         if (capability !== "" && !admitPerson()) throw new Refused("Too many connections", "LIMIT");
         await session.send(`${tag} OK ${capability}${said}`);
         if (name === "STARTTLS") secure();
@@ -431,7 +431,7 @@ export function createImap(
 
     function refusal(error: unknown): Refused {
       try {
-        return refusalOf(error);
+        return toRefusal(error);
       } catch {
         log.error("an IMAP command failed", { trace, error });
         return new Refused("The server failed", "SERVERBUG");
@@ -471,7 +471,7 @@ export function createImap(
     async function converse(): Promise<void> {
       if (implicitTls) secure();
       else attend(raw);
-      await session.send(`* OK [CAPABILITY ${capabilitiesOf(session)}] ${site.hostname} Mailroom`);
+      await session.send(`* OK [CAPABILITY ${listCapabilities(session)}] ${site.hostname} Mailroom`);
       let leave: (() => void) | undefined;
       try {
         for (let goesOn = true; goesOn && !isOver; ) {

@@ -3,7 +3,7 @@
  * whose keywords differ by it alone, the first by name has the keyword, and the others have it with a number.
  */
 import { labelKey } from "../mailbox/state/labels.ts";
-import { keywordOf, labelOf } from "./grammar.ts";
+import { keywordToLabel, labelToKeyword } from "./grammar.ts";
 
 /** Clients that change the case of a keyword name the label nonetheless. */
 export class Keywords {
@@ -17,14 +17,14 @@ export class Keywords {
 
   /** The keyword of a label. */
   of(label: string): string {
-    const keyword = keywordOf(label);
+    const keyword = labelToKeyword(label);
     return keyword.includes("&") ? (this.#read().keywords.get(labelKey(label)) ?? keyword) : keyword;
   }
 
   /** The label of a keyword, which may be a new one. */
   label(keyword: string): string {
     const known = keyword.includes("&") ? this.#read().labels.get(keyword.toLowerCase()) : undefined;
-    return known ?? labelOf(keyword);
+    return known ?? keywordToLabel(keyword);
   }
 
   #read() {
@@ -32,7 +32,7 @@ export class Keywords {
     this.#known = { keywords: new Map(), labels: new Map() };
     const counts = new Map<string, number>();
     for (const { label } of this.#labels()) {
-      const plain = keywordOf(label);
+      const plain = labelToKeyword(label);
       if (!plain.includes("&")) continue;
       const count = (counts.get(plain.toLowerCase()) ?? 0) + 1;
       counts.set(plain.toLowerCase(), count);

@@ -4,7 +4,7 @@
  * are below one another.
  */
 import type { Caller, Reach } from "../access/caller.ts";
-import { ownAmong, reachOf } from "../access/caller.ts";
+import { findReachableMailboxes, ownAmong } from "../access/caller.ts";
 import { letOthersRun } from "../base/pause.ts";
 import { labelFolderNamed, labelFolderNames, wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
 import type { ImapFolder } from "../mailbox/imap/uids.ts";
@@ -40,10 +40,10 @@ export interface Named {
 }
 
 /** MAILBOXID of RFC 8474: stays when a mailbox gets another address, and a label another name. */
-export const mailboxIdOf = ({ id, mailboxId, folder }: ImapFolder): string => `${mailboxId}_${folder ?? -id}`;
+export const imapMailboxId = ({ id, mailboxId, folder }: ImapFolder): string => `${mailboxId}_${folder ?? -id}`;
 
 /** A label below `Labels`: no name has control characters, or nothing between two `/`. */
-const nameOf = (label: string): string =>
+const labelFolderName = (label: string): string =>
   label
     .replace(/\p{Cc}/gu, "_")
     .split("/")
@@ -51,7 +51,7 @@ const nameOf = (label: string): string =>
     .join("/");
 
 /** An address as a name of one level, without wildcards. No two have the same. */
-const nodeOf = (address: string): string =>
+const addressToNode = (address: string): string =>
   address.replace(
     /[/%*]|=(?=[0-9A-Fa-f]{2})/g,
     (character) => `=${character.charCodeAt(0).toString(16).toUpperCase()}`,
@@ -65,19 +65,19 @@ interface Reached {
 
 /** The mailboxes that the caller sees; the person's own is the first. */
 export function reachedBy(db: Db, caller: Caller): Reached[] {
-  const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.read);
+  const reached = [...findReachableMailboxes(db, caller).values()].filter(({ access }) => access.read);
   const own = ownAmong(caller, reached);
   return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).map((reach) => ({
     reach,
-    prefix: reach === own ? "" : `${SHARED}${nodeOf(reach.mailbox.address)}/`,
+    prefix: reach === own ? "" : `${SHARED}${addressToNode(reach.mailbox.address)}/`,
   }));
 }
 
 /** Its labels, as mailboxes. */
-export function labelsOf(db: Db, { reach, prefix }: Reached): Named[] {
+export function listLabelFolders(db: Db, { reach, prefix }: Reached): Named[] {
   const byName = new Map<string, string>();
   for (const label of labelFolderNames(db, reach.mailbox.id, MOST_LISTED)) {
-    const name = nameOf(label);
+    const name = labelFolderName(label);
     // Of labels with one name, the one that is written so has it.
     if (name === label || !byName.has(name)) byName.set(name, label);
   }
@@ -93,7 +93,7 @@ const labelNamed = (name: string, label: string, reach: Reach): Named => ({
 });
 
 // RFC 6154 §2: another one's Sent is not where the caller's mail goes.
-const foldersOf = ({ reach, prefix }: Reached): Named[] =>
+const listStandardFolders = ({ reach, prefix }: Reached): Named[] =>
   FOLDERS.map(([name, folder, use]) => ({
     name: prefix + name,
     folder,
@@ -106,7 +106,7 @@ export async function namesFor(db: Db, caller: Caller): Promise<Named[]> {
   const hasLabels = wantsLabelFolders(db, caller.userId);
   const all: Named[] = [];
   for (const one of reachedBy(db, caller)) {
-    all.push(...foldersOf(one), ...(hasLabels ? labelsOf(db, one) : []));
+    all.push(...listStandardFolders(one), ...(hasLabels ? listLabelFolders(db, one) : []));
     await letOthersRun();
   }
   return all;
@@ -115,7 +115,9 @@ export async function namesFor(db: Db, caller: Caller): Promise<Named[]> {
 /** Whether others are below that. */
 export const hasBelow = (db: Db, { label, reach }: Named): boolean =>
   label !== undefined &&
-  labelFolderNames(db, reach.mailbox.id, MOST_LISTED).some((one) => nameOf(one).startsWith(`${nameOf(label)}/`));
+  labelFolderNames(db, reach.mailbox.id, MOST_LISTED).some((one) =>
+    labelFolderName(one).startsWith(`${labelFolderName(label)}/`),
+  );
 
 /** The names above those. */
 export const namesAbove = (all: readonly Pick<Named, "name">[]): Set<string> =>
@@ -136,7 +138,7 @@ export interface LabelPlace extends Reached {
 }
 
 /** The label that a name would be of; undefined for one that is not below `Labels`, or of a person who has no labels there. */
-export function labelPlaceOf(db: Db, caller: Caller, name: string): LabelPlace | undefined {
+export function findLabelPlace(db: Db, caller: Caller, name: string): LabelPlace | undefined {
   if (!wantsLabelFolders(db, caller.userId)) return undefined;
   for (const { reach, prefix } of reachedBy(db, caller)) {
     const top = `${prefix}${LABELS}`;
@@ -149,14 +151,14 @@ export function labelPlaceOf(db: Db, caller: Caller, name: string): LabelPlace |
 export function named(db: Db, caller: Caller, name: string): Named | undefined {
   const wanted = /^inbox$/i.test(name) ? "INBOX" : name;
   const folder = reachedBy(db, caller)
-    .flatMap(foldersOf)
+    .flatMap(listStandardFolders)
     .find((one) => one.name === wanted || encodeUtf7(one.name) === wanted);
-  const place = folder ? undefined : labelPlaceOf(db, caller, name);
+  const place = folder ? undefined : findLabelPlace(db, caller, name);
   if (!place) return folder;
   const { id } = place.reach.mailbox;
   const label =
     labelFolderNamed(db, id, place.label) ??
-    labelFolderNames(db, id, MOST_LISTED).find((one) => nameOf(one) === place.label);
+    labelFolderNames(db, id, MOST_LISTED).find((one) => labelFolderName(one) === place.label);
   return label === undefined ? undefined : labelNamed(name, label, place.reach);
 }
 
@@ -165,7 +167,7 @@ const MOST_WILDCARDS = 10;
 const LONGEST_PATTERN = 500;
 
 /** Tells whether a name is of a pattern of LIST, in which `*` stands for anything and `%` for what has no `/`. */
-export function matcherOf(pattern: string): (name: string) => boolean {
+export function buildPatternMatcher(pattern: string): (name: string) => boolean {
   const parts = pattern
     .replace(/^inbox(?=$|[*%])/i, "INBOX")
     .replace(/\*[*%]*/g, "*")

@@ -16,9 +16,9 @@ import { FLAG_BITS, type ImapState, type Uids } from "../mailbox/imap/uids.ts";
 import { listLabels } from "../mailbox/state/labels.ts";
 import { asUnavailable } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
-import { decodeUtf7, encodeUtf7, quoted, setOf } from "./grammar.ts";
+import { decodeUtf7, encodeUtf7, formatSequenceSet, quoteImapText } from "./grammar.ts";
 import { Keywords } from "./keywords.ts";
-import { changesIn, follow, isNews, sequenceOf, type View } from "./view.ts";
+import { changesIn, findSequenceNumber, follow, isNews, type View } from "./view.ts";
 
 /** What the sessions of a server share besides the context. */
 export interface Shared {
@@ -151,8 +151,8 @@ export class Session {
   }
 
   /** The name of a mailbox, as it is sent: in UTF-8 (RFC 9051 §5.1, RFC 9755 §3), before that in modified UTF-7. */
-  nameOf(name: string): string {
-    if (!this.#isUtf8) return quoted(encodeUtf7(name));
+  formatMailboxName(name: string): string {
+    if (!this.#isUtf8) return quoteImapText(encodeUtf7(name));
     return `"${Buffer.from(name, "utf8").toString("latin1").replace(/["\\]/g, "\\$&")}"`;
   }
 
@@ -196,10 +196,10 @@ export class Session {
     const { rows: before } = view;
     follow(uids, view, changes);
     if (vanished.length > 0) {
-      if (this.enabled.has("QRESYNC")) await this.send(`* VANISHED ${setOf(vanished)}`);
+      if (this.enabled.has("QRESYNC")) await this.send(`* VANISHED ${formatSequenceSet(vanished)}`);
       else {
         // From the last one on, so that each number is still right when the client reads it.
-        const numbers = vanished.map((uid) => sequenceOf({ rows: before }, uid)).reverse();
+        const numbers = vanished.map((uid) => findSequenceNumber({ rows: before }, uid)).reverse();
         await this.send(numbers.map((number) => `* ${number} EXPUNGE`).join("\r\n"));
       }
     }
@@ -233,8 +233,8 @@ export class Session {
   }
 
   #flagsLine(view: View, state: ImapState, keywords: Keywords, onlyNews: boolean): string | undefined {
-    const sequence = sequenceOf(view, state.uid);
-    const flags = flagsOf(state, keywords);
+    const sequence = findSequenceNumber(view, state.uid);
+    const flags = formatFlagList(state, keywords);
     const isNew = isNews(view, state, flags);
     if (sequence === undefined || (onlyNews && !isNew)) return undefined;
     // RFC 9051 §7.5.2, RFC 7162 §3.2.4.
@@ -264,7 +264,7 @@ export function requireLabel(label: string): string {
 }
 
 /** The flags of a message, each once. */
-function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState, keywords: Keywords): string[] {
+function listFlagNames({ read, flagged, kind, flags, labels }: ImapState, keywords: Keywords): string[] {
   return [
     ...(read ? ["\\Seen"] : []),
     ...(flagged ? ["\\Flagged"] : []),
@@ -274,10 +274,11 @@ function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState, keywords
   ];
 }
 
-export const flagsOf = (state: ImapState, keywords: Keywords): string => `(${flagNamesOf(state, keywords).join(" ")})`;
+export const formatFlagList = (state: ImapState, keywords: Keywords): string =>
+  `(${listFlagNames(state, keywords).join(" ")})`;
 
 /** The refusal for an error of the mailbox. Anything else is thrown. */
-export function refusalOf(failure: unknown): Refused {
+export function toRefusal(failure: unknown): Refused {
   const error = asUnavailable(failure);
   if (error instanceof Refused) return error;
   if (!(error instanceof AppError)) throw error;

@@ -46,7 +46,7 @@ function shared(uids: Uids, { id, modseq }: ImapFolder, read: () => readonly Num
 }
 
 /** The index of the first row with that UID or a higher one. */
-function indexOf(rows: readonly Numbered[], uid: number): number {
+function findRowIndex(rows: readonly Numbered[], uid: number): number {
   let [low, high] = [0, rows.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -57,8 +57,8 @@ function indexOf(rows: readonly Numbered[], uid: number): number {
 }
 
 /** The sequence number of a UID; undefined if the client does not know it. */
-export function sequenceOf({ rows }: Pick<View, "rows">, uid: number): number | undefined {
-  const index = indexOf(rows, uid);
+export function findSequenceNumber({ rows }: Pick<View, "rows">, uid: number): number | undefined {
+  const index = findRowIndex(rows, uid);
   return rows[index]?.uid === uid ? index + 1 : undefined;
 }
 
@@ -70,7 +70,7 @@ export function rowsIn({ rows, saved }: View, set: SequenceSet, byUid: boolean):
   return set.flatMap(([from, to]) => {
     // `9:*` of a mailbox that has fewer is its last one.
     const first = Math.min(from, to === Number.POSITIVE_INFINITY ? last : from);
-    const [start, end] = byUid ? [indexOf(rows, first), indexOf(rows, to + 1)] : [Math.max(0, first - 1), to];
+    const [start, end] = byUid ? [findRowIndex(rows, first), findRowIndex(rows, to + 1)] : [Math.max(0, first - 1), to];
     const found = rows.slice(Math.max(start, next), end);
     next = Math.max(next, Math.min(end, rows.length));
     return found;
@@ -78,20 +78,20 @@ export function rowsIn({ rows, saved }: View, set: SequenceSet, byUid: boolean):
 }
 
 /** The states of rows as they are now: not of what is gone, or has been written anew under another UID. */
-export function statesOf(uids: Uids, { folder }: Pick<View, "folder">, rows: readonly Numbered[]): ImapState[] {
+export function listRowStates(uids: Uids, { folder }: Pick<View, "folder">, rows: readonly Numbered[]): ImapState[] {
   const known = new Map(rows.map(({ seq, uid }) => [seq, uid]));
   return uids.states(folder.id, [...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
 }
 
 /** The mailbox as it is now; undefined if it has not changed, or is gone. */
-function presentOf(uids: Uids, { folder, modseq }: View): ImapFolder | undefined {
+function findChangedFolder(uids: Uids, { folder, modseq }: View): ImapFolder | undefined {
   const present = uids.present(folder);
   return present?.modseq === modseq ? undefined : present;
 }
 
 /** The rows of a view as they are now; undefined in the place of what is gone. */
 export function presentRows(uids: Uids, view: View): readonly (Numbered | undefined)[] {
-  if (!presentOf(uids, view)) return view.rows;
+  if (!findChangedFolder(uids, view)) return view.rows;
   const now = new Map(uids.numbered(view.folder.id).map((row) => [row.uid, row]));
   return view.rows.map(({ uid }) => now.get(uid));
 }
@@ -128,14 +128,14 @@ export interface Changes {
 /** UIDs of messages of the view that are gone. */
 function goneFrom(uids: Uids, view: View, present: ImapFolder): number[] {
   const vanished = uids.vanishedSince(present, view.modseq);
-  if (vanished) return vanished.filter((uid) => sequenceOf(view, uid) !== undefined);
+  if (vanished) return vanished.filter((uid) => findSequenceNumber(view, uid) !== undefined);
   const there = new Set(uids.numbered(view.folder.id).map(({ uid }) => uid));
   return view.rows.map(({ uid }) => uid).filter((uid) => !there.has(uid));
 }
 
 /** Undefined if nothing changed, or the mailbox is gone. */
 export function changesIn(uids: Uids, view: View): Changes | undefined {
-  const present = presentOf(uids, view);
+  const present = findChangedFolder(uids, view);
   if (!present) return undefined;
   const since = uids.changedSince(view.folder.id, view.modseq);
   const last = view.rows.at(-1)?.uid ?? 0;

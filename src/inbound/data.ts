@@ -17,13 +17,13 @@ import type { Arrival } from "../authentication/evidence.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Filed, type Filing, fileCopies, hasReceived } from "../mailbox/filing/filing.ts";
-import { originalOnly, type PreparedMessage, portionOf } from "../mailbox/filing/prepare.ts";
-import { type Route, routeFor, routeOf, stillReaches } from "../mailbox/state/addresses.ts";
+import { measureFilingPortion, originalOnly, type PreparedMessage } from "../mailbox/filing/prepare.ts";
+import { type Route, routeFor, routeIncomingMail, stillReaches } from "../mailbox/state/addresses.ts";
 import { hasRoom } from "../mailbox/state/mailboxes.ts";
 import { withoutBcc, withoutNul } from "../message/headers.ts";
 import type { OutboundMessage } from "../outbound/queue.ts";
 import { isRefusalTraced, traceArrival } from "../outbound/trace-log.ts";
-import { Refusal, refusalOf } from "../smtp/refusal.ts";
+import { Refusal, toSmtpRefusal } from "../smtp/refusal.ts";
 import type { Envelope } from "../smtp/role.ts";
 import { MOST_HOPS, type Received } from "../smtp/spool.ts";
 import type { Core, Reader } from "../store/core.ts";
@@ -90,11 +90,11 @@ export async function acceptMessage(
         noteDelivery(core, tx, ip, emailIds);
         const key = message.messageId ?? emailIds[0];
         if (key !== undefined) {
-          const step = { ...detail(), outcome: outcomeOf(all), emailIds };
+          const step = { ...detail(), outcome: arrivalOutcome(all), emailIds };
           traceArrival(tx, "received", { key, at: now(), trace }, step);
         }
       });
-      count = outcomeOf(filed);
+      count = arrivalOutcome(filed);
       outcome = count;
       const emailIds = filed.map(({ messageId }) => messageId);
       return finding?.isAboutSent ? { emailIds, isReport: true, replyAt } : { emailIds, isReport: false };
@@ -103,7 +103,7 @@ export async function acceptMessage(
       await received.dispose();
     }
   } catch (error) {
-    const refusal = refusalOf(error);
+    const refusal = toSmtpRefusal(error);
     outcome = `${refusal.responseCode} ${refusal.message}`;
     if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
       log.error("message not filed", { trace, error: refusal.cause });
@@ -123,7 +123,7 @@ export async function acceptMessage(
   }
 }
 
-/** @throws Refusal dmarc, tooEarly, and as destinationsOf */
+/** @throws Refusal dmarc, tooEarly, and as listFilingDestinations */
 async function decide(
   core: ParsingCore,
   { message, authentication, staged }: PreparedInbound,
@@ -135,7 +135,7 @@ async function decide(
   const returned = recipients.flatMap(({ sent }) => sent ?? []);
   const finding = await considerReport(core, message, { reversePath, returned, organizations });
   // Before they become blobs; the transaction that files the message looks anyway.
-  if (staged.count > 0) destinationsOf(core, recipients, message, finding);
+  if (staged.count > 0) listFilingDestinations(core, recipients, message, finding);
   return { spam, finding };
 }
 
@@ -206,7 +206,7 @@ function isSpamByPolicy(
   authentication: Authentication,
   recipients: readonly Admitted[],
 ): boolean {
-  const disposition = dispositionOf(authentication, runtime);
+  const disposition = chooseDisposition(authentication, runtime);
   const getsAllMail = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
   const hasIt = ({ route }: Admitted) => route !== undefined && hasReceived(db, route.mailboxId, message);
   if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(getsAllMail)) {
@@ -217,7 +217,7 @@ function isSpamByPolicy(
 
 /**
  * Files one copy in each mailbox, in as many transactions as their size takes. The last one also records what the message
- * reports, and runs `conclude`. @throws Refusal as destinationsOf
+ * reports, and runs `conclude`. @throws Refusal as listFilingDestinations
  */
 async function fileAll(
   core: ParsingCore,
@@ -226,13 +226,13 @@ async function fileAll(
   finding: Finding | undefined,
   conclude: (tx: Tx, filed: readonly Filed[]) => void,
 ): Promise<Filed[]> {
-  const { atOnce, bytes } = portionOf(arrived.message);
+  const { atOnce, bytes } = measureFilingPortion(arrived.message);
   const filed = new Map<string, Filed>();
   for (let isLast = false; !isLast; ) {
     const portion = await core.store.enqueue((tx) => {
-      const destinations = destinationsOf(core, recipients, arrived.message, finding, filed);
+      const destinations = listFilingDestinations(core, recipients, arrived.message, finding, filed);
       const isLast = destinations.length <= atOnce;
-      if (isLast) finding?.record(tx);
+      if (isLast) finding?.recordReport(tx);
       const now = core.now();
       const copies = destinations.slice(0, atOnce);
       const filings = copies.map(([mailboxId, receivedOn]) => ({ ...arrived, mailboxId, receivedOn, now }));
@@ -251,7 +251,7 @@ async function fileAll(
  * a report of which our own notice tells. `filed`: those that have their copies, which are left out, and after which the
  * message is not refused. @throws Refusal notVerified, moving, unknownRecipient, mailboxFull
  */
-function destinationsOf(
+function listFilingDestinations(
   core: Core,
   recipients: readonly Admitted[],
   { size }: Pick<PreparedMessage, "size">,
@@ -295,7 +295,7 @@ function destinationsOf(
  * Returns the route of RCPT, or the present one when the mailbox was removed since, or another workspace verified the domain.
  */
 const presentRoute = ({ db, now }: Reader, { address, route }: Admitted): Route =>
-  route !== undefined && stillReaches(db, route, now()) ? route : routeOf(db, address, now());
+  route !== undefined && stillReaches(db, route, now()) ? route : routeIncomingMail(db, address, now());
 
 /** Finds the route of a return path: never into another workspace, even when that has verified the domain since. */
 function returnRoute({ db, now }: Reader, { workspaceId, mailbox: address }: OutboundMessage): Route {
@@ -308,7 +308,7 @@ function returnRoute({ db, now }: Reader, { workspaceId, mailbox: address }: Out
  * that fails DMARC. A domain may ask for it in a percentage of the cases, which are drawn by lot; in the others the next weaker
  * policy applies (RFC 7489 §6.6.4).
  */
-export function dispositionOf(
+export function chooseDisposition(
   { policy, percent }: Pick<Authentication, "policy" | "percent">,
   runtime: Pick<Runtime, "randomBytes">,
 ): Policy {
@@ -321,7 +321,7 @@ export function dispositionOf(
 
 type ArrivalOutcome = Parameters<Meters["countArrival"]>[0];
 
-function outcomeOf(filed: readonly Filed[]): Exclude<ArrivalOutcome, "refused"> {
+function arrivalOutcome(filed: readonly Filed[]): Exclude<ArrivalOutcome, "refused"> {
   if (filed.length === 0) return "report";
   return filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
 }

@@ -17,11 +17,11 @@ import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { type DeliveryReport, type FeedbackReport, MOST_REPORTED } from "../message/report.ts";
 import { bccDetector } from "../outbound/bcc.ts";
-import { bounceLater, type LateFailure, namesOf } from "../outbound/outcome.ts";
+import { bounceLater, type LateFailure, messageEventFields } from "../outbound/outcome.ts";
 import {
-  entriesOf,
   findByMessageId,
   findByReversePath,
+  listQueueEntries,
   type OutboundMessage,
   type QueueEntry,
   type Returned,
@@ -46,7 +46,7 @@ export interface Finding {
   /** The mail may be about a message that we sent. */
   isAboutSent: boolean;
   /** Records the report, in the transaction that files the mail; may run twice, the first time rolled back. */
-  record(tx: Tx): void;
+  recordReport(tx: Tx): void;
   /** Tells whether the mail itself is filed into a mailbox that it reaches, by a return path or by an address. */
   isFiled(mailboxId: string, byReturnPath: boolean): boolean;
 }
@@ -88,11 +88,11 @@ export async function considerReport(
   const { report } = mail;
   const { returned } = envelope;
   if (report === undefined && returned.length === 0) return undefined;
-  const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
+  const reported = report?.recipients.slice(0, MOST_REPORTED).map(listReportedAddresses) ?? [];
   const isBelieved = (entry: QueueEntry) =>
     returned.some(({ domain = entry.domain }) => domain === entry.domain) || isFrom(envelope.organizations, entry);
-  const subjects = messagesOf(db, returned, report).map((message): Subject => {
-    const entries = entriesOf(db, message.seq);
+  const subjects = findReportedMessages(db, returned, report).map((message): Subject => {
+    const entries = listQueueEntries(db, message.seq);
     const named = namedAmong(entries, report, reported);
     return {
       message,
@@ -106,7 +106,7 @@ export async function considerReport(
   // The report of a server that bounces at once may arrive before its reply is recorded, and must count. Whom the report
   // names does not matter: whoever names people in turn would learn who is a Bcc recipient.
   if (report !== undefined && subjects.some(isBeingSent)) throw new Refusal("tooEarly");
-  const words = wordsOf(mail);
+  const words = joinMessageText(mail);
   // Of each, whatever the others give: the time must not tell.
   const isShown = !subjects.map((subject) => mayNameBcc(subject, mail, words, envelope)).includes(true);
   const withNamed = (is: (entry: QueueEntry) => boolean) =>
@@ -121,10 +121,14 @@ export async function considerReport(
     const effect = report.kind === "delivery" ? await bounces(core, subject, report) : complaint(core, subject, report);
     return { ...effect, isAboutSent, isFiled: (...to) => isShown && effect.isFiled(...to) };
   }
-  return { isAboutSent, record() {}, isFiled: () => isShown };
+  return { isAboutSent, recordReport() {}, isFiled: () => isShown };
 }
 
-function messagesOf(db: Db, returned: readonly Returned[], report: PreparedMessage["report"]): OutboundMessage[] {
+function findReportedMessages(
+  db: Db,
+  returned: readonly Returned[],
+  report: PreparedMessage["report"],
+): OutboundMessage[] {
   if (returned.length > 0) return [...new Map(returned.map(({ message }) => [message.seq, message])).values()];
   const known = report?.envelopeFrom === undefined ? undefined : sentWith(db, report.envelopeFrom);
   if (known !== undefined) return [known.message];
@@ -174,25 +178,25 @@ async function bounces(core: MailCore, { message, named, believed }: Subject, re
     failures.set(entry.seq, { entry, hard, reply, status });
   }
   const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
-  const record = fresh.length === 0 ? () => {} : await bounceLater(core, message, fresh);
+  const recordReport = fresh.length === 0 ? () => {} : await bounceLater(core, message, fresh);
   // Our notice replaces the report, unless the report also names recipients for whom it is not believed.
   const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
   const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
-  return { record, isFiled: (...to) => saysMore || !isTold(...to) };
+  return { recordReport, isFiled: (...to) => saysMore || !isTold(...to) };
 }
 
 function complaint({ db, runtime }: Core, { message, believed }: Subject, { type }: FeedbackReport): Effect {
-  if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
+  if (NO_COMPLAINTS.has(type)) return { recordReport() {}, isFiled: () => true };
   const complainers = new Set(believed.map((entry) => entry && wasSent(db, message, entry) && entry.seq));
 
-  function record(tx: Tx): void {
+  function recordReport(tx: Tx): void {
     const now = runtime.now();
     const { workspaceId, seq: messageSeq } = message;
-    for (const entry of entriesOf(tx, messageSeq)) {
+    for (const entry of listQueueEntries(tx, messageSeq)) {
       if (!complainers.has(entry.seq) || entry.complainedAt !== null || entry.state !== "delivered") continue;
       setComplained(tx, entry, now);
       if (entry.field !== "bcc" && !message.notice && message.automatic === null) {
-        const data = { ...namesOf(message), recipient: entry.recipient };
+        const data = { ...messageEventFields(message), recipient: entry.recipient };
         emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
       }
       const suppression = { workspaceId, address: entry.recipient, reason: "complaint", now };
@@ -200,7 +204,7 @@ function complaint({ db, runtime }: Core, { message, believed }: Subject, { type
     }
   }
   // A report to an address is filed: its owner wants to read such reports.
-  return { record, isFiled: (_mailboxId, byReturnPath) => !byReturnPath };
+  return { recordReport, isFiled: (_mailboxId, byReturnPath) => !byReturnPath };
 }
 
 /**
@@ -214,7 +218,7 @@ const isFrom = (organizations: readonly string[], { domain, acceptedBy }: QueueE
 /**
  * Lists the addresses of a recipient: as the sender wrote it, and as the server that reports the failure calls it. Normalized.
  */
-function spellingsOf(reported: string | { recipient: string; original?: string }): string[] {
+function listReportedAddresses(reported: string | { recipient: string; original?: string }): string[] {
   const { recipient, original } = typeof reported === "string" ? { recipient: reported } : reported;
   return [original, recipient].flatMap((address) => (address === undefined ? [] : (normalizeAddress(address) ?? [])));
 }
@@ -241,7 +245,7 @@ function mayNameBcc(
   return says && envelope.reversePath === "" && !isTheirs;
 }
 
-const wordsOf = ({ subject, headers, text, html = "", attachments, report }: PreparedMessage): string =>
+const joinMessageText = ({ subject, headers, text, html = "", attachments, report }: PreparedMessage): string =>
   [
     subject,
     ...headers.flat(),

@@ -65,7 +65,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-function keyOf({ network, reversePath, recipient }: Triplet): Buffer {
+function hashTriplet({ network, reversePath, recipient }: Triplet): Buffer {
   return createHash("sha256")
     .update([network, spelled(reversePath), spelled(recipient)].join("\0"))
     .digest();
@@ -120,7 +120,7 @@ export function createGreylist({ db, store, now: clock }: Core, mostRows = MOST_
   return {
     /** Resolves for a sender that has waited `waitMs`, now or within the last 36 days. @throws Refusal greylisted */
     async admit(triplet: Triplet, waitMs: number): Promise<void> {
-      const key = keyOf(triplet);
+      const key = hashTriplet(triplet);
       const now = clock();
       const row = statements(db).find.get({ key });
       if (!row || row.expiresAt <= now || row.firstAt > now) {

@@ -29,14 +29,14 @@ const statements = prepared((db) => ({
 }));
 
 /** Large senders deliver from many addresses of their network. */
-const networkOf = (ip: string): string => networkOfAddress(canonicalAddress(ip));
+const senderNetwork = (ip: string): string => networkOfAddress(canonicalAddress(ip));
 
-const wantedAtOf = (db: Db, network: string): number | undefined => statements(db).find.get({ network })?.wantedAt;
+const findWantedAt = (db: Db, network: string): number | undefined => statements(db).find.get({ network })?.wantedAt;
 
 /** Tells whether the network of `ip` has delivered wanted mail lately. While the store cannot be read, none has. */
 export function isKnownNetwork({ db }: Reader, ip: string): boolean {
   try {
-    return wantedAtOf(db, networkOf(ip)) !== undefined;
+    return findWantedAt(db, senderNetwork(ip)) !== undefined;
   } catch {
     return false;
   }
@@ -44,10 +44,10 @@ export function isKnownNetwork({ db }: Reader, ip: string): boolean {
 
 /** Notes that `ip` has delivered messages, which are filed. Mail in spam is not wanted. */
 export function noteDelivery({ now }: Reader, tx: Tx, ip: string, emailIds: readonly string[]): void {
-  const network = networkOf(ip);
+  const network = senderNetwork(ip);
   const wantedAt = now();
   // Renewed once a day, not at every message.
-  if (Math.abs(wantedAt - (wantedAtOf(tx, network) ?? 0)) < DAY_MS) return;
+  if (Math.abs(wantedAt - (findWantedAt(tx, network) ?? 0)) < DAY_MS) return;
   const ids = inArray(messages.id, [...emailIds]);
   const filed = tx.select({ folder: messages.folder }).from(messages).where(ids).all();
   if (!filed.some(({ folder }) => folder !== "spam")) return;

@@ -8,7 +8,7 @@
  * Invariant: known recipients are never delayed.
  */
 import { createSlowdown, type Pace } from "../access/slowdown.ts";
-import { type Route, routeOf } from "../mailbox/state/addresses.ts";
+import { type Route, routeIncomingMail } from "../mailbox/state/addresses.ts";
 import { hasRoom } from "../mailbox/state/mailboxes.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
@@ -59,9 +59,9 @@ export async function resolveRecipient(
  * postmaster, whom every domain has (RFC 5321 §4.5.1), then tells whether the domain is ours.
  */
 function findRoute({ db, now }: Reader, address: string): Route {
-  const route = routeOf(db, address, now());
+  const route = routeIncomingMail(db, address, now());
   if (route.kind !== "not-local") return route;
-  const postmaster = routeOf(db, `postmaster@${splitAddress(address).domain}`, now());
+  const postmaster = routeIncomingMail(db, `postmaster@${splitAddress(address).domain}`, now());
   return postmaster.kind === "mailbox" ? { kind: "unknown" } : postmaster;
 }
 

@@ -56,7 +56,7 @@ const statements = {
     `SELECT at, seq, ids, sent AS recipients FROM journal_entries
      WHERE key_id = ? AND at >= ? AND sent > 0 ORDER BY at DESC, seq DESC LIMIT ${MOST_SENT}`,
   ),
-  workspaceOf: statement<{ workspaceId: string; userId: string | null }, [keyId: string]>(
+  findKeyWorkspace: statement<{ workspaceId: string; userId: string | null }, [keyId: string]>(
     `SELECT workspace_id AS workspaceId, user_id AS userId FROM workspaces
      CROSS JOIN journal_entries ON workspace_id = workspaces.id AND key_id = ? AND operation NOT IN ('undo', 'approve') LIMIT 1`,
   ),
@@ -108,6 +108,6 @@ export function sentSince(db: Db, { keyId, since }: Wanted): SentByKey {
 
 /** Workspace and person of a key that is gone, as its entries have them. */
 export const subjectOfEntries = (db: Db, keyId: string): JournalSubject | undefined => {
-  const known = statements.workspaceOf(db).get(keyId);
+  const known = statements.findKeyWorkspace(db).get(keyId);
   return known ? { ...known, keyId } : undefined;
 };

@@ -116,7 +116,7 @@ const queries = prepared((db) => {
 /** No key has this id. */
 const NO_KEY = "";
 
-const settlerOf = (caller: Caller): Settler => (caller.keyId === undefined ? "person" : "key");
+const chooseSettler = (caller: Caller): Settler => (caller.keyId === undefined ? "person" : "key");
 
 /**
  * Notes that the caller set fields of a conversation: keeps what takes a key's changes back, and settles the changes that
@@ -135,13 +135,13 @@ export function noteTouches(
       keyId !== undefined && before !== undefined
         ? queries(tx).put.get({ at: now, workspaceId, keyId, mailboxId, threadSeq, threadId, field, labelKey, before })
         : undefined;
-    statements.settle(tx).run(settlerOf(caller), made?.seq ?? null, threadSeq, field, labelKey, keyId ?? NO_KEY);
+    statements.settle(tx).run(chooseSettler(caller), made?.seq ?? null, threadSeq, field, labelKey, keyId ?? NO_KEY);
   }
 }
 
 /** Settles the changes of all labels of a conversation, since the caller said which it is to have. */
 export const confirmLabels = (tx: Tx, caller: Caller, threadSeq: number): void =>
-  void statements.settleLabels(tx).run(settlerOf(caller), threadSeq, caller.keyId ?? NO_KEY);
+  void statements.settleLabels(tx).run(chooseSettler(caller), threadSeq, caller.keyId ?? NO_KEY);
 
 /** Settles the changes of a field that nobody set, but `by` changed. */
 export const settle = (tx: Tx, threadSeq: number, field: ChangedField, by: Settler, labelKey?: string): void =>
@@ -152,7 +152,7 @@ export const settle = (tx: Tx, threadSeq: number, field: ChangedField, by: Settl
  * number.
  */
 export const settleLabelIn = (tx: Tx, caller: Caller, mailboxId: string, labelKey: string, limit: number): number =>
-  statements.settleLabelIn(tx).run(settlerOf(caller), mailboxId, labelKey, caller.keyId ?? NO_KEY, limit).changes;
+  statements.settleLabelIn(tx).run(chooseSettler(caller), mailboxId, labelKey, caller.keyId ?? NO_KEY, limit).changes;
 
 /** Marks changes as undone, and opens those of other keys that they had settled. */
 export function markUndone(tx: Tx, seqs: readonly number[]): void {
@@ -179,7 +179,7 @@ export const changesBehind = (db: Db, wanted: Wanted, { at, seq }: Position, lim
   queries(db).latest.all({ ...wanted, at, seq, limit });
 
 /** Changes of one conversation, oldest first. */
-export const changesOf = (db: Db, wanted: Wanted, threadSeq: number): KeyChange[] =>
+export const listThreadKeyChanges = (db: Db, wanted: Wanted, threadSeq: number): KeyChange[] =>
   queries(db).ofThread.all({ ...wanted, threadSeq });
 
 /** Deletes changes from before a time (epoch ms), at most `limit`; returns their number. */
@@ -191,5 +191,5 @@ export const forgetChangesIn = (tx: Tx, mailboxId: string, limit: number): numbe
   statements.forgetMailbox(tx).run(mailboxId, limit).changes;
 
 /** The same for changes of a key. */
-export const forgetChangesOf = (tx: Tx, workspaceId: string, keyId: string, limit: number): number =>
+export const forgetKeyChanges = (tx: Tx, workspaceId: string, keyId: string, limit: number): number =>
   statements.forgetKey(tx).run(workspaceId, keyId, limit).changes;

@@ -89,7 +89,7 @@ const queries = prepared((db) => {
   };
 });
 
-const minuteOf = (at: number): number => Math.floor(at / MINUTE_MS);
+const epochMinute = (at: number): number => Math.floor(at / MINUTE_MS);
 
 function addIds(to: Set<string>, ids: Iterable<string>): void {
   for (const id of ids) {
@@ -101,7 +101,7 @@ function addIds(to: Set<string>, ids: Iterable<string>): void {
 function write(tx: Tx, { values, reads, ids }: Gathered): void {
   // The person may have been erased meanwhile, and their keys with all that was known of them.
   if (!queries(tx).isKnown.get({ keyId: values.keyId })) return;
-  const from = minuteOf(values.at) * MINUTE_MS;
+  const from = epochMinute(values.at) * MINUTE_MS;
   const known = queries(tx).find.get({ ...values, from, until: from + MINUTE_MS });
   if (!known) {
     queries(tx).put.run({ ...values, reads, ids: [...ids] });
@@ -121,7 +121,7 @@ export function createReadJournal({ store, runtime, log }: Core) {
     if (keyId === undefined) return;
     const at = runtime.now();
     const { operation = "other", face = null, client = null, source = null } = { ...origin };
-    const name = [minuteOf(at), keyId, operation, face, source, client].join(" ");
+    const name = [epochMinute(at), keyId, operation, face, source, client].join(" ");
     let one = gathered.get(name);
     if (!one) {
       if (gathered.size >= MOST_ENTRIES) {
@@ -138,7 +138,7 @@ export function createReadJournal({ store, runtime, log }: Core) {
 
   /** Writes what was gathered before `minute`. What cannot be written is kept for the next time. */
   async function flush(minute = Number.POSITIVE_INFINITY): Promise<void> {
-    const due = [...gathered].filter(([, { values }]) => minuteOf(values.at) < minute);
+    const due = [...gathered].filter(([, { values }]) => epochMinute(values.at) < minute);
     for (let from = 0; from < due.length; from += PORTION) {
       const portion = due.slice(from, from + PORTION);
       // Taken out first: what is read meanwhile begins a new one.
@@ -159,8 +159,8 @@ export function createReadJournal({ store, runtime, log }: Core) {
   const job: Job = {
     name: "journal-reads",
     async runDue(now) {
-      await flush(minuteOf(now));
-      return (minuteOf(now) + 1) * MINUTE_MS;
+      await flush(epochMinute(now));
+      return (epochMinute(now) + 1) * MINUTE_MS;
     },
   };
 

@@ -6,7 +6,7 @@ import type { Job } from "../base/scheduler.ts";
 import type { Core } from "../store/core.ts";
 import { statement } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { forgetChangesBefore, forgetChangesOf } from "./key-changes.ts";
+import { forgetChangesBefore, forgetKeyChanges } from "./key-changes.ts";
 
 const DAY_MS = 86_400_000;
 const LOOK_MS = 10 * 60_000;
@@ -71,4 +71,4 @@ export function changesKeptSince({ db, now, options }: Core, most = MOST): numbe
 
 /** Deletes a portion of all that the journal has of a key. False if nothing was left. */
 export const forgetKey = (tx: Tx, workspaceId: string, keyId: string): boolean =>
-  statements.ofKey(tx).run(workspaceId, keyId).changes > 0 || forgetChangesOf(tx, workspaceId, keyId, PORTION) > 0;
+  statements.ofKey(tx).run(workspaceId, keyId).changes > 0 || forgetKeyChanges(tx, workspaceId, keyId, PORTION) > 0;

@@ -80,7 +80,7 @@ export function* readAddressEntries(text: string): Generator<AddressEntry> {
   while (i < text.length) {
     const character = text[i] as string;
     if (character === "," || character === ";") {
-      if (text.slice(start, i).trim() !== "") yield entryOf(entry, text.slice(start, i));
+      if (text.slice(start, i).trim() !== "") yield toAddressEntry(entry, text.slice(start, i));
       entry = newEntry();
       start = ++i;
     } else if (character === ":" && !entry.hasAt) {
@@ -116,25 +116,25 @@ export function* readAddressEntries(text: string): Generator<AddressEntry> {
       i = end;
     }
   }
-  if (text.slice(start).trim() !== "") yield entryOf(entry, text.slice(start));
+  if (text.slice(start).trim() !== "") yield toAddressEntry(entry, text.slice(start));
 }
 
 /** Ends an address such as the first of `Ann <a@x.example> Bob <b@y.example>`: the words behind it name the next one. */
 function endAtMissingComma(entry: PartialEntry): void {
   const phrase = entry.phrase.splice(0, entry.wordsBeforeAngle);
-  if (entry.earlier.length < MAX_ADDRESSES) entry.earlier.push(...addressesOf({ ...entry, phrase }));
+  if (entry.earlier.length < MAX_ADDRESSES) entry.earlier.push(...readEntryAddresses({ ...entry, phrase }));
   entry.angle = undefined;
   entry.comments = [];
 }
 
-function entryOf(entry: PartialEntry, source: string): AddressEntry {
-  const all = [...entry.earlier, ...addressesOf(entry)];
+function toAddressEntry(entry: PartialEntry, source: string): AddressEntry {
+  const all = [...entry.earlier, ...readEntryAddresses(entry)];
   // An address that is written twice in a row is one.
   const read = all.filter(({ email }, index) => email !== all[index - 1]?.email);
   return {
     source,
     addresses: read.map(({ email, name }) => named(email, name)),
-    exact: entry.malformed ? undefined : exactAddressOf(entry),
+    exact: entry.malformed ? undefined : findExactAddress(entry),
     disguised: read.some(({ disguised }) => disguised),
   };
 }
@@ -378,22 +378,22 @@ interface ReadAddress {
 }
 
 /** The addresses of an entry: none, one, or several where commas are missing. */
-function addressesOf(entry: PartialEntry): ReadAddress[] {
+function readEntryAddresses(entry: PartialEntry): ReadAddress[] {
   const comment = cleanName(decodeWords(entry.comments.at(-1)?.replace(/^"(.*)"$/su, "$1") ?? ""));
   if (entry.angle !== undefined) {
     const read = cleanAddress(entry.angle);
-    if (read !== undefined) return [{ ...read, name: nameOf(entry.phrase) || comment }];
+    if (read !== undefined) return [{ ...read, name: readPhraseName(entry.phrase) || comment }];
   }
   // Without angle brackets, the word with the @ is the address, including `a @ b . c` (RFC 5322 §4.4).
   const words = rejoined(entry.phrase.filter(({ isComment }) => !isComment));
   const isAddress = (word: PartialEntry["phrase"][number]) => !word.quoted && word.text.includes("@");
   const read = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
-  const name = nameOf(words.filter((word) => !isAddress(word))) || comment;
+  const name = readPhraseName(words.filter((word) => !isAddress(word))) || comment;
   return read.map((address) => ({ ...address, name: read.length === 1 ? name : "" }));
 }
 
 /** See AddressEntry.exact. */
-function exactAddressOf({ phrase, hasAt, angle }: PartialEntry): string | undefined {
+function findExactAddress({ phrase, hasAt, angle }: PartialEntry): string | undefined {
   const [word, ...more] = phrase;
   if (angle === undefined) return word === undefined || word.quoted || more.length > 0 ? undefined : word.text;
   // An address as its own name, `a@x.example <a@x.example>`, is common; a different one means a missing comma.
@@ -421,7 +421,7 @@ function named(email: string, name: string): EmailAddress {
 }
 
 /** Decodes quoted words too: RFC 2047 §5 forbids encoded words there, but mailers write them. */
-function nameOf(words: PartialEntry["phrase"]): string {
+function readPhraseName(words: PartialEntry["phrase"]): string {
   return cleanName(decodeWords(words.map((word) => word.text).join(" ")));
 }
 

@@ -62,12 +62,12 @@ export function fieldGroupsIn(text: string): FieldGroup[] {
 }
 
 /** The recipient that a group of fields reports on; undefined if it names none. */
-export function recipientOf(group: FieldGroup): ReportedRecipient | undefined {
+export function readReportedRecipient(group: FieldGroup): ReportedRecipient | undefined {
   const final = addressIn(group.get("final-recipient")?.[0] ?? "");
   const original = addressIn(group.get("original-recipient")?.[0] ?? "");
   const recipient = final ?? original;
   if (recipient === undefined) return undefined;
-  const diagnostic = diagnosticOf((group.get("diagnostic-code")?.[0] ?? "").replace(/^[a-z0-9.-]{1,40}\s*;/i, ""));
+  const diagnostic = formatDiagnostic((group.get("diagnostic-code")?.[0] ?? "").replace(/^[a-z0-9.-]{1,40}\s*;/i, ""));
   const codes = replyCodesIn(diagnostic ?? "");
   const stated = replyCodesIn(group.get("status")?.[0] ?? "").status;
   // The refusing server's own words take precedence over the reporting server's summary of them.
@@ -75,7 +75,7 @@ export function recipientOf(group: FieldGroup): ReportedRecipient | undefined {
   return {
     recipient,
     ...(original === undefined || normalizeAddress(original) === normalizeAddress(recipient) ? {} : { original }),
-    action: actionOf(group.get("action")?.[0] ?? "", status),
+    action: readReportedAction(group.get("action")?.[0] ?? "", status),
     ...(status === undefined ? {} : { status }),
     ...(codes.code === undefined ? {} : { code: codes.code }),
     ...(diagnostic === undefined ? {} : { diagnostic }),
@@ -92,7 +92,7 @@ const ACTIONS: Record<string, ReportedAction> = {
 };
 
 /** RFC 3464 §2.3.3. If the field is missing, the class of the status decides. */
-function actionOf(value: string, status: string | undefined): ReportedAction {
+function readReportedAction(value: string, status: string | undefined): ReportedAction {
   const action = ACTIONS[/^[a-z]+/i.exec(value)?.[0]?.toLowerCase() ?? ""];
   if (action !== undefined) return action;
   return status?.startsWith("2") ? "delivered" : status?.startsWith("4") ? "delayed" : "failed";
@@ -101,7 +101,7 @@ function actionOf(value: string, status: string | undefined): ReportedAction {
 const MAX_DIAGNOSTIC = 500;
 
 /** A reply on one line, cut to the length that is stored; undefined for an empty one. */
-function diagnosticOf(text: string): string | undefined {
+function formatDiagnostic(text: string): string | undefined {
   const line = shownLine(text.replace(/[\s\p{Cc}]+/gu, " ")).slice(0, MAX_DIAGNOSTIC);
   return line === "" ? undefined : line.trimEnd().toWellFormed();
 }
@@ -235,7 +235,7 @@ interface NoticeContext {
 export function readBounce({ lines }: NoticeText, context: NoticeContext): ReportedRecipient[] {
   const texts = lines.map(({ text }) => text);
   const fields = fieldGroupsIn(texts.join("\n")).flatMap((group) =>
-    group.has("final-recipient") ? (recipientOf(group) ?? []) : [],
+    group.has("final-recipient") ? (readReportedRecipient(group) ?? []) : [],
   );
   if (fields.length > 0) return withNotice(fields, lines);
   const isDelayed =
@@ -257,7 +257,7 @@ export function withNotice(reported: readonly ReportedRecipient[], lines: readon
   const isAlone = reported.length === 1;
   return reported.map((recipient, index) =>
     index < MAX_RECIPIENTS && isIncomplete(recipient)
-      ? completed(recipient, statementOf(recipient, lines, isAlone))
+      ? completed(recipient, findRecipientStatement(recipient, lines, isAlone))
       : recipient,
   );
 }
@@ -347,7 +347,8 @@ function readLists(texts: readonly string[]): Listed[] {
     const sentence = paragraph.split(SENTENCE_END).at(-1) ?? "";
     paragraph = `${paragraph} ${text}`.slice(-LONGEST_HEADING);
     if (text.endsWith(":") && !isEntry) {
-      const isAnnouncing = FAILURE.test(paragraph) && RECIPIENTS.test(paragraph) && addressesOf(paragraph).length === 0;
+      const isAnnouncing =
+        FAILURE.test(paragraph) && RECIPIENTS.test(paragraph) && listNoticeAddresses(paragraph).length === 0;
       as = SUGGESTED.test(paragraph) ? "suggested" : isAnnouncing ? "failed" : undefined;
       [isBegun, isAfterEmpty] = [false, false];
       return { text, as: undefined };
@@ -365,7 +366,7 @@ const LONGEST_HEADING = 500;
 const LOCAL = /^\s+([\w.+-]{1,64})$/;
 
 /** The addresses of a text, except senders'. */
-const addressesOf = (text: string): string[] =>
+const listNoticeAddresses = (text: string): string[] =>
   [...text.matchAll(ANYWHERE)].flatMap(({ 1: address = "", index }) =>
     FROM.test(text.slice(Math.max(0, index - 20), index)) || !splitAddress(address).domain.includes(".")
       ? []
@@ -378,9 +379,9 @@ function addressesInProse(texts: readonly string[]): string[] {
   const sentences = paragraphs.flatMap((paragraph) => paragraph.split(SENTENCE_END));
   const said = sentences.map((sentence) => sentence.split(SUGGESTED, 1)[0] ?? "");
   const isFailure = (sentence: string) => [FAILURE, NEGATION, CODE].some((words) => words.test(sentence));
-  const failed = said.filter(isFailure).flatMap(addressesOf);
+  const failed = said.filter(isFailure).flatMap(listNoticeAddresses);
   if (failed.length > 0) return failed;
-  const all = said.flatMap(addressesOf);
+  const all = said.flatMap(listNoticeAddresses);
   return new Set(all.map(normalizeAddress)).size === 1 ? all : [];
 }
 
@@ -402,7 +403,7 @@ function namedIn(
     () => entries.filter(isRecipient),
     () => texts.map((text) => REPLY_ABOUT.exec(text)?.[1]),
     () => texts.map((text, i) => (ACCEPTED.test(texts[i + 1] ?? "") ? undefined : COMMAND.exec(text)?.[1])),
-    () => announced.flatMap(addressesOf).filter(isRecipient),
+    () => announced.flatMap(listNoticeAddresses).filter(isRecipient),
     () => announced.map((text) => LOCAL.exec(text)?.[1]).map((local) => local && `${local}@${domain}`),
     () => addressesInProse(texts).filter(isRecipient),
   ];
@@ -447,7 +448,11 @@ const AT_RCPT =
   /\(in reply to RCPT TO command\)|\bafter RCPT TO:|>>> ?RCPT TO:\s?\S{1,320} <<< 5\d\d|\bdoes not like recipient\b/i;
 
 /** `isAlone`: the notice names no other recipient, so any reply in it is about this one. */
-function statementOf({ recipient }: ReportedRecipient, lines: readonly NoticeLine[], isAlone: boolean): Statement {
+function findRecipientStatement(
+  { recipient }: ReportedRecipient,
+  lines: readonly NoticeLine[],
+  isAlone: boolean,
+): Statement {
   const key = normalizeAddress(recipient);
   const about = lines.flatMap((line, index) => {
     if (line.entry === undefined || line.entry !== key) return [];
@@ -457,7 +462,7 @@ function statementOf({ recipient }: ReportedRecipient, lines: readonly NoticeLin
   const origin = about.map(({ text }) => GENERATED_FROM.exec(text)?.[1]).find((address) => address !== undefined);
   const lower = recipient.toLowerCase();
   const mentions = lines.filter(({ text }) => text.toLowerCase().includes(lower));
-  const reply = replyIn(about) ?? replyIn(mentions) ?? (isAlone ? replyIn(lines) : undefined) ?? wordsOf(about);
+  const reply = replyIn(about) ?? replyIn(mentions) ?? (isAlone ? replyIn(lines) : undefined) ?? findWordedReply(about);
   const statement = (isAlone ? lines : about).map(({ text }) => text.trim()).join(" ");
   return {
     isAtRcpt: AT_RCPT.test(statement),
@@ -470,9 +475,9 @@ function statementOf({ recipient }: ReportedRecipient, lines: readonly NoticeLin
 const MAX_REPLY = 5;
 
 /** A reply without codes: the first lines that are more than a ruled line or the heading of the returned message. */
-function wordsOf(lines: readonly NoticeLine[]): string | undefined {
+function findWordedReply(lines: readonly NoticeLine[]): string | undefined {
   const worded = lines.map(({ text }) => text).filter((text) => /^[^-=*|]*\p{L}/u.test(text));
-  return diagnosticOf(worded.slice(0, MAX_REPLY).join(" "));
+  return formatDiagnostic(worded.slice(0, MAX_REPLY).join(" "));
 }
 
 /** The first line with codes (complete codes first) and the rest of its paragraph. */
@@ -487,7 +492,7 @@ function replyIn(lines: readonly NoticeLine[]): string | undefined {
     if (first < 0) continue;
     const paragraph = lines.slice(first, first + MAX_REPLY).map(({ text }) => text);
     const end = paragraph.findIndex((text) => text.trim() === "");
-    return diagnosticOf(paragraph.slice(0, end < 0 ? MAX_REPLY : end).join(" "));
+    return formatDiagnostic(paragraph.slice(0, end < 0 ? MAX_REPLY : end).join(" "));
   }
   return undefined;
 }

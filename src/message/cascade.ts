@@ -2,12 +2,12 @@
 
 import {
   type Declaration,
+  expandToLonghands,
   folded,
   GLOBAL,
   isCustom,
   isVariable,
   longhandNames,
-  longhandsOf,
   MAX_VALUE,
 } from "./declarations.ts";
 import type { Budget } from "./markup.ts";
@@ -32,7 +32,7 @@ export function substituted(value: string, customs: Customs, budget: Budget, dep
   for (let at = rest.search(/\bvar\(/i); at >= 0; at = rest.search(/\bvar\(/i)) {
     budget.spend(50 + rest.length);
     if (depth > MAX_DEPTH) return undefined;
-    const [inner, behind] = insideOf(rest.slice(at + 4));
+    const [inner, behind] = splitAtClosingBracket(rest.slice(at + 4));
     const comma = inner.indexOf(",");
     const name = (comma < 0 ? inner : inner.slice(0, comma)).trim();
     const given = customs.get(name) ?? (comma < 0 ? undefined : inner.slice(comma + 1));
@@ -45,7 +45,7 @@ export function substituted(value: string, customs: Customs, budget: Budget, dep
 }
 
 /** What stands before the bracket that closes, and behind it. */
-function insideOf(text: string): [inner: string, behind: string] {
+function splitAtClosingBracket(text: string): [inner: string, behind: string] {
   let depth = 1;
   for (let at = 0; at < text.length; at++) {
     if (text[at] === "(") depth++;
@@ -84,7 +84,7 @@ export function cascade(
       ],
     },
   ];
-  const customs = customsOf(
+  const customs = computeCustomProperties(
     sides.flatMap(({ isImportant, lists }) =>
       lists.flatMap(({ list }) => list.filter((one) => one.isImportant === isImportant && isCustom(one.property))),
     ),
@@ -105,7 +105,7 @@ export function cascade(
         if (declaration.isImportant !== isImportant || isCustom(declaration.property)) continue;
         // Several regular expressions will scan the value.
         budget.spend(20 + declaration.value.length);
-        for (const [property, value] of computedOf(declaration, customs, budget)) {
+        for (const [property, value] of computeLonghands(declaration, customs, budget)) {
           if (property === "all") {
             resetAll(style, value);
             continue;
@@ -134,14 +134,14 @@ function resetAll(style: Map<string, string>, value: string): void {
 }
 
 /** The longhands of a declaration. What is not valid with the values of custom properties is as if it were unset. */
-function computedOf({ property, value }: Declaration, customs: Customs, budget: Budget): [string, string][] {
+function computeLonghands({ property, value }: Declaration, customs: Customs, budget: Budget): [string, string][] {
   if (!isVariable(value)) return [[property, value]];
   const text = substituted(value, customs, budget);
-  const longhands = text === undefined ? [] : longhandsOf(property, folded(text));
+  const longhands = text === undefined ? [] : expandToLonghands(property, folded(text));
   return longhands.length > 0 ? longhands : longhandNames(property).map((name) => [name, "unset"]);
 }
 
-function customsOf(declarations: readonly Declaration[], outer: Customs, budget: Budget): Customs {
+function computeCustomProperties(declarations: readonly Declaration[], outer: Customs, budget: Budget): Customs {
   if (declarations.length === 0) return outer;
   budget.spend(10 * (declarations.length + outer.size));
   const given = new Map(outer);

@@ -40,7 +40,7 @@ interface Decoder {
 
 const decoders = new Map<string, Decoder | undefined>();
 
-function decoderOf(charset: string): Decoder | undefined {
+function findCharsetDecoder(charset: string): Decoder | undefined {
   const name = charset.toLowerCase().trim();
   if (!decoders.has(name)) {
     // Senders choose the names, so the cache is bounded.
@@ -88,14 +88,14 @@ export function decodeCharset(octets: Uint8Array, charset: string): string | und
     // ISO-2022-JP has no 8-bit octets: mailers that send them mean one of the other two Japanese charsets.
     return decodeStrictly(octets, "euc-jp") ?? decodeStrictly(octets, "shift_jis") ?? decodeOctets(octets);
   }
-  const decoder = decoderOf(name);
+  const decoder = findCharsetDecoder(name);
   const isCertain = isJis(octets) || (decoder?.singleByte === true && isUtf8(octets));
   return isCertain ? decodeCertain(octets) : decoder?.decode(octets);
 }
 
 /** True if a label tells how to read 8-bit octets among ASCII. */
 export const isEightBit = (charset: string): boolean =>
-  !isUtf8OrAscii(charset) && !isWide(charset) && decoderOf(charset) !== undefined;
+  !isUtf8OrAscii(charset) && !isWide(charset) && findCharsetDecoder(charset) !== undefined;
 
 /** True if `charset` encodes ASCII differently. */
 export function isWide(charset: string): boolean {

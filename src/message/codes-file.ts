@@ -8,7 +8,7 @@ import { type CodedPart, maskCodes, UNCHECKED_MASK } from "./codes.ts";
 import { headerField } from "./compose.ts";
 import { decodeFile, decodeText } from "./decode.ts";
 import { decodeWords, type HeaderField } from "./headers.ts";
-import { leavesOf, type Part, structureOf } from "./structure.ts";
+import { type Part, tryReadStructure, walkLeafParts } from "./structure.ts";
 
 export interface CodedFile {
   filename: string;
@@ -54,14 +54,14 @@ export async function maskFile(
   if (isMessage) return maskMessage(content, depth);
   const isText = TEXT_TYPE.test(contentType) || TEXT_NAME.test(filename) || isWide(content) || isUtf8(content);
   if (!isText) return undefined;
-  const text = textOf(content);
+  const text = decodeFileText(content);
   const html = HTML_TYPE.test(contentType) || /\.x?html?$/i.test(filename) || HTML_BEGIN.test(head);
   // The first part is a subject.
   const [, masked = ""] = maskCodes([{ content: "" }, { content: text, html }]).contents;
   return masked === text ? undefined : Buffer.from(masked);
 }
 
-function textOf(content: Uint8Array): string {
+function decodeFileText(content: Uint8Array): string {
   if (isWide(content)) return new TextDecoder(content[0] === 0xff ? "utf-16le" : "utf-16be").decode(content);
   const text = decodeOctets(content);
   // Lines of calendars and address cards are folded, also within a link.
@@ -82,13 +82,13 @@ interface Edit {
 /** A message with its codes masked; undefined if it has none. */
 async function maskMessage(bytes: Uint8Array, depth: number): Promise<Uint8Array | undefined> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const root = depth < DEEPEST ? structureOf(bytes) : undefined;
+  const root = depth < DEEPEST ? tryReadStructure(bytes) : undefined;
   if (!root) return Buffer.from(`\r\n${UNCHECKED_MASK}\r\n`);
 
-  const leaves = [...leavesOf(root)];
+  const leaves = [...walkLeafParts(root)];
   const texts = new Map<Part, string>();
   for (const leaf of leaves) if (/^text\/(?!rtf)/.test(leaf.type)) texts.set(leaf, await decodeText(buffer, leaf));
-  const blocks = partsOf(root);
+  const blocks = listPartTree(root);
   const fields = blocks.flatMap(({ header }) => header.fields.filter(({ name }) => !NOT_TEXT.test(name)));
   const subject = fields.find(({ name }) => name.toLowerCase() === "subject");
 
@@ -147,12 +147,12 @@ async function maskMessage(bytes: Uint8Array, depth: number): Promise<Uint8Array
     }
     edits.push({ start, end: bodyStart, bytes: Buffer.from(`${lines.join("\r\n")}\r\n\r\n`) });
     if (!isChanged || !body) continue;
-    edits.push({ start: part.start, end: part.end, bytes: isMessage ? body : base64Of(body) });
+    edits.push({ start: part.start, end: part.end, bytes: isMessage ? body : encodeBase64Lines(body) });
   }
   return edits.length === 0 ? undefined : edited(buffer, edits);
 }
 
-const base64Of = (octets: Uint8Array): Buffer =>
+const encodeBase64Lines = (octets: Uint8Array): Buffer =>
   Buffer.from(
     Buffer.from(octets)
       .toString("base64")
@@ -171,4 +171,4 @@ function edited(buffer: Buffer, edits: readonly Edit[]): Buffer {
 }
 
 /** All parts of a tree, each before its children. */
-const partsOf = (part: Part): Part[] => [part, ...part.children.flatMap(partsOf)];
+const listPartTree = (part: Part): Part[] => [part, ...part.children.flatMap(listPartTree)];

@@ -78,7 +78,7 @@ const MOST_PASSES = 8;
 type Span = readonly [start: number, end: number, mask: string];
 
 function maskText(text: string, context: Context, codes: Set<string>): string {
-  const flat = flatOf(text);
+  const flat = flattenText(text);
   const spans = spansIn(flat.text, context);
   noteCodes(flat.text, spans, codes);
   return replaced(
@@ -149,7 +149,7 @@ function plain(character: string): string {
   return character;
 }
 
-function flatOf(text: string): Flat {
+function flattenText(text: string): Flat {
   if (!UNUSUAL.test(text)) return { text, at: (offset) => offset };
   const offsets = new Uint32Array(text.length);
   let flat = "";
@@ -269,7 +269,7 @@ function aboutIn(content: string): Strength {
     .slice(0, LONGEST_ABOUT)
     .replace(LINK, " ")
     .replace(/<style[\s\S]*?<\/style>|<[^>]*>/gi, " ");
-  return Math.max(0, ...wordsIn(flatOf(text).text).map(({ strength }) => strength)) as Strength;
+  return Math.max(0, ...wordsIn(flattenText(text).text).map(({ strength }) => strength)) as Strength;
 }
 
 /*
@@ -296,7 +296,7 @@ const SPACED =
   /(?<![A-Za-z0-9_-])(?:\d{3} \d{3}(?: \d{3})?|\d{4} \d{4}|\d{3} \d{4}|\d{4} \d{3}|\d{2}(?: \d{2}){2,3}|[A-Z0-9](?:[ \t\r\n]{1,8}[A-Z0-9]){3,11})(?![A-Za-z0-9_-])/g;
 const LONGEST_CODE = 40;
 
-function shapeOf(token: string): Shape | undefined {
+function findCodeShape(token: string): Shape | undefined {
   if (token.length < 4 || token.length > LONGEST_CODE) return undefined;
   if (/^\d+$/.test(token)) return token.length > 10 ? undefined : /^(?:19|20)\d\d$/.test(token) ? "year" : "digits";
   if (/^(?:\d{3}-\d{3}(?:-\d{3})?|\d{4}-\d{4}|\d{3}-\d{4}|\d{4}-\d{3}|\d(?:-\d){3,9})$/.test(token)) {
@@ -326,7 +326,7 @@ function candidatesIn(text: string): Candidate[] {
   let next = 0;
   const spaced = found.length;
   for (const { 0: token, index: start } of text.matchAll(TOKEN)) {
-    const shape = shapeOf(token);
+    const shape = findCodeShape(token);
     if (shape === undefined) continue;
     const end = start + token.length;
     while (next < spaced && (found[next] as Candidate).end <= start) next++;
@@ -389,7 +389,7 @@ interface Line {
 }
 
 /** Lines that hold more than white space. */
-function linesOf(text: string): Line[] {
+function listFilledLines(text: string): Line[] {
   const lines: Line[] = [];
   for (let start = 0; start <= text.length; ) {
     const found = text.indexOf("\n", start);
@@ -401,11 +401,11 @@ function linesOf(text: string): Line[] {
 }
 
 /** The last of ascending positions that is not after `at`; -1 for none. */
-function lastUpTo<T>(items: readonly T[], at: number, startOf: (item: T) => number): number {
+function lastUpTo<T>(items: readonly T[], at: number, itemStart: (item: T) => number): number {
   let [low, high] = [0, items.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (startOf(items[middle] as T) <= at) low = middle + 1;
+    if (itemStart(items[middle] as T) <= at) low = middle + 1;
     else high = middle;
   }
   return low - 1;
@@ -429,7 +429,7 @@ function codesIn(text: string, { about, isSubject }: Context): Span[] {
   if (candidates.length === 0) return [];
   const words = wordsNear(text, candidates);
   if (words.length === 0 && about === 0) return [];
-  const lines = linesOf(text);
+  const lines = listFilledLines(text);
   const lineAt = (at: number): number => lastUpTo(lines, at, ({ start }) => start);
 
   /** True if the words beside it make it a code. */

@@ -50,16 +50,16 @@ const BARE_HSL = /(?<![\w-])(hsla?|hwb)\( ?([^\s,()]+) ([\d.]+)%? ([\d.]+)%?(?=[
 /** The colour of a value in lower case; undefined if it depends on the rest of the page, or cannot be told. */
 export function parseColor(value: string): Color | undefined | "invalid" {
   if (value === "currentcolor") return undefined;
-  const read = ONE_COLOR.test(value) ? Bun.color(plainOf(value), "[rgba]") : undefined;
+  const read = ONE_COLOR.test(value) ? Bun.color(toPlainColor(value), "[rgba]") : undefined;
   if (!Array.isArray(read)) return value.includes("(") ? undefined : "invalid";
   const [red, green, blue, alpha] = read;
   return [red, green, blue, alpha / 255];
 }
 
 /** A colour in a form that Bun reads. */
-function plainOf(value: string): string {
+function toPlainColor(value: string): string {
   if (!value.includes("(")) return OF_THE_SYSTEM.get(value) ?? value;
-  const plain = lightOf(value)
+  const plain = resolveLightDark(value)
     .replace(WORD, (word) => OF_THE_SYSTEM.get(word) ?? word)
     .replace(
       LIGHTNESS,
@@ -70,7 +70,7 @@ function plainOf(value: string): string {
 }
 
 /** `light-dark()` in light. */
-function lightOf(value: string): string {
+function resolveLightDark(value: string): string {
   const at = value.indexOf("light-dark(");
   if (at < 0) return value;
   let depth = 0;
@@ -81,7 +81,7 @@ function lightOf(value: string): string {
     if (value[end] === ")" && --depth === 0)
       return comma < 0
         ? value
-        : lightOf(value.slice(0, at) + value.slice(at + 11, comma).trim() + value.slice(end + 1));
+        : resolveLightDark(value.slice(0, at) + value.slice(at + 11, comma).trim() + value.slice(end + 1));
   }
   return value;
 }

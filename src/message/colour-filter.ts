@@ -21,7 +21,7 @@ const grey =
   };
 
 /** The opacity that filters leave, and what they do to colours; "hidden" if nothing can be told or read. Lower case. */
-export function filterOf(value: string): { opacity: number; filter: Filter } | "hidden" {
+export function parseColorFilter(value: string): { opacity: number; filter: Filter } | "hidden" {
   let opacity = 1;
   const steps: Filter[] = [];
   if (value.replace(CALL, "").trim() !== "") return "hidden";

@@ -47,7 +47,7 @@ export interface CalendarPart {
 
 /** The bytes of the message, lines ended by CRLF. `above`: whole lines that go on top. */
 export function composeMessage(parts: MessageParts, above = ""): Uint8Array {
-  return underHeaders(parts.headers, bodyOf(parts), above);
+  return underHeaders(parts.headers, buildBodyNode(parts), above);
 }
 
 /** A message of headers, one line each, and a body that brings its Content-* fields along. */
@@ -59,7 +59,7 @@ function underHeaders(headers: MessageParts["headers"], body: MimeNode, above = 
 }
 
 /** A parent to throw away for the body of message `id`: MimeNode gives a root a Date and a Message-ID of its own. */
-export function rootOf(id: string): MimeNode {
+export function createRootNode(id: string): MimeNode {
   return new MimeNode("multipart/mixed", {
     baseBoundary: id.replace(/[^A-Za-z0-9_.-]/g, ""),
     boundaryPrefix: "=_mailroom",
@@ -69,14 +69,14 @@ export function rootOf(id: string): MimeNode {
 }
 
 /** Builds mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. */
-function bodyOf(parts: MessageParts): MimeNode {
+function buildBodyNode(parts: MessageParts): MimeNode {
   // A reader would take an inline text for one of the bodies.
   const inline =
     parts.html === undefined
       ? []
       : parts.attachments.filter((attachment) => attachment.inline && !/^text\//i.test(attachment.contentType));
   const attached = parts.attachments.filter((attachment) => !inline.includes(attachment));
-  let node = rootOf(parts.id);
+  let node = createRootNode(parts.id);
   if (attached.length > 0) node = node.createChild("multipart/mixed");
   const mixed = node;
   const isAlternative = parts.html !== undefined || parts.calendar !== undefined;
@@ -239,7 +239,7 @@ export function bytesOfNode(node: MimeNode, above = ""): Uint8Array {
   sink.start({ highWaterMark: estimatedSize(node), asUint8Array: true });
   sink.write(above);
   let last: string | undefined;
-  for (const piece of piecesOf(node)) {
+  for (const piece of writeNodePieces(node)) {
     sink.write(piece);
     const end = piece.at(-1);
     if (end !== undefined) last = typeof end === "string" ? end : String.fromCharCode(end);
@@ -255,20 +255,20 @@ function estimatedSize({ content, childNodes }: MimeNode): number {
 }
 
 /** The next piece may overwrite one before. */
-function* piecesOf(node: MimeNode): Generator<string | Buffer> {
+function* writeNodePieces(node: MimeNode): Generator<string | Buffer> {
   yield `${node.buildHeaders()}\r\n\r\n`;
-  yield* contentOf(node);
+  yield* writeNodeContent(node);
   if (!node.multipart) return;
   let before = "";
   for (const child of node.childNodes) {
     yield `${before}--${node.boundary}\r\n`;
-    yield* piecesOf(child);
+    yield* writeNodePieces(child);
     before = "\r\n";
   }
   yield `\r\n--${node.boundary}--\r\n`;
 }
 
-function* contentOf(node: MimeNode): Generator<string | Buffer> {
+function* writeNodeContent(node: MimeNode): Generator<string | Buffer> {
   const { content } = node;
   if (!content) return;
   if (typeof content !== "string" && !Buffer.isBuffer(content)) throw new Error("content is neither text nor octets");
@@ -326,9 +326,9 @@ export interface NoticeParts {
 
 /** The bytes of the notice, lines ended by CRLF. */
 export function composeNotice(parts: NoticeParts): Uint8Array {
-  const report = rootOf(parts.id).createChild("multipart/report; report-type=delivery-status");
+  const report = createRootNode(parts.id).createChild("multipart/report; report-type=delivery-status");
   addText(report, "text/plain", parts.text);
-  report.createChild("message/delivery-status").setContent(statusOf(parts));
+  report.createChild("message/delivery-status").setContent(formatDeliveryStatus(parts));
   if (parts.original && !parts.original.includes(0)) {
     const content = Buffer.from(parts.original);
     const returned = report.createChild("message/rfc822").setContent(content);
@@ -341,16 +341,25 @@ export function composeNotice(parts: NoticeParts): Uint8Array {
 }
 
 /** The fields of RFC 3464 §2.2 and §2.3: one group for the message and one for each recipient. */
-function statusOf({ envelopeId, reportingMta, arrivalDate, recipients }: NoticeParts): string {
+function formatDeliveryStatus({ envelopeId, reportingMta, arrivalDate, recipients }: NoticeParts): string {
   const ofMessage = [
     ...(envelopeId === undefined ? [] : [`Original-Envelope-Id: ${asciiLine(envelopeId)}`]),
     `Reporting-MTA: dns; ${hostName(reportingMta)}`,
     `Arrival-Date: ${dateHeader(arrivalDate)}`,
   ];
-  return [ofMessage, ...recipients.map(fieldsOf)].map((group) => `${group.map(fold).join("\r\n")}\r\n`).join("\r\n");
+  return [ofMessage, ...recipients.map(formatRecipientFields)]
+    .map((group) => `${group.map(fold).join("\r\n")}\r\n`)
+    .join("\r\n");
 }
 
-function fieldsOf({ recipient, original, action, status, remoteMta, diagnostic }: NoticeRecipient): string[] {
+function formatRecipientFields({
+  recipient,
+  original,
+  action,
+  status,
+  remoteMta,
+  diagnostic,
+}: NoticeRecipient): string[] {
   const outcome = [`Action: ${action}`, `Status: ${/^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : "5.0.0"}`];
   // A private address type, since the value is not an address (RFC 3464 §2.1.2).
   if (recipient === undefined) return ["Final-Recipient: x-undisclosed; a Bcc recipient", ...outcome];

@@ -47,7 +47,7 @@ export async function composeBytes(
   return composeMessage({
     id,
     headers,
-    ...bodiesOf(content),
+    ...composeBodies(content),
     calendar,
     attachments: await Promise.all(
       files.map(async ({ blob, size: _, ...file }) => ({ ...file, content: await readBlob(blob) })),
@@ -55,7 +55,12 @@ export async function composeBytes(
   });
 }
 
-function bodiesOf({ text, html, quoted, forwarded }: Pick<Composition, "text" | "html" | "quoted" | "forwarded">): {
+function composeBodies({
+  text,
+  html,
+  quoted,
+  forwarded,
+}: Pick<Composition, "text" | "html" | "quoted" | "forwarded">): {
   text: string;
   html?: string;
 } {
@@ -99,7 +104,7 @@ export interface QuotedMessage {
 
 /** Most characters that are quoted. */
 const MAX_QUOTED = 1024 * 1024;
-/** Keeps an attribution on one line, which snippetOf recognises as the beginning of a quotation. */
+/** Keeps an attribution on one line, which makeSnippet recognises as the beginning of a quotation. */
 const MAX_NAME = 60;
 
 const BLOCKQUOTE = "margin:0 0 0 0.8ex;border-left:1px solid #ccc;padding-left:1ex";
@@ -168,23 +173,23 @@ export const forwardSubject = (subject: string): string =>
 
 /** Empty lines to write in, the header block, and the text. Lines end in \n. */
 export const forwardedText = (message: ForwardedMessage): string =>
-  `\n\n${blockOf(message).join("\n")}\n\n${message.text}`;
+  `\n\n${formatForwardHeader(message).join("\n")}\n\n${message.text}`;
 
 /** The same in HTML. Sanitised. */
 export function forwardedHtml(message: ForwardedMessage, budget: Budget = createBudget()): string {
-  const [title = "", ...fields] = blockOf(message).map((line) => htmlOfText(line));
+  const [title = "", ...fields] = formatForwardHeader(message).map((line) => htmlOfText(line));
   const body = message.html === undefined ? htmlOfText(message.text) : sanitizeHtml(message.html, budget, "recipient");
   return `<div><br></div><div><br></div><div>${title}${fields.join("")}</div><br><div>${body}</div>`;
 }
 
 /** The header block, in lines. Never lists Bcc. */
-function blockOf({ from, to, cc, subject, date }: ForwardedMessage): string[] {
+function formatForwardHeader({ from, to, cc, subject, date }: ForwardedMessage): string[] {
   const lines = [
-    ["From", shown(from)],
+    ["From", formatDisplayAddress(from)],
     ["Date", new Date(date).toUTCString().replace("GMT", "UTC")],
     ["Subject", oneLine(subject)],
-    ["To", to.map(shown).join(", ")],
-    ["Cc", cc.map(shown).join(", ")],
+    ["To", to.map(formatDisplayAddress).join(", ")],
+    ["Cc", cc.map(formatDisplayAddress).join(", ")],
   ];
   return [
     "---------- Forwarded message ----------",
@@ -194,5 +199,5 @@ function blockOf({ from, to, cc, subject, date }: ForwardedMessage): string[] {
 
 const oneLine = (text: string): string => text.replace(/[\s\p{C}]+/gu, " ").trim();
 
-const shown = ({ email, name }: EmailAddress): string =>
+const formatDisplayAddress = ({ email, name }: EmailAddress): string =>
   name === undefined ? oneLine(email) : `${oneLine(name)} <${oneLine(email)}>`;

@@ -2,7 +2,7 @@
  * Conditions of `@supports` and `@container` (CSS Conditional 3 §2, CSS Conditional 5 §5), as far as they can be told without a
  * browser. Linear time but for the depth of brackets, which is bounded.
  */
-import { declarationsIn, tokensOf } from "./css.ts";
+import { declarationsIn, tokenizeCss } from "./css.ts";
 import type { Budget } from "./markup.ts";
 import { readSelectors } from "./selector.ts";
 import { served } from "./style.ts";
@@ -25,7 +25,7 @@ export type Test = (feature: string, call: string) => Truth;
 /** The truth of a condition. */
 export function isMet(condition: string, test: Test, call = "", depth = 0): Truth {
   if (depth > MAX_DEPTH || condition.length > LONGEST_CONDITION) return undefined;
-  const units = unitsOf(condition);
+  const units = splitConditionUnits(condition);
   if (units === undefined) return test(condition, call);
   let truth: Truth;
   let isNext = true;
@@ -48,13 +48,13 @@ export function isMet(condition: string, test: Test, call = "", depth = 0): Trut
 }
 
 /** The words and brackets of a condition, these with the word before; undefined if it is a single feature. */
-function unitsOf(condition: string): { word: string; inner?: string }[] | undefined {
+function splitConditionUnits(condition: string): { word: string; inner?: string }[] | undefined {
   const units: { word: string; inner?: string }[] = [];
   let rest = condition.trim();
   while (rest !== "") {
     const word = /^[a-z-]*/i.exec(rest)?.[0] ?? "";
     if (rest[word.length] === "(") {
-      const end = endOf(rest, word.length);
+      const end = findClosingBracket(rest, word.length);
       units.push({ word: word.toLowerCase(), inner: rest.slice(word.length + 1, end) });
       rest = rest.slice(end + 1).trimStart();
     } else if (/^(?:not|and|or)$/i.test(word)) {
@@ -65,7 +65,7 @@ function unitsOf(condition: string): { word: string; inner?: string }[] | undefi
   return units.some(({ inner }) => inner !== undefined) ? units : undefined;
 }
 
-function endOf(text: string, open: number): number {
+function findClosingBracket(text: string, open: number): number {
   let depth = 0;
   for (let at = open; at < text.length; at++) {
     if (text[at] === "(") depth++;
@@ -82,9 +82,9 @@ const OTHERS =
 export const isSupported = (condition: string, budget: Budget): boolean =>
   isMet(condition, (feature, call) => {
     budget.spend(100 + 50 * feature.length);
-    if (call === "selector") return readSelectors(tokensOf(feature, budget), budget) !== undefined;
+    if (call === "selector") return readSelectors(tokenizeCss(feature, budget), budget) !== undefined;
     if (call !== "") return undefined;
-    const [declaration, ...more] = declarationsIn(tokensOf(feature, budget));
+    const [declaration, ...more] = declarationsIn(tokenizeCss(feature, budget));
     if (declaration === undefined || more.length > 0) return false;
     const { property, value } = declaration;
     if (served(property, value).length > 0) return true;

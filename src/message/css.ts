@@ -45,7 +45,7 @@ const KINDS = new Map<number, Kind>([
 const CHARACTER = 20;
 
 /** The tokens of CSS; each run of white space and comments is one. @throws OverBudget */
-export function tokensOf(css: string, budget: Budget): Token[] {
+export function tokenizeCss(css: string, budget: Budget): Token[] {
   budget.spend(CHARACTER * css.length);
   const tokens: Token[] = [];
   let wasSpace = false;
@@ -78,11 +78,11 @@ export function nameIn({ kind, text }: Token): string {
 }
 
 /** The content of a string, unescaped. */
-export const contentOf = ({ text }: Token): string =>
+export const readStringToken = ({ text }: Token): string =>
   unescapeCss(text.slice(1, text.length > 1 && text.endsWith(text[0] as string) ? -1 : undefined));
 
 const CLOSING: Record<string, string> = { "(": ")", "[": "]", "{": "}" };
-const closingOf = ({ kind, text }: Token): string | undefined =>
+const findClosingMark = ({ kind, text }: Token): string | undefined =>
   kind === "call" ? ")" : kind === "other" ? CLOSING[text] : undefined;
 
 /** The offset of the end of the block that the token at `open` opens: its closing token, or the end of all. */
@@ -90,7 +90,7 @@ export function endOfBlock(tokens: readonly Token[], open: number): number {
   const closing: string[] = [];
   for (let at = open; at < tokens.length; at++) {
     const token = tokens[at] as Token;
-    const opens = closingOf(token);
+    const opens = findClosingMark(token);
     if (opens !== undefined) closing.push(opens);
     else if (token.kind === "other" && token.text === closing.at(-1)) {
       closing.pop();
@@ -189,7 +189,7 @@ function itemsAt(
       const token = tokens[at] as Token;
       if (isEnd(token) || (isMark(token, "{") && !isCustom)) break;
       if (isMark(token, ";") && (isAt || hasDeclarations)) break;
-      if (closingOf(token) !== undefined) at = endOfBlock(tokens, at);
+      if (findClosingMark(token) !== undefined) at = endOfBlock(tokens, at);
     }
     at = Math.min(at, tokens.length);
     place.at = at;
@@ -217,4 +217,4 @@ function itemsAt(
 }
 
 /** Tokens as text, without the comments. */
-export const textOf = (tokens: readonly Token[]): string => tokens.map(({ text }) => text).join("");
+export const formatCssTokens = (tokens: readonly Token[]): string => tokens.map(({ text }) => text).join("");

@@ -33,13 +33,13 @@ export function parseDate(text: string): number | undefined {
   // A longer value is not a date.
   const value = withoutComments(text.slice(0, 200));
   let match = RFC5322.exec(value);
-  if (match) return dateOf(match[3], match[2], match[1], match.slice(4, 8), match[8], match[9]);
+  if (match) return readDateParts(match[3], match[2], match[1], match.slice(4, 8), match[8], match[9]);
   match = ISO.exec(value);
-  if (match) return dateOf(match[1], match[2], match[3], match.slice(4, 8), match[8], match[9]);
+  if (match) return readDateParts(match[1], match[2], match[3], match.slice(4, 8), match[8], match[9]);
   match = US.exec(value);
-  if (match) return dateOf(match[3], match[1], match[2], match.slice(4, 8), match[8], match[9]);
+  if (match) return readDateParts(match[3], match[1], match[2], match.slice(4, 8), match[8], match[9]);
   match = CTIME.exec(value);
-  if (match) return dateOf(match[9], match[1], match[2], match.slice(3, 7), match[7], match[8]);
+  if (match) return readDateParts(match[9], match[1], match[2], match.slice(3, 7), match[7], match[8]);
   return undefined;
 }
 
@@ -49,7 +49,7 @@ function withoutComments(text: string): string {
   return bare === text ? text : withoutComments(bare);
 }
 
-function dateOf(
+function readDateParts(
   yearText: string | undefined,
   monthText: string | undefined,
   dayText: string | undefined,
@@ -67,7 +67,7 @@ function dateOf(
   if (!valid || second > 60) return undefined;
   // Counts a leap second as the last second of its minute.
   const utc = Date.UTC(year, month, day, hour, minute, Math.min(second, 59));
-  return utc - minutesOf(offset, zone) * 60_000;
+  return utc - readZoneMinutes(offset, zone) * 60_000;
 }
 
 /** RFC 5322 §4.3: two digits are 2000 to 2049 or 1950 to 1999, three are counted from 1900. */
@@ -77,7 +77,7 @@ function fullYear(text: string): number {
   return text.length === 3 ? 1900 + year : year;
 }
 
-function minutesOf(offset: string | undefined, zone: string | undefined): number {
+function readZoneMinutes(offset: string | undefined, zone: string | undefined): number {
   if (offset === undefined) return ZONES[zone?.toLowerCase() ?? ""] ?? 0;
   const digits = offset.replace(/[^\d]/g, "").padStart(4, "0");
   const minutes = Number(digits.slice(0, -2)) * 60 + Number(digits.slice(-2));

@@ -4,7 +4,7 @@
  * sentence are none, and so a newsletter that counts clicks deceives nobody.
  */
 import { type Budget, createBudget, readMarkup } from "./markup.ts";
-import { isHostName, mayPose, organizationOf, readHost } from "./organization.ts";
+import { isHostName, mayPose, readHost, registrableDomain } from "./organization.ts";
 import { visibleHtml } from "./visible.ts";
 
 /** Names of hosts in A-labels. `said` is absent for one that may pose as another, whatever its words. */
@@ -59,7 +59,7 @@ function judge(url: string, words: string): DeceptiveLink | undefined {
   if (target === undefined) return undefined;
   if (mayPose(target)) return { leadsTo: target };
   if (CHECKERS.test(target)) return undefined;
-  const said = hostsNamed(words).find((host) => organizationOf(host) !== organizationOf(target));
+  const said = hostsNamed(words).find((host) => registrableDomain(host) !== registrableDomain(target));
   return said === undefined ? undefined : { said, leadsTo: target };
 }
 

@@ -3,7 +3,7 @@
  * and shorthands are checked.
  */
 import { parseColor } from "./color.ts";
-import { declarationsIn, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
+import { declarationsIn, formatCssTokens, tokenizeCss, unescapeCss, type Written } from "./css.ts";
 import { PLACES } from "./ground.ts";
 import type { Budget } from "./markup.ts";
 import { PIXELS } from "./style.ts";
@@ -95,7 +95,7 @@ const FONT = new RegExp(
 );
 
 /** The declarations that a valid one stands for; none for one that browsers ignore. `value`: lower case, spaces folded. */
-export function longhandsOf(property: string, value: string): [property: string, value: string][] {
+export function expandToLonghands(property: string, value: string): [property: string, value: string][] {
   if (isCustom(property)) return [[property, value]];
   if (GLOBAL.test(value)) return longhandNames(property).map((name) => [name, value]);
   // Longer than what the app keeps, and not worth a search.
@@ -165,7 +165,7 @@ export const GLOBAL = /^(?:inherit|initial|unset|revert(?:-layer)?)$/;
 const SAMPLES: Readonly<Record<string, string>> = { font: "0 a", container: "a" };
 /** The properties that one stands for. */
 export function longhandNames(property: string): string[] {
-  const longhands = GLOBAL.test(property) ? [] : longhandsOf(property, SAMPLES[property] ?? "0");
+  const longhands = GLOBAL.test(property) ? [] : expandToLonghands(property, SAMPLES[property] ?? "0");
   return longhands.length > 0 ? longhands.map(([name]) => name) : [property];
 }
 
@@ -180,13 +180,13 @@ const colorIn = (value: string): string =>
 
 /** The declarations of a style attribute that can hide text, in order. @throws OverBudget */
 export const readDeclarations = (css: string, budget: Budget): Declaration[] =>
-  longhandsIn(asText(declarationsIn(tokensOf(css, budget)), budget), budget);
+  longhandsIn(asText(declarationsIn(tokenizeCss(css, budget)), budget), budget);
 
 export function* asText(written: readonly Written[], budget: Budget): Generator<Declaration> {
   for (const { property, value, isImportant } of written) {
     if (!isRead(property)) continue;
     budget.spend(10 * value.length);
-    yield { property, value: unescapeCss(textOf(value)), isImportant };
+    yield { property, value: unescapeCss(formatCssTokens(value)), isImportant };
   }
 }
 
@@ -199,7 +199,7 @@ export function longhandsIn(given: Iterable<Declaration>, budget: Budget): Decla
     budget.spend(400 + 10 * text.length);
     const own = ALIASES.get(named) ?? named;
     const longhands: [string, string][] =
-      isCustom(own) || isVariable(text) ? [[own, text]] : longhandsOf(own, folded(text));
+      isCustom(own) || isVariable(text) ? [[own, text]] : expandToLonghands(own, folded(text));
     for (const [property, value] of longhands) {
       // The last one counts, and an important one is kept beside it.
       declarations.delete(`${property} ${isImportant}`);

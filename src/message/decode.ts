@@ -13,7 +13,7 @@ import {
   isEightBit,
   isWide,
 } from "./charset.ts";
-import { headerOf } from "./headers.ts";
+import { findHeader } from "./headers.ts";
 import { type Part, parseHeaderValue } from "./structure.ts";
 import { trimLineBreaks } from "./text.ts";
 
@@ -28,7 +28,7 @@ const isOftenWrong = (charset: string): boolean =>
 export async function decodeText(buffer: Buffer, part: Part, guess: Guess = guessWindows1252): Promise<string> {
   const charset = part.contentType.parameters.get("charset") ?? "";
   const mayBeWrong = isOftenWrong(charset);
-  const octets = mayBeWrong ? octetsOf(buffer, part) : unflow(part, octetsOf(buffer, part));
+  const octets = mayBeWrong ? decodePartOctets(buffer, part) : unflow(part, decodePartOctets(buffer, part));
   let text = decodeCharset(octets, charset);
   if (text === undefined || (text.includes("\ufffd") && !mayBeWrong)) {
     const inside = part.type === "text/html" ? charsetInHtml(octets) : undefined;
@@ -55,9 +55,9 @@ function unflow({ type, contentType: { parameters } }: Part, octets: Buffer): Bu
 }
 
 /** The octets of a leaf without their transfer encoding (RFC 2045 §6). */
-export function octetsOf(buffer: Buffer, part: Part): Buffer {
+export function decodePartOctets(buffer: Buffer, part: Part): Buffer {
   const content = buffer.subarray(part.start, part.end);
-  const encoding = encodingOf(part);
+  const encoding = knownTransferEncoding(part);
   if (encoding === "base64") return beginsAsBase64(buffer, part) ? decodeBase64(content) : content;
   return encoding === "" ? content : decodeQuotedPrintable(content);
 }
@@ -116,7 +116,7 @@ export function decodeQuotedPrintable(content: Buffer): Buffer {
     } else if (end === content.length || content[end] === LF || (lineEnd && content[end + 1] === LF)) {
       i = Math.min(content.length, content[end] === CR ? end + 2 : end + 1);
     } else {
-      const value = hexOf(content[i + 1]) * 16 + hexOf(content[i + 2]);
+      const value = hexOctetValue(content[i + 1]) * 16 + hexOctetValue(content[i + 2]);
       octets[length++] = Number.isNaN(value) ? octet : value;
       i += Number.isNaN(value) ? 1 : 3;
     }
@@ -129,7 +129,7 @@ const [CR, LF, EQUALS] = [0x0d, 0x0a, 0x3d];
 const isSpace = (octet: number | undefined): boolean => octet === 0x20 || octet === 0x09;
 
 /** The value of a hexadecimal digit; NaN for any other octet. */
-function hexOf(octet = 0): number {
+function hexOctetValue(octet = 0): number {
   if (octet >= 0x30 && octet <= 0x39) return octet - 0x30;
   const letter = octet & ~0x20;
   return letter >= 0x41 && letter <= 0x46 ? letter - 0x37 : Number.NaN;
@@ -137,9 +137,9 @@ function hexOf(octet = 0): number {
 
 /** The decoded octets of an attachment, and its file name. */
 export function decodeFile(buffer: Buffer, part: Part): { content: Uint8Array; filename: string } {
-  const octets = octetsOf(buffer, part);
+  const octets = decodePartOctets(buffer, part);
   const content = new Uint8Array(octets.buffer, octets.byteOffset, octets.byteLength);
-  return { content, filename: fileNameOf(part) };
+  return { content, filename: partFileName(part) };
 }
 
 /** The media type that the name of a file tells; `application/octet-stream` for an unknown one. */
@@ -160,7 +160,7 @@ export function messageName(subject: string): string {
 }
 
 /** The file name that a part gives, still with encoded words; "" for none. */
-export const fileNameOf = ({ disposition, contentType }: Part): string =>
+export const partFileName = ({ disposition, contentType }: Part): string =>
   fileNameIn(disposition.parameters, "filename") ?? fileNameIn(contentType.parameters, "name") ?? "";
 
 /** A parameter that may be split and encoded (RFC 2231 §3, §4); undefined if it is absent. */
@@ -194,8 +194,8 @@ const decodePercent = (value: string): Buffer =>
   );
 
 /** The transfer encoding of a leaf (RFC 2045 §6.1); "" for none or an unknown one. */
-function encodingOf(part: Part): "base64" | "quoted-printable" | "" {
-  const claimed = parseHeaderValue(headerOf(part.header.fields, "content-transfer-encoding") ?? "").value;
+function knownTransferEncoding(part: Part): "base64" | "quoted-printable" | "" {
+  const claimed = parseHeaderValue(findHeader(part.header.fields, "content-transfer-encoding") ?? "").value;
   return (/^(?:base64|quoted-printable)\b/.exec(claimed)?.[0] as "base64" | "quoted-printable" | undefined) ?? "";
 }
 
@@ -214,7 +214,7 @@ function beginsAsBase64(buffer: Buffer, part: Part): boolean {
  * counts as not whole, too.
  */
 export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
-  if (encodingOf(part) !== "base64" || !beginsAsBase64(buffer, part)) return true;
+  if (knownTransferEncoding(part) !== "base64" || !beginsAsBase64(buffer, part)) return true;
   let digits = 0;
   let inLine = 0;
   let lineLength = 0;

@@ -23,17 +23,17 @@ export function* base64Pieces(octets: Buffer): Generator<string | Buffer> {
   const lines = Buffer.allocUnsafe(base64Length(Math.min(octets.length, BASE64_SLICE)));
   for (let start = 0; start < octets.length; start += BASE64_SLICE) {
     if (start > 0) yield "\r\n";
-    yield base64Of(octets.subarray(start, start + BASE64_SLICE), lines);
+    yield writeBase64Lines(octets.subarray(start, start + BASE64_SLICE), lines);
   }
 }
 
 /** Base64 without a line break at its end. */
 export function encodeBase64(octets: Buffer): Buffer {
-  return base64Of(octets, Buffer.allocUnsafe(base64Length(octets.length)));
+  return writeBase64Lines(octets, Buffer.allocUnsafe(base64Length(octets.length)));
 }
 
 /** Writes lines of 76 digits into `lines`. */
-function base64Of(octets: Buffer, lines: Buffer): Buffer {
+function writeBase64Lines(octets: Buffer, lines: Buffer): Buffer {
   let length = 0;
   for (let i = 0; i < octets.length; i += 3) {
     if (i > 0 && i % BASE64_LINE === 0) {

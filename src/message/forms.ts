@@ -6,11 +6,11 @@
  * stays as it is. The depth, the number of forms and that of parts are bounded.
  */
 import { decodeCharset, decodeOctets } from "./charset.ts";
-import { fileNameOf, octetsOf, typeOfName } from "./decode.ts";
-import { headerOf } from "./headers.ts";
+import { decodePartOctets, partFileName, typeOfName } from "./decode.ts";
+import { findHeader } from "./headers.ts";
 import { stripTags } from "./layout.ts";
 import { readCms } from "./smime.ts";
-import { leavesOf, type Part, structureOf } from "./structure.ts";
+import { type Part, tryReadStructure, walkLeafParts } from "./structure.ts";
 import { isTnef, readTnef } from "./tnef.ts";
 import { findUuencoded } from "./uuencode.ts";
 
@@ -46,13 +46,13 @@ export function openForms(message: Message): Message & { inner: Message[] } {
     if (part.children.length > 0) {
       const children = part.children.map((child) => open(within, child, base, depth, part));
       if (isEncryptedPgp(part))
-        return { ...placed, children: [add(noteOf(PGP_NOTE), depth), ...children.filter(isFile)] };
+        return { ...placed, children: [add(makeNoteMessage(PGP_NOTE), depth), ...children.filter(isFile)] };
       return children.every((child, index) => child === part.children[index]) ? placed : { ...placed, children };
     }
     if (parent !== undefined && isCalendar(within, part)) return { ...placed, type: "text/calendar" };
     const form = depth < MOST_DEPTH && pieces.length <= MOST_FORMS ? openPart(within, part, parent, left()) : undefined;
     if (form === undefined || form.buffer.length > left()) return placed;
-    parts += [...leavesOf(form.root)].length;
+    parts += [...walkLeafParts(form.root)].length;
     if (parts > MOST_PARTS) return placed;
     if (form.kind === "message") inner.push(form);
     const children = [
@@ -75,7 +75,7 @@ export function openForms(message: Message): Message & { inner: Message[] } {
 function openPart(within: Message, part: Part, parent: Part | undefined, most: number): Form | undefined {
   if (isCms(part)) return openCms(within, part, most);
   if (mayBeTnef(within, part)) return openTnef(within, part);
-  if (encodingOf(part).startsWith("x-uu")) return openEncoded(within, part);
+  if (transferEncodingField(part).startsWith("x-uu")) return openEncoded(within, part);
   if (mayHoldFiles(part) && parent?.type !== "multipart/alternative") return openText(within, part);
   return undefined;
 }
@@ -83,7 +83,7 @@ function openPart(within: Message, part: Part, parent: Part | undefined, most: n
 /** True for a part that is declared as text and is a calendar file (RFC 5545 §3.4). */
 function isCalendar({ buffer }: Message, part: Part): boolean {
   if (part.type !== "text/plain") return false;
-  const begin = octetsOf(buffer, { ...part, end: Math.min(part.end, part.start + 100) });
+  const begin = decodePartOctets(buffer, { ...part, end: Math.min(part.end, part.start + 100) });
   return /^(?:\u00ef\u00bb\u00bf)?\s*BEGIN:VCALENDAR\s/i.test(begin.toString("latin1"));
 }
 
@@ -94,15 +94,15 @@ const SMIME_NOTE = "This message is encrypted with S/MIME. Read it in a mail app
 const PGP_NOTE = "This message is encrypted with OpenPGP. Read it in a mail app that has the key.";
 
 const isCms = (part: Part): boolean =>
-  /^application\/(?:x-)?pkcs7-mime$/.test(part.type) || (part.type === OCTETS && /\.p7m$/i.test(fileNameOf(part)));
+  /^application\/(?:x-)?pkcs7-mime$/.test(part.type) || (part.type === OCTETS && /\.p7m$/i.test(partFileName(part)));
 
 function openCms(within: Message, part: Part, most: number): Form | undefined {
   const { buffer, root } = within;
-  const cms = readCms(octetsOf(buffer, part), most);
+  const cms = readCms(decodePartOctets(buffer, part), most);
   if (cms?.kind === "encrypted" && saysAlready(within, SMIME_NOTE)) return undefined;
-  if (cms?.kind === "encrypted") return { ...noteOf(SMIME_NOTE), kind: "beside" };
+  if (cms?.kind === "encrypted") return { ...makeNoteMessage(SMIME_NOTE), kind: "beside" };
   if (cms === undefined || !isEntity(cms.content, part === root)) return undefined;
-  const inner = structureOf(cms.content);
+  const inner = tryReadStructure(cms.content);
   return inner && { buffer: cms.content, root: inner, kind: "message" };
 }
 
@@ -120,13 +120,13 @@ const isEncryptedPgp = ({ children }: Part): boolean => children.some((child) =>
 /** False for the part that says the version of OpenPGP's encryption, and nothing else. */
 const isFile = ({ type }: Part): boolean => type !== "application/pgp-encrypted";
 
-function noteOf(text: string): Message {
+function makeNoteMessage(text: string): Message {
   const buffer = Buffer.from(text);
-  return { buffer, root: leafOf("text/plain", 0, buffer.length) };
+  return { buffer, root: makeLeafPart("text/plain", 0, buffer.length) };
 }
 
 function asFile(part: Part, defaultName: string): Part {
-  const filename = fileNameOf(part) || defaultName;
+  const filename = partFileName(part) || defaultName;
   return { ...part, disposition: { value: "attachment", parameters: new Map([["filename", filename]]) } };
 }
 
@@ -135,11 +135,11 @@ function asFile(part: Part, defaultName: string): Part {
 function mayBeTnef({ buffer }: Message, part: Part): boolean {
   if (/^application\/(?:vnd\.)?ms-tnef$/.test(part.type)) return true;
   const end = Math.min(part.end, part.start + 100);
-  return part.type === OCTETS && isTnef(octetsOf(buffer, { ...part, end }));
+  return part.type === OCTETS && isTnef(decodePartOctets(buffer, { ...part, end }));
 }
 
 function openTnef(within: Message, part: Part): Form | undefined {
-  const tnef = readTnef(octetsOf(within.buffer, part));
+  const tnef = readTnef(decodePartOctets(within.buffer, part));
   if (tnef === undefined) return undefined;
   const { text, html, files, isWhole } = tnef;
   const contents: Buffer[] = [];
@@ -147,7 +147,7 @@ function openTnef(within: Message, part: Part): Form | undefined {
   const leaf = (type: string, content: Buffer, filename?: string): Part => {
     contents.push(content);
     length += content.length;
-    return leafOf(type, length - content.length, length, filename);
+    return makeLeafPart(type, length - content.length, length, filename);
   };
   const textLeaf = (type: string, written: string): Part => {
     const one = leaf(type, Buffer.from(written));
@@ -160,7 +160,7 @@ function openTnef(within: Message, part: Part): Form | undefined {
   ];
   const isSaid = bodies.length === 0 || saysAlready(within, text ?? stripTags(html ?? ""));
   const children = [
-    ...(isSaid ? [] : [{ ...leafOf("multipart/alternative", 0, 0), children: bodies }]),
+    ...(isSaid ? [] : [{ ...makeLeafPart("multipart/alternative", 0, 0), children: bodies }]),
     ...files.map(({ name, type, content, contentId }) => {
       const file = leaf(type, content, name);
       if (contentId !== undefined) file.header.fields.push({ name: "Content-ID", value: `<${contentId}>` });
@@ -172,11 +172,12 @@ function openTnef(within: Message, part: Part): Form | undefined {
   // It was opened before, and what is in it stands beside it.
   if (!isWhole && isSaid && files.every(({ name }) => hasFile(within.root, name))) return undefined;
   // An empty text stands for what says nothing new.
-  const root = children.length === 0 ? leafOf("text/plain", 0, 0) : { ...leafOf("multipart/mixed", 0, 0), children };
+  const root =
+    children.length === 0 ? makeLeafPart("text/plain", 0, 0) : { ...makeLeafPart("multipart/mixed", 0, 0), children };
   return { buffer: Buffer.concat(contents), root, kind: isWhole ? "parts" : "beside" };
 }
 
-const hasFile = (root: Part, name: string): boolean => leavesOf(root).some((part) => fileNameOf(part) === name);
+const hasFile = (root: Part, name: string): boolean => walkLeafParts(root).some((part) => partFileName(part) === name);
 
 /** Characters of each text, and number of texts, that are compared. */
 const LONGEST_COMPARED = 100_000;
@@ -188,11 +189,13 @@ const wordsSaid = new WeakMap<Part, ReadonlySet<string>>();
 function wordsIn({ buffer, root }: Message): ReadonlySet<string> {
   const known = wordsSaid.get(root);
   if (known !== undefined) return known;
-  const texts = [...leavesOf(root)].filter(({ type }) => /^text\/(?:plain|html)$/.test(type)).slice(0, MOST_COMPARED);
+  const texts = [...walkLeafParts(root)]
+    .filter(({ type }) => /^text\/(?:plain|html)$/.test(type))
+    .slice(0, MOST_COMPARED);
   const words = texts.flatMap((part) => {
-    const octets = octetsOf(buffer, { ...part, end: Math.min(part.end, part.start + LONGEST_COMPARED) });
+    const octets = decodePartOctets(buffer, { ...part, end: Math.min(part.end, part.start + LONGEST_COMPARED) });
     const charset = part.contentType.parameters.get("charset") ?? "";
-    return wordsOf(decodeCharset(octets, charset) ?? decodeOctets(octets));
+    return splitTextWords(decodeCharset(octets, charset) ?? decodeOctets(octets));
   });
   const said = new Set(words);
   wordsSaid.set(root, said);
@@ -202,35 +205,35 @@ function wordsIn({ buffer, root }: Message): ReadonlySet<string> {
 /** True if a message says in its own texts what a form in it says: Exchange sends the text beside winmail.dat, too. */
 function saysAlready(message: Message, text: string): boolean {
   const said = wordsIn(message);
-  const words = wordsOf(text.slice(0, LONGEST_COMPARED));
+  const words = splitTextWords(text.slice(0, LONGEST_COMPARED));
   return words.length > 0 && words.filter((word) => said.has(word)).length >= 0.9 * words.length;
 }
 
-const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+const splitTextWords = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 
 /* uuencode. */
 
-const encodingOf = (part: Part): string =>
-  (headerOf(part.header.fields, "content-transfer-encoding") ?? "").trim().toLowerCase();
+const transferEncodingField = (part: Part): string =>
+  (findHeader(part.header.fields, "content-transfer-encoding") ?? "").trim().toLowerCase();
 
 /** Opens a part whose transfer encoding is uuencode. */
 function openEncoded({ buffer }: Message, part: Part): Form | undefined {
   const files = (findUuencoded(buffer.subarray(part.start, part.end)) ?? []).filter((piece) => "content" in piece);
   const [file] = files;
   if (file === undefined || files.length > 1) return undefined;
-  const root = leafOf(part.type, 0, file.content.length, fileNameOf(part) || file.name);
+  const root = makeLeafPart(part.type, 0, file.content.length, partFileName(part) || file.name);
   return { buffer: file.content, root, kind: "parts" };
 }
 
 const mayHoldFiles = (part: Part): boolean =>
-  part.type === "text/plain" && /^(?:inline)?$/.test(part.disposition.value) && fileNameOf(part) === "";
+  part.type === "text/plain" && /^(?:inline)?$/.test(part.disposition.value) && partFileName(part) === "";
 
 /** Opens a text that holds files. */
 function openText({ buffer }: Message, part: Part): Form | undefined {
   // Most texts need not be decoded for this.
-  const isEncoded = encodingOf(part).startsWith("base64");
+  const isEncoded = transferEncodingField(part).startsWith("base64");
   if (!isEncoded && !buffer.subarray(part.start, part.end).includes("begin ")) return undefined;
-  const octets = octetsOf(buffer, part);
+  const octets = decodePartOctets(buffer, part);
   const found = findUuencoded(octets);
   if (found === undefined) return undefined;
   const contents: Buffer[] = [];
@@ -240,10 +243,10 @@ function openText({ buffer }: Message, part: Part): Form | undefined {
     contents.push(content);
     const start = length;
     length += content.length;
-    if ("content" in piece) return leafOf(typeOfName(piece.name), start, length, piece.name);
-    return { ...leafOf(part.type, start, length), contentType: part.contentType };
+    if ("content" in piece) return makeLeafPart(typeOfName(piece.name), start, length, piece.name);
+    return { ...makeLeafPart(part.type, start, length), contentType: part.contentType };
   });
-  const root = { ...leafOf("multipart/mixed", 0, 0), children };
+  const root = { ...makeLeafPart("multipart/mixed", 0, 0), children };
   return { buffer: Buffer.concat(contents), root, kind: "parts" };
 }
 
@@ -255,7 +258,7 @@ const OCTETS = "application/octet-stream";
 const noValue = (): Part["disposition"] => ({ value: "", parameters: new Map() });
 
 /** A part without transfer encoding. With a name it is a file. */
-function leafOf(type: string, start: number, end: number, filename?: string): Part {
+function makeLeafPart(type: string, start: number, end: number, filename?: string): Part {
   const disposition =
     filename === undefined ? noValue() : { value: "attachment", parameters: new Map([["filename", filename]]) };
   const header = { fields: [], start, bodyStart: start, oversized: false, doubtful: false };

@@ -11,7 +11,7 @@
  * Invariant: a request leaves the browser only for an image of ours, or for a link that the reader followed.
  */
 import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "../base/frames.ts";
-import { findHistory, newTextOf } from "./quoted-history.ts";
+import { extractNewText, findHistory } from "./quoted-history.ts";
 import { isForward } from "./subject.ts";
 import { htmlOfText } from "./text.ts";
 
@@ -32,13 +32,13 @@ interface ImageUrls {
 }
 
 /** The app's URL for an attached image. */
-export const previewOf = (attachmentId: string): string => `/app/attachments/${attachmentId}/preview`;
+export const attachmentPreviewUrl = (attachmentId: string): string => `/app/attachments/${attachmentId}/preview`;
 
 /** The whole document of a message. */
 export function frameDocument(message: FramedMessage, images: ImageUrls): string {
   const { html, scheme } = inScheme(message.html ?? "");
   const body = html === "" ? bodyOfText(message) : bodyOfHtml(html, message, images);
-  return documentOf(scheme, "", `<main>${body}</main>`);
+  return formatFrameDocument(scheme, "", `<main>${body}</main>`);
 }
 
 /**
@@ -54,11 +54,11 @@ export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): 
       element(element) {
         const src = element.getAttribute("src");
         if (src !== null) element.setAttribute(SOURCE_ATTRIBUTE, src);
-        placeImage(element, attached, { attachment: previewOf, remote: undefined });
+        placeImage(element, attached, { attachment: attachmentPreviewUrl, remote: undefined });
       },
     })
     .transform(html);
-  return documentOf(
+  return formatFrameDocument(
     scheme,
     "html,body{height:100%}main{box-sizing:border-box;min-height:100%;padding:12px 16px;outline:none}",
     `<main contenteditable="true" role="textbox" aria-multiline="true" aria-label="Message">${body}</main>`,
@@ -66,7 +66,7 @@ export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): 
 }
 
 /** The document around `main`, in a colour scheme, with further styles. */
-const documentOf = (scheme: string, style: string, main: string): string =>
+const formatFrameDocument = (scheme: string, style: string, main: string): string =>
   `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
   `<style>:root{color-scheme:${scheme}}${STYLE}${style}</style></head><body dir="auto">${main}</body></html>`;
 
@@ -185,10 +185,10 @@ export const readValue = (value: string): string =>
 
 function bodyOfText({ text: whole, subject, links = true }: FramedMessage): string {
   const text = whole.length > LONGEST_TEXT ? `${whole.slice(0, LONGEST_TEXT).toWellFormed()}…` : whole;
-  const { text: recent, leftOut } = newTextOf(text, subject);
-  const shown = (part: string): string => (links ? linked(htmlOfText(part)) : htmlOfText(part));
-  if (leftOut === 0) return shown(text);
-  return shown(recent) + OPENING + shown(text.slice(recent.length).trimStart()) + CLOSING;
+  const { text: recent, leftOut } = extractNewText(text, subject);
+  const renderFrameText = (part: string): string => (links ? linked(htmlOfText(part)) : htmlOfText(part));
+  if (leftOut === 0) return renderFrameText(text);
+  return renderFrameText(recent) + OPENING + renderFrameText(text.slice(recent.length).trimStart()) + CLOSING;
 }
 
 /** Turns URLs in escaped text into links, without punctuation or a closing bracket at their end. */

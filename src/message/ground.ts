@@ -45,7 +45,7 @@ function around(colors: readonly Color[]): Ground {
 }
 
 /** The parts between the commas that stand in no brackets. */
-function partsOf(text: string): string[] {
+function splitAtCommas(text: string): string[] {
   const parts = [""];
   let depth = 0;
   for (const character of text) {
@@ -62,7 +62,7 @@ export function isMasked(mask: string): boolean {
   const alphas: number[] = [];
   let isKnown = true;
   const rest = mask.replace(GRADIENT, (_, gradient: string) => {
-    const stops = stopsOf(gradient);
+    const stops = parseGradientColors(gradient);
     if (stops === undefined) isKnown = false;
     else alphas.push(...stops.map(([, , , alpha]) => alpha));
     return " ";
@@ -73,8 +73,8 @@ export function isMasked(mask: string): boolean {
 }
 
 /** The colours of a gradient, between which its other colours lie; undefined if it is of another form. */
-function stopsOf(gradient: string): Color[] | undefined {
-  const parts = partsOf(gradient).map((part) => part.trim());
+function parseGradientColors(gradient: string): Color[] | undefined {
+  const parts = splitAtCommas(gradient).map((part) => part.trim());
   if (COURSE.test(parts[0] as string)) parts.shift();
   const colors = parts.map((part) => parseColor(STOP.exec(part)?.[1] as string));
   return colors.length > 1 && colors.every((color): color is Color => Array.isArray(color)) ? colors : undefined;
@@ -97,7 +97,7 @@ export function groundInside(
   const layers: Color[][] = [];
   let isKnown = true;
   const rest = image.replace(GRADIENT, (_, gradient: string) => {
-    const stops = stopsOf(gradient);
+    const stops = parseGradientColors(gradient);
     if (stops) layers.unshift(stops.map(filter));
     else isKnown = false;
     return " ";

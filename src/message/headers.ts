@@ -56,7 +56,7 @@ export function readHeaders(
   let position = start;
   const closeField = (end: number) => {
     if (fieldStart >= 0) {
-      fields.push(fieldOf(bytes, fieldStart, end));
+      fields.push(readHeaderField(bytes, fieldStart, end));
       doubtful ||= hasBareCarriageReturn(bytes, fieldStart, end);
     }
     fieldStart = -1;
@@ -71,7 +71,7 @@ export function readHeaders(
       return { fields, start, bodyStart: next, oversized, doubtful };
     }
     if (isDelimiter !== undefined && first === 0x2d && bytes[position + 1] === 0x2d) {
-      const above = fieldStart < 0 ? fields : [...fields, fieldOf(bytes, fieldStart, position)];
+      const above = fieldStart < 0 ? fields : [...fields, readHeaderField(bytes, fieldStart, position)];
       if (isDelimiter(lineAt(bytes, position, next), above)) break;
     }
     const isContinuation = (first === SPACE || first === TAB) && (fieldStart >= 0 || strayStart >= 0);
@@ -104,12 +104,12 @@ export function readHeaders(
 }
 
 /** The value of the first field of that name (lower case), or undefined. */
-export function headerOf(fields: readonly HeaderField[], name: string): string | undefined {
+export function findHeader(fields: readonly HeaderField[], name: string): string | undefined {
   return fields.find((field) => field.name.length === name.length && field.name.toLowerCase() === name)?.value;
 }
 
 /** The values of every field of that name (lower case), in order. */
-export function headersOf(fields: readonly HeaderField[], name: string): string[] {
+export function listHeaders(fields: readonly HeaderField[], name: string): string[] {
   return fields
     .filter((field) => field.name.length === name.length && field.name.toLowerCase() === name)
     .map((field) => field.value);
@@ -185,7 +185,7 @@ function lineAt(bytes: Buffer, start: number, end: number): string {
   return end - start > 1_024 ? "" : bytes.toString("latin1", start, end).trimEnd();
 }
 
-function fieldOf(bytes: Buffer, start: number, end: number): HeaderField {
+function readHeaderField(bytes: Buffer, start: number, end: number): HeaderField {
   const colon = bytes.indexOf(COLON, start);
   const name = bytes.toString("latin1", start, colon).trimEnd();
   const octets = bytes.subarray(colon + 1, end);

@@ -1,6 +1,6 @@
 /** Decides whether declarations hide all that is inside of their element. What cannot be determined counts as hidden. */
 
-import { filterOf } from "./colour-filter.ts";
+import { parseColorFilter } from "./colour-filter.ts";
 import { type Declarations, GLOBAL, pixels, SIDES } from "./declarations.ts";
 import { isMasked } from "./ground.ts";
 
@@ -45,9 +45,9 @@ export function hidesAll(style: Declarations, { isInline = false }: Standing = {
   const size = (property: string) => pixels(style.get(property));
   if (is("display", /^(?:none|table-column(?:-group)?)$/)) return true;
   if (is("display", /^contents$/)) return false;
-  const filter = filterOf(givenOf(style, "filter"));
+  const filter = parseColorFilter(givenStyleValue(style, "filter"));
   return (
-    opacityOf(style) * (filter === "hidden" ? 0 : filter.opacity) < 0.05 ||
+    readOpacity(style) * (filter === "hidden" ? 0 : filter.opacity) < 0.05 ||
     isMaskedOut(style) ||
     is("-webkit-text-security", /^(?:disc|circle|square)$/) ||
     is("zoom", NOTHING) ||
@@ -57,7 +57,9 @@ export function hidesAll(style: Declarations, { isInline = false }: Standing = {
     isClipped(style) ||
     (!isInline &&
       (is("content-visibility", /^hidden$/) ||
-        (isCut(style) && !isOfTable(style) && Math.min(roomOf(style, "height"), roomOf(style, "width")) <= 1) ||
+        (isCut(style) &&
+          !isOfTable(style) &&
+          Math.min(visibleExtent(style, "height"), visibleExtent(style, "width")) <= 1) ||
         (size("text-indent") ?? 0) <= -OFF_SCREEN / 2 ||
         // All of its one line lies behind its end.
         (isCut(style) && is("text-indent", /^\d{3,}(?:\.\d*)?%$/) && is("white-space", /^(?:nowrap|pre)$/)) ||
@@ -66,28 +68,28 @@ export function hidesAll(style: Declarations, { isInline = false }: Standing = {
 }
 
 /** The value of a property that is none by default; "" for none. */
-export function givenOf(style: Declarations, property: string): string {
+export function givenStyleValue(style: Declarations, property: string): string {
   const value = style.get(property) ?? "";
   return value === "none" || GLOBAL.test(value) ? "" : value;
 }
 
-export function opacityOf(style: Declarations): number {
+export function readOpacity(style: Declarations): number {
   const value = style.get("opacity") ?? "1";
   const opacity = Number.parseFloat(value) / (value.endsWith("%") ? 100 : 1);
   return opacity >= 0 ? Math.min(opacity, 1) : opacity < 0 ? 0 : 1;
 }
 
 function isMaskedOut(style: Declarations): boolean {
-  const mask = givenOf(style, "mask-image");
+  const mask = givenStyleValue(style, "mask-image");
   if (mask === "" || mask === "0") return false;
   const isPlain = ["mask-composite", "mask-mode"].every((property) =>
-    /^(?:add|source-over|match-source|alpha)?$/.test(givenOf(style, property)),
+    /^(?:add|source-over|match-source|alpha)?$/.test(givenStyleValue(style, property)),
   );
   return !isPlain || isMasked(mask);
 }
 
 /** The height or width in which something of a box is seen; infinity where it grows. */
-export function roomOf(style: Declarations, side: "height" | "width"): number {
+export function visibleExtent(style: Declarations, side: "height" | "width"): number {
   const sizes = [style.get(side), style.get(`max-${side}`)].map((value) => pixels(value) ?? Number.POSITIVE_INFINITY);
   // A box of this kind is as high as if it were empty.
   if (side === "height" && /\bsize\b(?<!inline-size)|strict/.test(style.get("contain") ?? "") && !style.has(side))
@@ -145,7 +147,7 @@ export const isPlaced = (style: Declarations): boolean =>
 const isTakenOut = (style: Declarations): boolean => /^(?:absolute|fixed)$/.test(style.get("position") ?? "");
 
 function isClipped(style: Declarations): boolean {
-  if (isNoShape(givenOf(style, "clip-path"))) return true;
+  if (isNoShape(givenStyleValue(style, "clip-path"))) return true;
   return isTakenOut(style) && isCutOff(style.get("clip"));
 }
 

@@ -16,13 +16,13 @@ export interface Section {
 }
 
 /** A string: quoted where it can be, else a literal. */
-export function quoted(latin1: string): string {
+export function formatImapString(latin1: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what a quoted string cannot hold
   if (/[\x00-\x1f\x7f-\xff]/.test(latin1) || latin1.length > 1_000) return `{${latin1.length}}\r\n${latin1}`;
   return `"${latin1.replace(/["\\]/g, "\\$&")}"`;
 }
 
-const nstring = (text: string | undefined): string => (text === undefined ? "NIL" : quoted(text));
+const nstring = (text: string | undefined): string => (text === undefined ? "NIL" : formatImapString(text));
 
 /** The octets of a message, and its parts. */
 export interface Content {
@@ -31,7 +31,7 @@ export interface Content {
 }
 
 /** Its parts are found when they are asked for. They throw TooComplex, which no message of this server is. */
-export function contentOf(bytes: Buffer): Content {
+export function openMessageContent(bytes: Buffer): Content {
   let root: Part | undefined;
   return {
     bytes,
@@ -46,19 +46,19 @@ export function contentOf(bytes: Buffer): Content {
 const latin1 = (bytes: Buffer, start: number, end: number): string => bytes.toString("latin1", start, end);
 
 /** The fields of a header, each with its line breaks. */
-const fieldsOf = (header: string): string[] => header.split(/(?<=\n)(?![ \t])/);
-const nameOf = (field: string): string => /^([^\s:]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? "";
+const splitHeaderText = (header: string): string[] => header.split(/(?<=\n)(?![ \t])/);
+const headerFieldName = (field: string): string => /^([^\s:]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? "";
 
 /** The unfolded value of the first field of that name (lower case). */
 function fieldIn(header: string, name: string): string | undefined {
-  const found = fieldsOf(header).find((field) => nameOf(field) === name);
+  const found = splitHeaderText(header).find((field) => headerFieldName(field) === name);
   return found
     ?.slice(found.indexOf(":") + 1)
     .replace(/\r?\n/g, "")
     .trim();
 }
 
-const headerOf = (bytes: Buffer, part: Part): string => latin1(bytes, part.header.start, part.header.bodyStart);
+const readHeaderText = (bytes: Buffer, part: Part): string => latin1(bytes, part.header.start, part.header.bodyStart);
 
 /** Where what began before `from` ends: at `close`, unless `stop` comes first (-1). Backslashes quote. Infinity: it never ends. */
 function endOfQuoted(text: string, from: number, close: string, stop?: string): number {
@@ -81,7 +81,7 @@ interface Enclosed {
  * The tokens of a structured field: what is enclosed, special characters, and other text. In one pass: what never ends is looked
  * for once.
  */
-function* tokensOf(value: string): Generator<Enclosed | string> {
+function* tokenizeFieldValue(value: string): Generator<Enclosed | string> {
   const endless = new Set<string>();
   const others = /[^",(<:;]+/y;
   for (let at = 0; at < value.length; ) {
@@ -113,8 +113,8 @@ function* tokensOf(value: string): Generator<Enclosed | string> {
 const unquoted = (text: string): string => text.replace(/\\([\s\S])/g, "$1");
 
 /** An address without comments, white space and quotes. */
-const bareOf = (address: string): string =>
-  [...tokensOf(address)]
+const stripAddress = (address: string): string =>
+  [...tokenizeFieldValue(address)]
     .map((token) =>
       typeof token === "string"
         ? token.replace(/\s+/g, "")
@@ -127,7 +127,7 @@ const bareOf = (address: string): string =>
     .join("");
 
 /** The address structures of a field (RFC 9051 §7.5.2), groups included; "NIL" for none. */
-export function addressesOf(value: string | undefined): string {
+export function formatAddressStructures(value: string | undefined): string {
   if (value === undefined) return "NIL";
   const found: string[] = [];
   const add = (name: string | undefined, mailbox: string | undefined, host: string | undefined, hops?: string): void =>
@@ -156,11 +156,11 @@ export function addressesOf(value: string | undefined): string {
     route = undefined;
     comment = "";
   };
-  for (const token of tokensOf(value)) {
+  for (const token of tokenizeFieldValue(value)) {
     if (typeof token !== "string") {
       if (token.mark === '"') phrase += unquoted(token.text);
       else if (token.mark === "(") comment = unquoted(token.text);
-      else route = bareOf(token.text);
+      else route = stripAddress(token.text);
     } else if (token === ":") {
       add(undefined, phrase.trim(), undefined);
       phrase = "";
@@ -175,24 +175,24 @@ export function addressesOf(value: string | undefined): string {
 }
 
 /** ENVELOPE of a message with this header. */
-export function envelopeOf(header: string): string {
-  const from = addressesOf(fieldIn(header, "from"));
+export function formatImapEnvelope(header: string): string {
+  const from = formatAddressStructures(fieldIn(header, "from"));
   const or = (name: string): string => {
-    const own = addressesOf(fieldIn(header, name));
+    const own = formatAddressStructures(fieldIn(header, name));
     return own === "NIL" ? from : own;
   };
   const text = (name: string): string => nstring(fieldIn(header, name));
   return `(${[
     ...[text("date"), text("subject"), from, or("sender"), or("reply-to")],
-    ...["to", "cc", "bcc"].map((name) => addressesOf(fieldIn(header, name))),
+    ...["to", "cc", "bcc"].map((name) => formatAddressStructures(fieldIn(header, name))),
     ...[text("in-reply-to"), text("message-id")],
   ].join(" ")})`;
 }
 
-const envelopeIn = ({ bytes, root }: Content): string => envelopeOf(headerOf(bytes, root));
+const envelopeIn = ({ bytes, root }: Content): string => formatImapEnvelope(readHeaderText(bytes, root));
 
 /** The octets of a text that structure.ts has read, in UTF-8. */
-const latin1Of = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
+const toLatin1 = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
 
 const PIECE = /^([^*]+)\*(\d{1,3})(\*?)$/;
 
@@ -200,7 +200,7 @@ const PIECE = /^([^*]+)\*(\d{1,3})(\*?)$/;
  * Parameters, with the pieces of one (RFC 2231 §3) joined and last. What is encoded stays so, and pieces of which one is
  * missing stay apart.
  */
-function joinedOf(parameters: ReadonlyMap<string, string>): [name: string, value: string][] {
+function joinParameterPieces(parameters: ReadonlyMap<string, string>): [name: string, value: string][] {
   const all = [...parameters].map(([name, value]) => {
     const [, of = "", number, mark] = PIECE.exec(name) ?? [];
     return { name, value, of, number: Number(number), isEncoded: mark === "*" };
@@ -217,17 +217,19 @@ function joinedOf(parameters: ReadonlyMap<string, string>): [name: string, value
   return [...whole, ...joined].map(({ name, value }) => [name, value]);
 }
 
-function parametersOf(parameters: ReadonlyMap<string, string>): string {
-  const pairs = joinedOf(parameters).map((pair) => pair.map((text) => quoted(latin1Of(text))).join(" "));
+function formatBodyParameters(parameters: ReadonlyMap<string, string>): string {
+  const pairs = joinParameterPieces(parameters).map((pair) =>
+    pair.map((text) => formatImapString(toLatin1(text))).join(" "),
+  );
   return pairs.length === 0 ? "NIL" : `(${pairs.join(" ")})`;
 }
 
 /** The message that a part of type message/rfc822 holds; undefined where it is encoded or nested too deep. */
 function messageIn({ bytes }: Content, part: Part, depth: number): Content | undefined {
-  const encoding = fieldIn(headerOf(bytes, part), "content-transfer-encoding")?.toLowerCase() ?? "7bit";
+  const encoding = fieldIn(readHeaderText(bytes, part), "content-transfer-encoding")?.toLowerCase() ?? "7bit";
   if (part.type !== "message/rfc822" || !/^(?:7bit|8bit|binary)$/.test(encoding) || depth >= DEEPEST) return undefined;
   try {
-    const content = contentOf(bytes.subarray(part.start, part.end));
+    const content = openMessageContent(bytes.subarray(part.start, part.end));
     return content.root && content;
   } catch {
     return undefined;
@@ -241,26 +243,27 @@ const linesIn = (bytes: Buffer, start: number, end: number): number => {
 };
 
 /** `extended`: BODYSTRUCTURE, else BODY. */
-export function structureOf(content: Content, extended: boolean, part = content.root, depth = 0): string {
+export function formatBodyStructure(content: Content, extended: boolean, part = content.root, depth = 0): string {
   const { bytes } = content;
-  const header = headerOf(bytes, part);
+  const header = readHeaderText(bytes, part);
   const field = (name: string): string => nstring(fieldIn(header, name));
   const { value: disposition, parameters } = part.disposition;
-  const told = disposition === "" ? "NIL" : `(${quoted(latin1Of(disposition))} ${parametersOf(parameters)})`;
+  const told =
+    disposition === "" ? "NIL" : `(${formatImapString(toLatin1(disposition))} ${formatBodyParameters(parameters)})`;
   const languages =
     fieldIn(header, "content-language")
       ?.split(/[\s,]+/)
       .filter((one) => one !== "") ?? [];
-  const language = languages.length > 0 ? `(${languages.map(quoted).join(" ")})` : "NIL";
+  const language = languages.length > 0 ? `(${languages.map(formatImapString).join(" ")})` : "NIL";
   const further = `${told} ${language} ${field("content-location")}`;
   if (part.children.length > 0) {
-    const children = part.children.map((child) => structureOf(content, extended, child, depth)).join("");
+    const children = part.children.map((child) => formatBodyStructure(content, extended, child, depth)).join("");
     const [, subtype = "mixed"] = part.type.split("/");
-    const more = extended ? ` ${parametersOf(part.contentType.parameters)} ${further}` : "";
-    return `(${children} ${quoted(subtype)}${more})`;
+    const more = extended ? ` ${formatBodyParameters(part.contentType.parameters)} ${further}` : "";
+    return `(${children} ${formatImapString(subtype)}${more})`;
   }
   const [type = "text", subtype = "plain"] = part.type.split("/");
-  const encoding = quoted(fieldIn(header, "content-transfer-encoding") ?? "7bit");
+  const encoding = formatImapString(fieldIn(header, "content-transfer-encoding") ?? "7bit");
   const lines = linesIn(bytes, part.start, part.end);
   const inner = messageIn(content, part, depth);
   const named = part.type === "message/rfc822" && !inner ? ["application", "octet-stream"] : [type, subtype];
@@ -268,20 +271,20 @@ export function structureOf(content: Content, extended: boolean, part = content.
   // RFC 2046 §4.1.2
   const all = type === "text" && !given.has("charset") ? new Map([...given, ["charset", "us-ascii"]]) : given;
   const basic = [
-    ...named.map(quoted),
-    parametersOf(all),
+    ...named.map(formatImapString),
+    formatBodyParameters(all),
     field("content-id"),
     field("content-description"),
     encoding,
     `${part.end - part.start}`,
   ];
-  if (inner) basic.push(envelopeIn(inner), structureOf(inner, extended, inner.root, depth + 1), `${lines}`);
+  if (inner) basic.push(envelopeIn(inner), formatBodyStructure(inner, extended, inner.root, depth + 1), `${lines}`);
   else if (type === "text") basic.push(`${lines}`);
   return `(${basic.join(" ")}${extended ? ` ${field("content-md5")} ${further}` : ""})`;
 }
 
 /** A part by its number (RFC 9051 §6.4.5.1): of a message that is no multipart, the only part is 1. */
-function partOf(content: Content, numbers: readonly number[]): { content: Content; part: Part } | undefined {
+function findNumberedPart(content: Content, numbers: readonly number[]): { content: Content; part: Part } | undefined {
   let within = content;
   let { root: part } = content;
   for (const [depth, number] of numbers.entries()) {
@@ -300,28 +303,31 @@ function partOf(content: Content, numbers: readonly number[]): { content: Conten
 }
 
 /** The octets of a section; undefined if the message has no such part. */
-export function sectionOf(content: Content, { part: numbers, text, fields = [] }: Section): Buffer | undefined {
+export function findMessageSection(
+  content: Content,
+  { part: numbers, text, fields = [] }: Section,
+): Buffer | undefined {
   if (numbers.length === 0 && text === undefined) return content.bytes;
-  const found = partOf(content, numbers);
+  const found = findNumberedPart(content, numbers);
   if (!found) return undefined;
   const { bytes } = found.content;
   const { part } = found;
   const body = (of: Content, one: Part): Buffer =>
-    of.bytes.subarray(one.header.bodyStart, one.children.length > 0 ? endOf(of, one) : one.end);
+    of.bytes.subarray(one.header.bodyStart, one.children.length > 0 ? findMultipartEnd(of, one) : one.end);
   if (text === undefined) return body(found.content, part);
   if (text === "MIME") return bytes.subarray(part.header.start, part.header.bodyStart);
   const message = numbers.length === 0 ? content : messageIn(found.content, part, numbers.length);
   if (!message) return undefined;
   if (text === "TEXT") return message.bytes.subarray(message.root.header.bodyStart);
-  const header = headerOf(message.bytes, message.root);
+  const header = readHeaderText(message.bytes, message.root);
   return text === "HEADER" ? Buffer.from(header, "latin1") : fieldsIn(header, text, fields);
 }
 
 /** The fields of a header with these names, or all but those, and an empty line. */
 export function fieldsIn(header: string, of: "HEADER.FIELDS" | "HEADER.FIELDS.NOT", names: readonly string[]): Buffer {
   const asked = new Set(names.map((name) => name.toLowerCase()));
-  const wanted = fieldsOf(header).filter(
-    (field) => field.trim() !== "" && asked.has(nameOf(field)) === (of === "HEADER.FIELDS"),
+  const wanted = splitHeaderText(header).filter(
+    (field) => field.trim() !== "" && asked.has(headerFieldName(field)) === (of === "HEADER.FIELDS"),
   );
   return Buffer.from(`${wanted.join("")}\r\n`, "latin1");
 }
@@ -338,25 +344,25 @@ export interface Decoded {
  * A part for BINARY; undefined if the message has no such part, "unknown" for an encoding that we do not know. The message
  * itself, a multipart and a message are as they are.
  */
-export function decodedPartOf(content: Content, numbers: readonly number[]): Decoded | "unknown" | undefined {
-  const section = sectionOf(content, { part: numbers });
+export function decodeNumberedPart(content: Content, numbers: readonly number[]): Decoded | "unknown" | undefined {
+  const section = findMessageSection(content, { part: numbers });
   if (!section) return undefined;
-  const found = numbers.length === 0 ? undefined : partOf(content, numbers);
+  const found = numbers.length === 0 ? undefined : findNumberedPart(content, numbers);
   const isLeaf = found?.part.children.length === 0 && !found.part.type.startsWith("message/");
-  const header = isLeaf ? headerOf(found.content.bytes, found.part) : "";
+  const header = isLeaf ? readHeaderText(found.content.bytes, found.part) : "";
   const encoding = (fieldIn(header, "content-transfer-encoding") ?? "7bit").toLowerCase();
   if (encoding === "base64") return { pieces: () => base64Pieces(section) };
   if (encoding === "quoted-printable") return { pieces: () => quotedPrintablePieces(section) };
-  return /^(?:7bit|8bit|binary)$/.test(encoding) ? { pieces: () => piecesOf(section) } : "unknown";
+  return /^(?:7bit|8bit|binary)$/.test(encoding) ? { pieces: () => splitOctets(section) } : "unknown";
 }
 
-export function* piecesOf<T extends Uint8Array>(octets: T): Generator<T> {
+export function* splitOctets<T extends Uint8Array>(octets: T): Generator<T> {
   for (let at = 0; at < octets.length; at += CHUNK) yield octets.subarray(at, at + CHUNK) as T;
 }
 
 function* base64Pieces(octets: Buffer): Generator<Buffer> {
   let left = "";
-  for (const piece of piecesOf(octets)) {
+  for (const piece of splitOctets(octets)) {
     const digits = left + piece.toString("latin1").replace(/[^A-Za-z0-9+/=]+/g, "");
     const padding = digits.indexOf("=");
     const whole = padding < 0 ? digits.length - (digits.length % 4) : padding;
@@ -378,7 +384,7 @@ function* quotedPrintablePieces(octets: Buffer): Generator<Buffer> {
 }
 
 /** Where a multipart ends: before the next delimiter of the multipart that it is in. */
-function endOf({ bytes, root }: Content, part: Part): number {
+function findMultipartEnd({ bytes, root }: Content, part: Part): number {
   let end = bytes.length;
   for (let parent = root; parent !== part; ) {
     const index = parent.children.findIndex((child) => child === part || holds(child, part));

@@ -3,22 +3,22 @@
  * as hidden, because it is not legible. What cannot be determined counts as hidden, too.
  */
 import { BLACK, type Color, parseColor } from "./color.ts";
-import { type Filter, filterOf } from "./colour-filter.ts";
+import { type Filter, parseColorFilter } from "./colour-filter.ts";
 import { type Declarations, INHERITED, NUMBER, pixels } from "./declarations.ts";
 import { type Ground, groundInside, isAlike, PLACES, WHITE_GROUND } from "./ground.ts";
 import {
   FAR_OFF_SCREEN,
-  givenOf,
+  givenStyleValue,
   isBelow,
   isCut,
   isOfTable,
   isPlaced,
   MOVING,
   NOTHING,
-  opacityOf,
-  roomOf,
+  readOpacity,
   SMALLEST_TYPE,
   type Standing,
+  visibleExtent,
 } from "./hiding.ts";
 import type { Budget } from "./markup.ts";
 
@@ -112,19 +112,21 @@ export function inkInside(outer: Ink, style: Declarations, { isInline = false, i
   const hasBox = style.get("display") !== "contents";
   const length = (property: string) => pixels(style.get(property)) ?? 0;
   const visibility = style.get("visibility");
-  const fontSize = fontSizeOf(style.get("font-size"), outer.fontSize);
-  const lineHeight = lineHeightOf(style.get("line-height"), fontSize, outer.lineHeight);
+  const fontSize = computeFontSize(style.get("font-size"), outer.fontSize);
+  const lineHeight = computeLineHeight(style.get("line-height"), fontSize, outer.lineHeight);
   const indent = style.get("text-indent");
   const space = style.get("white-space");
   const left = outer.left + length("margin-left") + length("padding-left");
   const top = outer.top + length("margin-top") + length("padding-top");
-  const own = hasBox ? filterOf(givenOf(style, "filter")) : "hidden";
+  const own = hasBox ? parseColorFilter(givenStyleValue(style, "filter")) : "hidden";
   const filter: Filter =
-    own === "hidden" || givenOf(style, "filter") === "" ? outer.filter : (color) => outer.filter(own.filter(color));
-  const color = colorOf(style.get("color"), outer.color);
-  const fill = fillOf(style.get("-webkit-text-fill-color"), outer.fill);
-  const isStroked = strokesOf(style.get("-webkit-text-stroke-width"), outer.isStroked);
-  const opacity = hasBox ? opacityOf(style) * (own === "hidden" ? 1 : own.opacity) : 1;
+    own === "hidden" || givenStyleValue(style, "filter") === ""
+      ? outer.filter
+      : (color) => outer.filter(own.filter(color));
+  const color = computeTextColor(style.get("color"), outer.color);
+  const fill = computeTextFill(style.get("-webkit-text-fill-color"), outer.fill);
+  const isStroked = hasTextStroke(style.get("-webkit-text-stroke-width"), outer.isStroked);
+  const opacity = hasBox ? readOpacity(style) * (own === "hidden" ? 1 : own.opacity) : 1;
   return {
     fontSize,
     lineHeight,
@@ -136,29 +138,29 @@ export function inkInside(outer: Ink, style: Declarations, { isInline = false, i
         : /^(?:visible|initial|revert)$/.test(visibility),
     color,
     fill,
-    marks: marksOf(style, isStroked, color, outer.marks),
+    marks: listTextMarks(style, isStroked, color, outer.marks),
     isStroked,
     filter,
     ...(hasBox
-      ? groundOf(style, outer, filter, isPage)
+      ? computeGround(style, outer, filter, isPage)
       : { ground: outer.ground, paint: outer.paint, isGrounded: outer.isGrounded }),
     opacity: outer.opacity * opacity,
     left,
     top,
-    clip: (hasBox && !isInline ? clipOf(style, left, top, outer.clip) : undefined) ?? outer.clip,
+    clip: (hasBox && !isInline ? computeClip(style, left, top, outer.clip) : undefined) ?? outer.clip,
   };
 }
 
-function fillOf(value: string | undefined, outer: Ink["fill"]): Ink["fill"] {
+function computeTextFill(value: string | undefined, outer: Ink["fill"]): Ink["fill"] {
   if (value === undefined || /^(?:inherit|unset)$/.test(value)) return outer;
   return /^(?:initial|revert|currentcolor)$/.test(value) ? "color" : knownColor(value);
 }
 
-const strokesOf = (width: string | undefined, outer: boolean): boolean =>
+const hasTextStroke = (width: string | undefined, outer: boolean): boolean =>
   width === undefined ? outer : /^(?:thin|medium|thick)$/.test(width) || (pixels(width) ?? 0) >= 0.5;
 
 /** The colours of outlines and sharp shadows. */
-function marksOf(
+function listTextMarks(
   style: Declarations,
   isStroked: boolean,
   color: Color | undefined,
@@ -182,17 +184,17 @@ function marksOf(
 
 /** What makes its inside one picture, which lies on the grounds around it. */
 const isPicture = (style: Declarations): boolean =>
-  opacityOf(style) < 1 ||
-  [...MOVING, "filter", "mask-image", "clip-path"].some((property) => givenOf(style, property) !== "") ||
+  readOpacity(style) < 1 ||
+  [...MOVING, "filter", "mask-image", "clip-path"].some((property) => givenStyleValue(style, property) !== "") ||
   style.get("isolation") === "isolate" ||
   /^(?:fixed|sticky)$/.test(style.get("position") ?? "") ||
   (isPlaced(style) && /^[+-]?\d/.test(style.get("z-index") ?? "")) ||
-  !/^(?:normal)?$/.test(givenOf(style, "mix-blend-mode")) ||
+  !/^(?:normal)?$/.test(givenStyleValue(style, "mix-blend-mode")) ||
   /transform|opacity|filter/.test(style.get("will-change") ?? "") ||
   /paint|layout|strict|content/.test(style.get("contain") ?? "") ||
   /size/.test(style.get("container-type") ?? "");
 
-function groundOf(
+function computeGround(
   style: Declarations,
   outer: Ink,
   filter: Filter,
@@ -272,7 +274,7 @@ function takeRoomIn(
 }
 
 /** The height that an element takes, at least. `attribute`: its height in HTML. */
-export function heightOf(style: Declarations, attribute = ""): number {
+export function estimateElementHeight(style: Declarations, attribute = ""): number {
   const around = ["margin-top", "padding-top", "padding-bottom", "margin-bottom"];
   const own = pixels(style.get("height")) ?? (/^\d{1,4}(?:px)?$/.test(attribute) ? Number.parseFloat(attribute) : 0);
   return around.reduce((sum, property) => sum + Math.max(pixels(style.get(property)) ?? 0, 0), own);
@@ -296,13 +298,13 @@ export function widthInside(style: Declarations, attribute: string | undefined, 
 const EMPTY = { line: 0, down: 0, along: 0, lastLine: 0, wrapped: 0, rows: 0, lastRow: -1 };
 
 /** A box with a height or width beyond which nothing is shown, or with so many lines. Those of tables grow. */
-function clipOf(style: Declarations, left: number, top: number, outer: Clip | undefined): Clip | undefined {
+function computeClip(style: Declarations, left: number, top: number, outer: Clip | undefined): Clip | undefined {
   if (!isCut(style) || isOfTable(style)) return undefined;
-  const sizeOf = (side: "height" | "width") =>
+  const limitedExtent = (side: "height" | "width") =>
     [style.get(side), style.get(`max-${side}`)].every((value) => value?.endsWith("%") || pixels(value) === undefined)
       ? Number.POSITIVE_INFINITY
-      : roomOf(style, side);
-  const [width, height] = [sizeOf("width"), sizeOf("height")];
+      : visibleExtent(style, side);
+  const [width, height] = [limitedExtent("width"), limitedExtent("height")];
   const isClamped = /^-webkit-(?:inline-)?box$/.test(style.get("display") ?? "");
   const mostRows = (isClamped && Number(style.get("-webkit-line-clamp"))) || Number.POSITIVE_INFINITY;
   const isHidden = /hidden|clip/.test(`${style.get("overflow")} ${style.get("overflow-x")} ${style.get("overflow-y")}`);
@@ -318,14 +320,14 @@ const TYPE_SIZES: Record<string, number> = { "xx-small": 9, "x-small": 10, small
 /** Units and words relative to the size around. */
 const RELATIVE: Record<string, number> = { em: 1, "%": 0.01, ex: 0.5, ch: 0.5, smaller: 5 / 6, larger: 1.2 };
 
-function fontSizeOf(value: string | undefined, outer: number): number {
+function computeFontSize(value: string | undefined, outer: number): number {
   if (value === undefined || INHERITED.test(value)) return outer;
   const [, number = "1", unit = ""] = /^([\d.]{1,10})?(em|%|ex|ch|smaller|larger)$/.exec(value) ?? [];
   const factor = RELATIVE[unit];
   return factor === undefined ? (TYPE_SIZES[value] ?? pixels(value) ?? 16) : outer * Number(number) * factor;
 }
 
-function lineHeightOf(value: string | undefined, fontSize: number, outer: Ink["lineHeight"]): Ink["lineHeight"] {
+function computeLineHeight(value: string | undefined, fontSize: number, outer: Ink["lineHeight"]): Ink["lineHeight"] {
   if (value === undefined || INHERITED.test(value)) return outer;
   if (NUMBER.test(value)) return [Number(value), "em"];
   const [, number, unit] = /^([\d.]+)(%|em)$/.exec(value) ?? [];
@@ -334,7 +336,7 @@ function lineHeightOf(value: string | undefined, fontSize: number, outer: Ink["l
   return length === undefined ? DEFAULT_INK.lineHeight : [length, "px"];
 }
 
-function colorOf(value: string | undefined, outer: Color | undefined): Color | undefined {
+function computeTextColor(value: string | undefined, outer: Color | undefined): Color | undefined {
   if (value === undefined || INHERITED.test(value)) return outer;
   return value === "initial" ? BLACK : knownColor(value);
 }

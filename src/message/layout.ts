@@ -179,7 +179,7 @@ export function createLayout(budget: Budget): Layout {
         newLine();
       } else if (name === "hr") write(RULE);
       else if (name === "img") words(attributes.alt ?? "");
-      else if (name === "a") link = { href: targetOf(attributes), text: "" };
+      else if (name === "a") link = { href: readLinkTarget(attributes), text: "" };
       else if (name === "pre") preformatted++;
       else if (name === "blockquote") enter("> ", "> ", false);
       else if (name === "li") enterItem();
@@ -210,7 +210,7 @@ export function createLayout(budget: Budget): Layout {
 }
 
 /** The target of a link as shown; "" for none, and for a place in the same document. */
-function targetOf({ href = "" }: Readonly<Record<string, string>>): string {
+function readLinkTarget({ href = "" }: Readonly<Record<string, string>>): string {
   const target = href
     .replace(/[\t\r\n]+/g, "")
     .trim()

@@ -15,7 +15,7 @@ const LONGEST_URL = 2_000;
 const SCHEME = /^(?:https?:\/\/|mailto:)/i;
 
 /** Undefined for a message that names no URL. Its sender chose the URLs, and they may lead anywhere. */
-export function listUnsubscribeOf(
+export function readListUnsubscribe(
   headers: readonly (readonly [name: string, value: string])[],
 ): ListUnsubscribe | undefined {
   const fieldNamed = (name: string): string =>
@@ -41,11 +41,11 @@ export function wayToLeave(
   headers: readonly (readonly [name: string, value: string])[],
   isSigned: boolean,
 ): WayToLeave | undefined {
-  const { urls = [], oneClick = false } = listUnsubscribeOf(headers) ?? {};
+  const { urls = [], oneClick = false } = readListUnsubscribe(headers) ?? {};
   const secure = urls.find((url) => /^https:/i.test(url));
   if (oneClick && isSigned && secure !== undefined) return { by: "post", url: secure };
   for (const url of urls) {
-    const message = /^mailto:/i.test(url) ? messageOf(url) : undefined;
+    const message = /^mailto:/i.test(url) ? parseMailtoUrl(url) : undefined;
     if (message) return { by: "mail", ...message };
   }
   const page = secure ?? urls.find((url) => /^http:/i.test(url));
@@ -53,7 +53,7 @@ export function wayToLeave(
 }
 
 /** Reads the first address, subject and body (RFC 6068 §2); other fields are left out. */
-function messageOf(url: string): { to: string; subject: string; body: string } | undefined {
+function parseMailtoUrl(url: string): { to: string; subject: string; body: string } | undefined {
   const { pathname, searchParams } = new URL(url.replaceAll("+", "%2B"));
   const to = decoded(pathname).split(",")[0]?.trim() ?? "";
   if (!/^[^\s<>"(),:;@]+@[^\s<>"(),:;@]+$/.test(to)) return undefined;
@@ -83,7 +83,7 @@ function decoded(text: string): string {
 }
 
 /** What a list is recognised by: its List-Id (RFC 2919), or the address of the sender. */
-export function listOf(headers: readonly (readonly [name: string, value: string])[], sender: string): string {
+export function mailingListId(headers: readonly (readonly [name: string, value: string])[], sender: string): string {
   const id = headers.find(([name]) => name.toLowerCase() === "list-id")?.[1] ?? "";
   const named = /<([^<>]+)>\s*$/.exec(id)?.[1] ?? "";
   return (named.trim() || sender).toLowerCase().slice(0, LONGEST_NAME);

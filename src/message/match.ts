@@ -29,7 +29,7 @@ export interface Styled {
 }
 
 /** By what an element has to be found for a selector: a type, an id behind `#`, a class behind a dot, or `*`. */
-export function keysOf(selector: Selector): string[] {
+export function listMatchKeys(selector: Selector): string[] {
   const classes: string[][] = [];
   const others: string[][] = [];
   for (const simple of selector.at(-1)?.simples ?? []) {
@@ -37,7 +37,7 @@ export function keysOf(selector: Selector): string[] {
     if (simple.kind === "class") classes.push([`.${simple.name}`]);
     else if (simple.kind === "type") others.push([simple.name]);
     else if (simple.kind === "logic" && (simple.name === "is" || simple.name === "where")) {
-      others.push([...new Set(simple.selectors.flatMap(keysOf))]);
+      others.push([...new Set(simple.selectors.flatMap(listMatchKeys))]);
     }
   }
   return [...classes, ...others].find((all) => !all.includes("*")) ?? ["*"];

@@ -16,7 +16,7 @@ export function firstMessageId(value: string): string | undefined {
 }
 
 /** The identifiers of a References value: oldest first, without duplicates, at most 100. */
-export function referencesOf(value: string): string[] {
+export function parseReferences(value: string): string[] {
   const found = new Set(identifiersIn(value));
   const ids = [...found];
   return ids.length <= MAX_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MAX_REFERENCES)];
@@ -47,7 +47,7 @@ const MOST_PIECES = 100;
  * transmission changes: trace and authentication headers, the folding of headers, and trailing line breaks. `header`: the
  * message's, if it was read before.
  */
-export function fingerprintOf(bytes: Uint8Array, header?: HeaderBlock): string {
+export function fingerprintMessage(bytes: Uint8Array, header?: HeaderBlock): string {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const hash = new Bun.CryptoHasher("sha256");
   let bodyStart = 0;

@@ -23,7 +23,7 @@ export function isStub(text: string): boolean {
   const visible = text.replace(LINKS, " ").replace(INVISIBLE, " ").trim();
   if (/^[\p{Pd}\u2212\s]*$/u.test(visible)) return visible !== "" || !isVisible(text);
   if (visible.length > LONGEST) return false;
-  return (isNote(visible) && /mime/i.test(visible)) || saysOnly(lettersOf(visible), NEEDS_HTML);
+  return (isNote(visible) && /mime/i.test(visible)) || saysOnly(foldToLetters(visible), NEEDS_HTML);
 }
 
 /** The words in the notes that mailers write; little else can be said with them. */
@@ -44,7 +44,7 @@ export function isNote(text: string): boolean {
   if (text.length > LONGEST) return false;
   const words = text.toLowerCase().match(/[^\s.,:;!?"'()[\]]+/g) ?? [];
   const isOfNote = (word: string) => NOTE_WORDS.has(word) || /^[=_*-]+$/.test(word) || /^\d{4}$/.test(word);
-  return words.every(isOfNote) || saysOnly(lettersOf(text), IN_MIME);
+  return words.every(isOfNote) || saysOnly(foldToLetters(text), IN_MIME);
 }
 
 /** Letters that Unicode does not decompose, in another spelling. */
@@ -59,7 +59,7 @@ const plain = (text: string): string =>
     .replace(/[ıłøæß]/g, (letter) => SPELLED[letter] ?? letter);
 
 /** The letters and digits of a text, without case, marks and spaces. */
-const lettersOf = (text: string): string => plain(text).replace(/[^\p{L}\p{N}]+/gu, "");
+const foldToLetters = (text: string): string => plain(text).replace(/[^\p{L}\p{N}]+/gu, "");
 
 /** True if letters are sentences of the list, one after the other, each as long as possible. */
 function saysOnly(letters: string, sentences: readonly RegExp[]): boolean {
@@ -90,7 +90,7 @@ const ALTERNATIVES: Readonly<Record<string, string>> = {
  * Compiles sentences: each line is a regular expression over letters, in which spaces are left out, `[…]` is optional, and
  * `{name}` one of ALTERNATIVES.
  */
-const sentencesOf = (lines: string): RegExp[] =>
+const compileSentences = (lines: string): RegExp[] =>
   lines
     .trim()
     .split("\n")
@@ -103,7 +103,7 @@ const sentencesOf = (lines: string): RegExp[] =>
     });
 
 /** The note of mailers in their languages, but for English. */
-const IN_MIME = sentencesOf(`
+const IN_MIME = compileSentences(`
   dies (ist|war) eine (mehrteilige|multipart) nachricht (im|in) mime format
   dies ist eine nachricht im mime format [mit mehreren teilen]
   (ceci|cest|il sagit) [est] [dun|un] message (multi part|multipartie|multipartite|multivolet|en plusieurs parties) (au|en|de) format mime
@@ -130,7 +130,7 @@ const IN_MIME = sentencesOf(`
 `);
 
 /** What senders write in place of a text: that the mail is HTML, needs it, or is to be read elsewhere. */
-const NEEDS_HTML = sentencesOf(`
+const NEEDS_HTML = compileSentences(`
   [unfortunately | it (looks like|seems|appears) [that] | [we are] sorry [but]] your {client} {cannot} [currently|properly] (support|display|show|read|view|render|accept|handle|capable of displaying|able to display|able to read) [viewing|reading] (html [format|formatted|based] [{mail} s?] [content]|{mail} s? (in|using|with) html [format]|this [html] {mail} [format])
   you (are [currently] (using|viewing [this {mail}] (in|with))|have) (a|an) [text only] {client} (that|which) {cannot} (support|display|show|read|view) (html [formatted] [{mail} s?]|this {mail})
   (if you (can|are able to) (see|read)|you are (seeing|reading)) this [text|message] [because|then] [it means [that]] your {client} {cannot} (support|display|show|read|view|render) (html|html [formatted] {mail} s?)

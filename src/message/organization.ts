@@ -16,7 +16,7 @@ export function readHost(written: string): string | undefined {
 }
 
 /** The registrable name of a host, as readHost gives it; the host itself where there is none, as of an address. */
-export const organizationOf = (host: string): string => getDomain(host, { allowPrivateDomains: true }) ?? host;
+export const registrableDomain = (host: string): string => getDomain(host, { allowPrivateDomains: true }) ?? host;
 
 /** Endings of files that are top-level domains, too. */
 const OF_FILES: ReadonlySet<string> = new Set("ai app cc md mov pl ps py rs sh so zip".split(" "));

@@ -18,23 +18,23 @@ import {
 } from "./address.ts";
 import { cleanText, type Guess } from "./charset.ts";
 import { parseDate } from "./date.ts";
-import { decodeFile, decodeText, fileNameOf, isDecodedWhole, messageName } from "./decode.ts";
+import { decodeFile, decodeText, isDecodedWhole, messageName, partFileName } from "./decode.ts";
 import { openForms } from "./forms.ts";
 import {
   decodeWords,
+  findHeader,
   type HeaderField,
-  headerOf,
-  headersOf,
   isTraceHeader,
+  listHeaders,
   readHeaders,
   withoutBcc,
 } from "./headers.ts";
 import { stripTags } from "./layout.ts";
 import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
-import { firstMessageId, referencesOf } from "./message-id.ts";
+import { firstMessageId, parseReferences } from "./message-id.ts";
 import { isNote, isStub, isVisible } from "./notes.ts";
 import { DROPPED_WITH_CONTENT } from "./sanitize.ts";
-import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";
+import { type Part, readMultipartBoundary, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
 import { decodeFields, guessFor } from "./undeclared.ts";
 import { followHtml } from "./visible.ts";
@@ -102,12 +102,16 @@ export async function parseMessage(
     const opened = openForms({ buffer, root: structure });
     const guess = guessFor(opened.buffer, opened.root);
     await decodeFields(opened.root, guess);
-    const content = await contentOf(opened.buffer, opened.root, guess, budget);
+    const content = await parseMessageContent(opened.buffer, opened.root, guess, budget);
     const problem = [{ buffer, root: structure }, ...opened.inner]
       .map((message) => textOutsideParts(message.buffer, message.root))
       .find((found) => found !== undefined);
-    if (problem !== undefined) content.attachments.push(originalOf(buffer));
-    return { ...envelopeOf(opened.root.header.fields), ...content, ...(problem === undefined ? {} : { problem }) };
+    if (problem !== undefined) content.attachments.push(makeOriginalAttachment(buffer));
+    return {
+      ...readHeaderEnvelope(opened.root.header.fields),
+      ...content,
+      ...(problem === undefined ? {} : { problem }),
+    };
   } catch (error) {
     return unparsed(buffer, error instanceof TooComplex ? error.message : `the parser gave up: ${String(error)}`);
   }
@@ -116,34 +120,34 @@ export async function parseMessage(
 /** The result for a message that cannot be taken apart. */
 function unparsed(buffer: Buffer, problem: string): ParsedMessage {
   return {
-    ...envelopeOf(readHeaders(buffer).fields),
+    ...readHeaderEnvelope(readHeaders(buffer).fields),
     text: "",
-    attachments: [originalOf(buffer)],
+    attachments: [makeOriginalAttachment(buffer)],
     problem: cleanText(problem).slice(0, 200),
   };
 }
 
-function originalOf(buffer: Buffer): ParsedAttachment {
+function makeOriginalAttachment(buffer: Buffer): ParsedAttachment {
   const content = new Uint8Array(withoutBcc(buffer));
   return { filename: "original.eml", contentType: "message/rfc822", content, inline: false };
 }
 
 type Envelope = Omit<ParsedMessage, "text" | "html" | "attachments" | "problem">;
 
-function envelopeOf(fields: readonly HeaderField[]): Envelope {
-  const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", ")).map(withoutFalseName);
+function readHeaderEnvelope(fields: readonly HeaderField[]): Envelope {
+  const addresses = (name: string) => parseAddressList(listHeaders(fields, name).join(", ")).map(withoutFalseName);
   const sender = addresses("sender")[0];
-  const named = parseSender(headerOf(fields, "from") ?? "");
+  const named = parseSender(findHeader(fields, "from") ?? "");
   const from = named ?? sender;
-  const authors = authorsIn(headersOf(fields, named === undefined ? "sender" : "from"));
-  const messageId = firstMessageId(headerOf(fields, "message-id") ?? "");
-  const inReplyTo = firstMessageId(headerOf(fields, "in-reply-to") ?? "");
-  const date = parseDate(headerOf(fields, "date") ?? "");
+  const authors = authorsIn(listHeaders(fields, named === undefined ? "sender" : "from"));
+  const messageId = firstMessageId(findHeader(fields, "message-id") ?? "");
+  const inReplyTo = firstMessageId(findHeader(fields, "in-reply-to") ?? "");
+  const date = parseDate(findHeader(fields, "date") ?? "");
   return {
     headers: fields.filter((field) => isKept(field.name)).map((field) => [field.name, cleanText(field.value)]),
     ...(messageId === undefined ? {} : { messageId }),
     ...(inReplyTo === undefined ? {} : { inReplyTo }),
-    references: referencesOf(headersOf(fields, "references").join(" ")),
+    references: parseReferences(listHeaders(fields, "references").join(" ")),
     ...(date === undefined ? {} : { date }),
     ...(from === undefined ? {} : { from }),
     authors,
@@ -152,11 +156,11 @@ function envelopeOf(fields: readonly HeaderField[]): Envelope {
     cc: addresses("cc"),
     bcc: addresses("bcc"),
     replyTo: addresses("reply-to"),
-    deliveredTo: headersOf(fields, "delivered-to")
+    deliveredTo: listHeaders(fields, "delivered-to")
       .slice(0, MOST_DELIVERIES)
       .flatMap((value) => normalizeAddress(value) ?? []),
-    subject: subjectOf(headerOf(fields, "subject") ?? ""),
-    autoSubmitted: !/^(?:no\b|$)/i.test(headerOf(fields, "auto-submitted") ?? ""),
+    subject: decodeSubject(findHeader(fields, "subject") ?? ""),
+    autoSubmitted: !/^(?:no\b|$)/i.test(findHeader(fields, "auto-submitted") ?? ""),
   };
 }
 
@@ -178,7 +182,7 @@ const MOST_DELIVERIES = 100;
 /** Characters of a subject; the header field has the rest. */
 const LONGEST_SUBJECT = 2_000;
 
-function subjectOf(value: string): string {
+function decodeSubject(value: string): string {
   return cleanText(decodeWords(value))
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
@@ -186,7 +190,7 @@ function subjectOf(value: string): string {
     .toWellFormed();
 }
 
-async function contentOf(
+async function parseMessageContent(
   buffer: Buffer,
   structure: Part,
   guess: Guess,
@@ -196,7 +200,7 @@ async function contentOf(
   const texts = new Map<Part, string>();
   for (const part of new Set([...body.text, ...body.html]))
     texts.set(part, trimLineBreaks(await decodeText(buffer, part, guess)));
-  const textOf = (part: Part) => texts.get(part) ?? "";
+  const partText = (part: Part) => texts.get(part) ?? "";
   const isHtml = (part: Part) => part.type === "text/html";
 
   const join = (pieces: string[], glue: string) =>
@@ -204,7 +208,7 @@ async function contentOf(
 
   const given = body.html.some(isHtml)
     ? join(
-        body.html.map((part) => (isHtml(part) ? textOf(part) : htmlOfText(textOf(part)))),
+        body.html.map((part) => (isHtml(part) ? partText(part) : htmlOfText(partText(part)))),
         "\n",
       )
     : undefined;
@@ -215,10 +219,10 @@ async function contentOf(
   const textFrom = (html: string) => followHtml(html, budget)?.text ?? stripTags(html);
   const joined = (parts: Part[]) =>
     join(
-      parts.map((part) => (isHtml(part) ? textFrom(textOf(part)) : textOf(part))),
+      parts.map((part) => (isHtml(part) ? textFrom(partText(part)) : partText(part))),
       "\n\n",
     );
-  const stubs = new Set(body.text.filter((part) => !isHtml(part) && isStub(textOf(part))));
+  const stubs = new Set(body.text.filter((part) => !isHtml(part) && isStub(partText(part))));
   const said = joined(chooseBody(structure, stubs).text.filter((part) => !stubs.has(part)));
   const text = stubs.size === 0 || isVisible(said) ? said : joined(body.text);
 
@@ -276,7 +280,7 @@ function shownImages(html: string, budget: Budget): Set<string | undefined> {
 
 function decodeAttachment(buffer: Buffer, part: Part, index: number): ParsedAttachment {
   const { content, filename } = decodeFile(buffer, part);
-  const contentId = cleanText(headerOf(part.header.fields, "content-id") ?? "")
+  const contentId = cleanText(findHeader(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
     .slice(0, 500);
   const contentType = isCalendarFile(content, filename) ? "text/calendar" : part.type;
@@ -297,7 +301,7 @@ function nameOfMessage(contentType: string, content: Uint8Array): string {
     Buffer.from(content.buffer, content.byteOffset, content.byteLength),
     Math.max(start, 0),
   );
-  return safeFilename(messageName(subjectOf(headerOf(fields, "subject") ?? "")));
+  return safeFilename(messageName(decodeSubject(findHeader(fields, "subject") ?? "")));
 }
 
 /** True for iCalendar (RFC 5545 §3.4), whatever type its sender declared. */
@@ -407,7 +411,7 @@ function sortParts(
 function rootFirst({ children, type, contentType }: Part): readonly Part[] {
   const start = type === "multipart/related" ? contentType.parameters.get("start") : undefined;
   if (start === undefined) return children;
-  const root = children.find((part) => headerOf(part.header.fields, "content-id")?.trim() === start);
+  const root = children.find((part) => findHeader(part.header.fields, "content-id")?.trim() === start);
   return root === undefined ? children : [root, ...children.filter((part) => part !== root)];
 }
 
@@ -439,7 +443,7 @@ function isShown(part: Part, index: number, multipart: string): boolean {
   const { value, parameters } = part.disposition;
   // RFC 2183 §2.8: an unknown disposition means attachment. A value that is not even a token is ignored.
   if (value !== "inline" && value !== "reaction" && /^[a-z0-9-]+$/.test(value)) return false;
-  if (CALENDAR_NAME.test(fileNameOf(part))) return false;
+  if (CALENDAR_NAME.test(partFileName(part))) return false;
   return index === 0 || (multipart !== "related" && !isNamed(parameters) && !isNamed(part.contentType.parameters));
 }
 
@@ -467,7 +471,7 @@ export function textOutsideParts(bytes: Buffer, root: Part): string | undefined 
     if (part !== root && part.header.fields.some(({ name }) => !isPartField(name)))
       problem ??= "text in a part's header";
     position = Math.max(position, part.header.bodyStart);
-    boundaries.add(boundaryOf(part.header.fields));
+    boundaries.add(readMultipartBoundary(part.header.fields));
     if (part.children.length === 0) position = Math.max(position, part.end);
     if (part.children.length === 0 && !isDecodedWhole(bytes, part)) problem ??= "more than the base64 it is said to be";
     for (const child of part.children) walk(child);

@@ -46,26 +46,26 @@ interface NewText {
 }
 
 /** The new part of a message's text, if its history can be recognised. `subject` is the message's. */
-export function newTextOf(text: string, subject: string): NewText {
+export function extractNewText(text: string, subject: string): NewText {
   const whole = { text, leftOut: 0 };
   if (isForward(subject) || !HAS_HISTORY.test(text)) return whole;
-  const lines = linesOf(text);
+  const lines = indexLines(text);
   const history = lines.starts.length > MAX_LINES ? undefined : startOfHistory(lines);
   if (history === undefined) return whole;
   const kept = text.slice(0, lines.starts[history]).trimEnd();
-  if (kept === "" || !someOf(lines, history, (line) => line !== "" && !isQuoted(line))) return whole;
+  if (kept === "" || !hasMatchingLine(lines, history, (line) => line !== "" && !isQuoted(line))) return whole;
   return { text: kept, leftOut: text.length - kept.length };
 }
 
 /** True if the last line of a text says who wrote the following, and when. */
 function endsInAttribution(text: string): boolean {
-  const lines = linesOf(text.trimEnd());
+  const lines = indexLines(text.trimEnd());
   return attributionBefore(lines, lines.starts.length - 1) !== undefined;
 }
 
 /** True if a text begins with the headers of an older message, as Outlook writes them above its quotation. */
 function beginsWithHeaders(text: string): boolean {
-  return startsHeaders(linesOf(text.trimStart()), 0);
+  return startsHeaders(indexLines(text.trimStart()), 0);
 }
 
 /** The lines of a text. Each is extracted on demand, because most never are. */
@@ -77,7 +77,7 @@ interface Lines {
   taken: string[];
 }
 
-function linesOf(text: string): Lines {
+function indexLines(text: string): Lines {
   const starts = [0];
   for (let end = text.indexOf("\n"); end >= 0 && starts.length <= MAX_LINES; end = text.indexOf("\n", end + 1)) {
     starts.push(end + 1);
@@ -99,7 +99,7 @@ function lineAt({ text, starts, taken }: Lines, index: number): string {
 }
 
 /** True if any of the first `count` lines passes. */
-function someOf(lines: Lines, count: number, holds: (line: string) => boolean): boolean {
+function hasMatchingLine(lines: Lines, count: number, holds: (line: string) => boolean): boolean {
   for (let index = 0; index < count; index++) if (holds(lineAt(lines, index))) return true;
   return false;
 }
@@ -128,7 +128,9 @@ function startOfHistory(lines: Lines): number | undefined {
   const found = startOfUnmarked(lines) ?? { start: startOfMarked(lines), announced: lines.starts.length - 1 };
   // A forwarded message is not history. Checked last, because most mail has no history at all.
   const isForwarded = (line: string) => line !== "" && !isQuoted(line) && FORWARDED.test(line);
-  return found.start === undefined || someOf(lines, found.announced + 1, isForwarded) ? undefined : found.start;
+  return found.start === undefined || hasMatchingLine(lines, found.announced + 1, isForwarded)
+    ? undefined
+    : found.start;
 }
 
 /** A history that its first lines announce; `announced` is the last of these. */

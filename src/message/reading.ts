@@ -7,7 +7,7 @@ import { type CodedPart, maskCodes } from "./codes.ts";
 import { type CodedFile, maskFile } from "./codes-file.ts";
 import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
 import { type DeceptiveLink, deceptiveLinks } from "./deceptive-links.ts";
-import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
+import { attachmentPreviewUrl, editorDocument, type FramedMessage, frameDocument } from "./frame.ts";
 import { createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { type SeenText, seenText, type VisibleHtml, visibleHtml } from "./visible.ts";
@@ -126,7 +126,7 @@ export function readHtml(reading: Exclude<Reading, CodedFileReading>): Read {
   if (reading.kind === "editor") return editorDocument(reading.message);
   if (reading.kind === "frame") {
     const remote = reading.remote ? (url: string) => `\u0000${url}\u0000` : undefined;
-    return frameDocument(reading.message, { attachment: previewOf, remote });
+    return frameDocument(reading.message, { attachment: attachmentPreviewUrl, remote });
   }
   const html = unpackText(reading.html);
   if (reading.kind === "links") return deceptiveLinks(html, budget);

@@ -13,10 +13,10 @@ import { buildHeaderValue } from "nodemailer/lib/mime-funcs";
 import { envelopeAddress, readAddressEntries } from "./address.ts";
 import { decodeCertain } from "./charset.ts";
 import { encodeText, fold, formatAddress, headerField } from "./compose.ts";
-import { isDecodedWhole, octetsOf } from "./decode.ts";
+import { decodePartOctets, isDecodedWhole } from "./decode.ts";
 import { base64Length, encodeBase64, encodeQuotedPrintable, quotedPrintableLength } from "./encode.ts";
-import { decodeWords, headerOf, unfold } from "./headers.ts";
-import { leavesOf, type Part, parseHeaderValue, structureOf } from "./structure.ts";
+import { decodeWords, findHeader, unfold } from "./headers.ts";
+import { type Part, parseHeaderValue, tryReadStructure, walkLeafParts } from "./structure.ts";
 import { createFieldDecoder, type FieldDecoder, guessFor } from "./undeclared.ts";
 
 /** What the next server takes beside lines of ASCII. */
@@ -86,7 +86,7 @@ const headerOfMessage = (bytes: Buffer): Buffer => {
 /** Undefined if nothing changes. `depth`: of attached messages around it. */
 async function recodeMessage(bytes: Buffer, takes: Carriage, depth: number): Promise<Buffer | undefined> {
   if (fits(bytes, takes)) return undefined;
-  const root = structureOf(bytes);
+  const root = tryReadStructure(bytes);
   if (!root) return undefined;
   const work = new Recoding(bytes, takes, createFieldDecoder(root, guessFor(bytes, root)), depth);
   await work.part(root, true);
@@ -137,11 +137,11 @@ class Recoding {
     const edits = this.#edits.length;
     let isPlain = true;
     if (isSealed(part)) {
-      isPlain = this.#keep(start, Math.max(end, ...[...leavesOf(part)].map((leaf) => leaf.end)));
+      isPlain = this.#keep(start, Math.max(end, ...[...walkLeafParts(part)].map((leaf) => leaf.end)));
     } else if (children.length > 0) {
       for (const child of children) if (!(await this.#child(part, child))) isPlain = false;
       // A label of the whole is true of all its parts (RFC 2045 §6.4).
-      const isOver = isPlain && this.#edits.length > edits && /^(?:8-?bit|binary)$/.test(claimOf(part));
+      const isOver = isPlain && this.#edits.length > edits && /^(?:8-?bit|binary)$/.test(claimedTransferEncoding(part));
       if (isOver) this.#label(part, fields, "7bit", isMessage);
     } else {
       const body = await this.#bodyOf(part);
@@ -195,7 +195,7 @@ class Recoding {
   async #bodyOf(part: Part): Promise<{ octets: Buffer; encoding: string; isPlain: boolean } | undefined> {
     const body = this.#bytes.subarray(part.start, part.end);
     if (!hasLongLine(body) && (this.#takes.eightBit || isAscii(body))) return undefined;
-    const claimed = encodingOf(part);
+    const claimed = classifyTransferEncoding(part);
     // A multipart without a delimiter cannot be encoded (RFC 2045 §6.4).
     if (part.contentType.value.startsWith("multipart/") || claimed === "unknown") return undefined;
     if (isAttachedMessage(part)) {
@@ -206,7 +206,7 @@ class Recoding {
       return { octets, encoding: isPlain ? "7bit" : "8bit", isPlain };
     }
     if (!isDecodedWhole(this.#bytes, part)) return undefined;
-    const decoded = octetsOf(this.#bytes, part);
+    const decoded = decodePartOctets(this.#bytes, part);
     // Base64 alone can end a line where the text has no line end.
     const needsLineEnd = this.#depth === 0 && part.end === this.#bytes.length;
     const isText = /^(?:text|message)\//.test(part.type) && (!needsLineEnd || decoded.at(-1) === LF);
@@ -221,8 +221,8 @@ class Recoding {
   #label(part: Part, fields: readonly Field[], encoding: string, isMessage: boolean): void {
     const { header, start, end, type } = part;
     const lines = [`Content-Transfer-Encoding: ${encoding}`];
-    if (isMessage && headerOf(header.fields, "mime-version") === undefined) lines.unshift("MIME-Version: 1.0");
-    const isUntyped = type === "text/plain" && headerOf(header.fields, "content-type") === undefined;
+    if (isMessage && findHeader(header.fields, "mime-version") === undefined) lines.unshift("MIME-Version: 1.0");
+    const isUntyped = type === "text/plain" && findHeader(header.fields, "content-type") === undefined;
     if (isUntyped && isUtf8(this.#bytes.subarray(start, end))) lines.push("Content-Type: text/plain; charset=utf-8");
     const text = `${lines.join("\r\n")}\r\n`;
     // Of two labels readers might take either.
@@ -290,14 +290,14 @@ function fieldsIn(bytes: Buffer, start: number, end: number): Field[] {
 const isAttachedMessage = ({ type }: Part): boolean => type === "message/rfc822" || type === "message/news";
 
 /** The transfer encoding that a leaf claims: `none` if its octets are as they are, also without a claim. */
-function encodingOf(part: Part): "none" | "base64" | "quoted-printable" | "unknown" {
-  const claimed = claimOf(part);
+function classifyTransferEncoding(part: Part): "none" | "base64" | "quoted-printable" | "unknown" {
+  const claimed = claimedTransferEncoding(part);
   if (/^(?:7-?bit|8-?bit|binary|)$/.test(claimed)) return "none";
   return claimed === "base64" || claimed === "quoted-printable" ? claimed : "unknown";
 }
 
-const claimOf = ({ header }: Part): string =>
-  parseHeaderValue(headerOf(header.fields, "content-transfer-encoding") ?? "").value;
+const claimedTransferEncoding = ({ header }: Part): string =>
+  parseHeaderValue(findHeader(header.fields, "content-transfer-encoding") ?? "").value;
 
 const isAsciiText = (text: string): boolean => isAscii(Buffer.from(text));
 

@@ -15,16 +15,16 @@ import {
   type ReportedRecipient,
   readBounce,
   readNotice,
-  recipientOf,
+  readReportedRecipient,
   withNotice,
 } from "./bounce.ts";
 import { decodeOctets } from "./charset.ts";
-import { decodeText, octetsOf } from "./decode.ts";
-import { decodeWords, type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
+import { decodePartOctets, decodeText } from "./decode.ts";
+import { decodeWords, findHeader, type HeaderField, listHeaders, readHeaders } from "./headers.ts";
 import { textOfHtml } from "./layout.ts";
 import { firstMessageId } from "./message-id.ts";
 import type { ParsedMessage } from "./parse.ts";
-import { leavesOf, type Part, readStructure } from "./structure.ts";
+import { type Part, readStructure, walkLeafParts } from "./structure.ts";
 
 /** The outcome of sent messages, as reported by a server that tried to deliver them. */
 export interface DeliveryReport {
@@ -82,7 +82,7 @@ const messageIn = (
   buffer: Buffer,
   fields: readonly HeaderField[],
   structure: Part = readStructure(buffer),
-): Message => ({ buffer, fields, parts: [...leavesOf(structure)] });
+): Message => ({ buffer, fields, parts: [...walkLeafParts(structure)] });
 
 /** Local parts of mail systems' addresses, and the beginnings of their notices' subjects. */
 const AGENT =
@@ -95,12 +95,13 @@ const FOREIGN_SUBJECT =
 
 /** A cheap test on the header that ordinary mail fails. */
 function mayBeReport(fields: readonly HeaderField[]): boolean {
-  const type = headerOf(fields, "content-type") ?? "";
-  if (/multipart\/report|report-type/i.test(type) || headerOf(fields, "x-failed-recipients") !== undefined) return true;
-  const from = (headerOf(fields, "from") ?? "").trim();
+  const type = findHeader(fields, "content-type") ?? "";
+  if (/multipart\/report|report-type/i.test(type) || findHeader(fields, "x-failed-recipients") !== undefined)
+    return true;
+  const from = (findHeader(fields, "from") ?? "").trim();
   const local = splitAddress(parseSender(from)?.email ?? "").local;
   if (from === "<>" || AGENT.test(local)) return true;
-  const subject = decodeWords(headerOf(fields, "subject") ?? "");
+  const subject = decodeWords(findHeader(fields, "subject") ?? "");
   return SUBJECT.test(subject) || FOREIGN_SUBJECT.test(subject);
 }
 
@@ -113,14 +114,14 @@ const MAX_PART = 256 * 1024;
 async function readFeedback({ buffer, fields, parts }: Message): Promise<FeedbackReport | undefined> {
   const part = parts.find(({ type }) => type === "message/feedback-report");
   const returned = parts.find(({ type }) => RETURNED.test(type));
-  const header = returned === undefined ? [] : await headerFieldsOf(buffer, returned);
+  const header = returned === undefined ? [] : await readPartHeaderFields(buffer, returned);
   if (part === undefined) {
-    const complainant = addressIn(headerOf(header, "x-hmxmroriginalrecipient") ?? "");
-    const isComplaint = /^complaint about message from /i.test(headerOf(fields, "subject") ?? "");
+    const complainant = addressIn(findHeader(header, "x-hmxmroriginalrecipient") ?? "");
+    const isComplaint = /^complaint about message from /i.test(findHeader(fields, "subject") ?? "");
     if (!isComplaint || complainant === undefined) return undefined;
-    return { kind: "feedback", type: "abuse", ...identityOf(header), recipients: [complainant] };
+    return { kind: "feedback", type: "abuse", ...readMessageIdentity(header), recipients: [complainant] };
   }
-  const groups = fieldGroupsIn(decodeOctets(contentOf(buffer, part)));
+  const groups = fieldGroupsIn(decodeOctets(decodePartBeginning(buffer, part)));
   const values = (name: string) => groups.flatMap((group) => group.get(name) ?? []);
   const envelopeFrom = addressIn(values("original-mail-from")[0] ?? "");
   const recipients = [...values("original-rcpt-to"), ...values("removal-recipient")].map(addressIn);
@@ -128,7 +129,7 @@ async function readFeedback({ buffer, fields, parts }: Message): Promise<Feedbac
     kind: "feedback",
     type: (values("feedback-type")[0] ?? "").toLowerCase().slice(0, 60) || "other",
     ...(envelopeFrom === undefined ? {} : { envelopeFrom }),
-    ...identityOf(header),
+    ...readMessageIdentity(header),
     recipients: [...new Set(recipients.filter((address) => address !== undefined))],
   };
 }
@@ -136,22 +137,22 @@ async function readFeedback({ buffer, fields, parts }: Message): Promise<Feedbac
 /** `isNested`: the message stands in another one. */
 async function readDelivery({ buffer, fields, parts }: Message, isNested = false): Promise<DeliveryReport | undefined> {
   const textPart = parts.find(({ type }) => type === "text/plain") ?? parts.find(({ type }) => type === "text/html");
-  const notice = readNotice(textPart === undefined ? "" : await textOf(buffer, textPart));
+  const notice = readNotice(textPart === undefined ? "" : await decodeReportText(buffer, textPart));
   const header = await returnedHeader(buffer, parts, notice);
   const status = parts.filter(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
   // A person or a program tells what became of a message that was delivered (RFC 8098), in whatever words.
   if (status.length === 0 && parts.some(({ type }) => RECEIPT.test(type))) return undefined;
   const groups: FieldGroup[] = [];
   for (const part of status) {
-    if (groups.length <= MOST_REPORTED) groups.push(...fieldGroupsIn(decodeOctets(contentOf(buffer, part))));
+    if (groups.length <= MOST_REPORTED) groups.push(...fieldGroupsIn(decodeOctets(decodePartBeginning(buffer, part))));
   }
-  const reported = firstOfEach(groups.flatMap((group) => recipientOf(group) ?? []));
+  const reported = firstOfEach(groups.flatMap((group) => readReportedRecipient(group) ?? []));
   const recipients =
     reported.length > 0
       ? withNotice(reported, notice.lines)
       : readBounce(notice, {
-          subject: decodeWords(headerOf(fields, "subject") ?? ""),
-          failed: headersOf(fields, "x-failed-recipients").flatMap((value) => value.split(",", MAX_RECIPIENTS)),
+          subject: decodeWords(findHeader(fields, "subject") ?? ""),
+          failed: listHeaders(fields, "x-failed-recipients").flatMap((value) => value.split(",", MAX_RECIPIENTS)),
           others: [
             ...["from", "to", "reply-to"].flatMap((name) => addressesIn(fields, name)),
             ...addressesIn(header, "from"),
@@ -168,7 +169,7 @@ async function readDelivery({ buffer, fields, parts }: Message, isNested = false
   const sender = groups.flatMap((group) => group.get("x-postfix-sender") ?? [])[0];
   const envelopeFrom = addressIn(sender ?? "");
   const named = groups.flatMap((group) => group.get("x-original-message-id") ?? [])[0];
-  const { messageId = firstMessageId(named ?? "") ?? messageIdIn(notice), ...identity } = identityOf(header);
+  const { messageId = firstMessageId(named ?? "") ?? messageIdIn(notice), ...identity } = readMessageIdentity(header);
   return {
     kind: "delivery",
     ...(messageId === undefined ? {} : { messageId }),
@@ -189,12 +190,12 @@ function firstOfEach(reported: readonly ReportedRecipient[]): ReportedRecipient[
 }
 
 /** The fields that identify the message a header belongs to. */
-function identityOf(header: readonly HeaderField[]): Pick<DeliveryReport, "messageId" | "envelopeFrom"> {
-  const messageId = firstMessageId(headerOf(header, "message-id") ?? "");
-  const stamped = headersOf(header, "received").map(
+function readMessageIdentity(header: readonly HeaderField[]): Pick<DeliveryReport, "messageId" | "envelopeFrom"> {
+  const messageId = firstMessageId(findHeader(header, "message-id") ?? "");
+  const stamped = listHeaders(header, "received").map(
     (value) => /\(envelope-from\s{1,3}<?([^\s<>()]{1,320})/i.exec(value)?.[1],
   );
-  const path = headerOf(header, "return-path") ?? stamped.find((address) => address !== undefined);
+  const path = findHeader(header, "return-path") ?? stamped.find((address) => address !== undefined);
   const envelopeFrom = addressIn(path ?? "");
   return { ...(messageId === undefined ? {} : { messageId }), ...(envelopeFrom === undefined ? {} : { envelopeFrom }) };
 }
@@ -214,28 +215,28 @@ function messageIdIn({ lines }: NoticeText): string | undefined {
  */
 async function returnedHeader(buffer: Buffer, parts: readonly Part[], notice: NoticeText): Promise<HeaderField[]> {
   const returned = parts.find(({ type }) => RETURNED.test(type));
-  if (returned !== undefined) return headerFieldsOf(buffer, returned);
+  if (returned !== undefined) return readPartHeaderFields(buffer, returned);
   if (notice.returnedHeader !== "") return readHeaders(Buffer.from(notice.returnedHeader)).fields;
   const texts = parts.filter(({ type }) => type === "text/plain").slice(1, 3);
   for (const part of texts) {
-    const header = readNotice(await textOf(buffer, part)).returnedHeader;
+    const header = readNotice(await decodeReportText(buffer, part)).returnedHeader;
     if (header !== "") return readHeaders(Buffer.from(header)).fields;
   }
   // The message's parts stand directly in the report.
-  return parts.slice(1).find(({ header }) => headerOf(header.fields, "message-id"))?.header.fields ?? [];
+  return parts.slice(1).find(({ header }) => findHeader(header.fields, "message-id"))?.header.fields ?? [];
 }
 
 /** The report that a filter on the way put into another message. */
 async function nestedReport(buffer: Buffer, parts: readonly Part[]): Promise<Message | undefined> {
   const part = parts.find(({ type }) => RETURNED.test(type));
-  const fields = part === undefined ? [] : await headerFieldsOf(buffer, part);
-  if (part === undefined || !/report-type="?delivery-status/i.test(headerOf(fields, "content-type") ?? ""))
+  const fields = part === undefined ? [] : await readPartHeaderFields(buffer, part);
+  if (part === undefined || !/report-type="?delivery-status/i.test(findHeader(fields, "content-type") ?? ""))
     return undefined;
-  return messageIn(contentOf(buffer, part), fields);
+  return messageIn(decodePartBeginning(buffer, part), fields);
 }
 
-async function headerFieldsOf(buffer: Buffer, part: Part): Promise<HeaderField[]> {
-  const content = contentOf(buffer, part);
+async function readPartHeaderFields(buffer: Buffer, part: Part): Promise<HeaderField[]> {
+  const content = decodePartBeginning(buffer, part);
   // Skips surplus empty lines before the message.
   const start = content.findIndex((octet) => octet !== 0x0d && octet !== 0x0a);
   return readHeaders(content, Math.max(0, start)).fields;
@@ -243,16 +244,16 @@ async function headerFieldsOf(buffer: Buffer, part: Part): Promise<HeaderField[]
 
 /** True for a message that a mailing list passed on, to others than the header says. */
 const isOfList = (header: readonly HeaderField[]): boolean =>
-  ["list-id", "list-post"].some((name) => headerOf(header, name) !== undefined);
+  ["list-id", "list-post"].some((name) => findHeader(header, name) !== undefined);
 
 const addressesIn = (fields: readonly HeaderField[], name: string): string[] =>
-  parseAddressList(headerOf(fields, name) ?? "").map(({ email }) => email);
+  parseAddressList(findHeader(fields, name) ?? "").map(({ email }) => email);
 
 /** The beginning of a part's content, its transfer encoding undone. */
-const contentOf = (buffer: Buffer, part: Part): Buffer =>
-  octetsOf(buffer, { ...part, end: Math.min(part.end, part.start + MAX_PART) });
+const decodePartBeginning = (buffer: Buffer, part: Part): Buffer =>
+  decodePartOctets(buffer, { ...part, end: Math.min(part.end, part.start + MAX_PART) });
 
-async function textOf(buffer: Buffer, part: Part): Promise<string> {
+async function decodeReportText(buffer: Buffer, part: Part): Promise<string> {
   const text = await decodeText(buffer, { ...part, end: Math.min(part.end, part.start + MAX_PART) });
   return part.type === "text/html" ? textOfHtml(text) : text;
 }

@@ -173,7 +173,7 @@ export function readRtf(bytes: Uint8Array, text: Receiver, { html = false } = {}
     } else if (name === "htmlrtf" && html) {
       flush();
       group.isInstead = isOn;
-    } else if (name === "ansicpg") codePage = encodingOf(number) ?? codePage;
+    } else if (name === "ansicpg") codePage = findCodePageEncoding(number) ?? codePage;
     else if (name === "mac") codePage = "macintosh";
     else if (name === "f" || name === "deff") {
       flush();
@@ -226,7 +226,7 @@ export function readRtf(bytes: Uint8Array, text: Receiver, { html = false } = {}
   return true;
 }
 
-function encodingOf(codePage = 1252): string | undefined {
+function findCodePageEncoding(codePage = 1252): string | undefined {
   const name = {
     932: "shift_jis",
     936: "gbk",

@@ -8,7 +8,7 @@
  */
 import sanitize from "sanitize-html";
 import { legacyColor, parseColor } from "./color.ts";
-import { declarationsIn, tokensOf } from "./css.ts";
+import { declarationsIn, tokenizeCss } from "./css.ts";
 import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget, payForReading } from "./markup.ts";
 import { type Scope, serveSheets } from "./scope.ts";
@@ -107,7 +107,7 @@ const DROPPED = new Set([...DROPPED_WITH_CONTENT, ...VOID, "head"]);
 const SERVED = new Set(TAGS);
 
 /** The element that is served in the place of one that hides, shows or colours its content; undefined for none. */
-function elementOf(tag: string): string | undefined {
+function findServedElement(tag: string): string | undefined {
   if (SERVED.has(tag)) return tag;
   if (DROPPED.has(tag)) return undefined;
   return BLOCKS.has(tag) ? "div" : "span";
@@ -133,7 +133,7 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
       const isBody = tag === "body" && isHead;
       isHead &&= isOfHead(tag);
       const attribs = safeAttributes(tag, attributes, budget, serving);
-      const classes = [isBody ? scope?.body : "", scope?.classesOf(tag, attributes)];
+      const classes = [isBody ? scope?.body : "", scope?.servedClassNames(tag, attributes)];
       if (serving.isSent) {
         const { id = "" } = attributes;
         classes.push(SENT_NAMES.test(attributes.class ?? "") ? attributes.class : "");
@@ -155,7 +155,7 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
       // Other tags leave no element, unless it looks like something, or a selector may count it.
       const isSeen =
         ["style", "class", "id", "hidden"].some((name) => name in attribs) || (scope !== undefined && tag !== "html");
-      return { tagName: (isSeen && elementOf(tag)) || tag, attribs };
+      return { tagName: (isSeen && findServedElement(tag)) || tag, attribs };
     },
   };
 }
@@ -170,7 +170,7 @@ export function sanitizeHtml(html: string, budget: Budget = createBudget(), audi
     const text = html.replaceAll("\u0000", "");
     payForReading(text, budget);
     const isSent = audience === "recipient";
-    const scope = audience === "model" ? undefined : serveSheets(text, { isSent, elementOf }, budget);
+    const scope = audience === "model" ? undefined : serveSheets(text, { isSent, findServedElement }, budget);
     const hiding = hidingIn(text, budget);
     const serving = { scope, hiding, isSent, budget, hasBody: false, link: "" };
     const safe = sanitize(text, { ...OPTIONS, transformTags: safeTags(serving) });
@@ -197,7 +197,7 @@ export function shownAttributes(
   budget: Budget,
   hiding: Hiding,
 ): Record<string, string> | undefined {
-  return elementOf(tag) === undefined ? undefined : safeAttributes(tag, attributes, budget, { hiding });
+  return findServedElement(tag) === undefined ? undefined : safeAttributes(tag, attributes, budget, { hiding });
 }
 
 function safeAttributes(
@@ -281,7 +281,7 @@ export function safeStyle(
   const key = `${isSent}${[...hiding.properties].join()} ${style}`;
   let safe = ofBudget.get(key);
   if (safe === undefined) {
-    safe = servedStyle(declarationsIn(tokensOf(style, budget)), budget, { isSent, hiding });
+    safe = servedStyle(declarationsIn(tokenizeCss(style, budget)), budget, { isSent, hiding });
     ofBudget.set(key, safe);
   }
   return safe;

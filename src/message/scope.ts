@@ -11,7 +11,7 @@ import { type Budget, OverBudget } from "./markup.ts";
 import { hasAttribute } from "./match.ts";
 import type { AttributeTest, Compound, Selector, Simple } from "./selector.ts";
 import { requireCheap } from "./selector-cost.ts";
-import { type Around, type Layer, sheetsOf } from "./sheets.ts";
+import { type Around, type Layer, readStyleSheets } from "./sheets.ts";
 import { hidingIn, servedStyle } from "./stylesheet.ts";
 
 export interface Scope {
@@ -21,7 +21,7 @@ export interface Scope {
   outer: string;
   body: string;
   /** The class attribute of an element; "" for none. `attributes`: as received. @throws OverBudget */
-  classesOf(tag: string, attributes: Readonly<Record<string, string>>): string;
+  servedClassNames(tag: string, attributes: Readonly<Record<string, string>>): string;
   /** `html`: as it is served inside. @throws OverBudget if the sheets would keep its reader's browser busy */
   requireCheap(html: string): void;
 }
@@ -64,17 +64,21 @@ export interface ScopeOptions {
   /** The mail leaves: its names stay. */
   isSent: boolean;
   /** The element that stands for one of these tags; undefined for one without an element. */
-  elementOf(tag: string): string | undefined;
+  findServedElement(tag: string): string | undefined;
 }
 
 /** The sheets of HTML as they are served; undefined if nothing of them is. @throws OverBudget */
-export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, budget: Budget): Scope | undefined {
-  const { rules, layers } = sheetsOf(html, budget);
+export function serveSheets(
+  html: string,
+  { isSent, findServedElement }: ScopeOptions,
+  budget: Budget,
+): Scope | undefined {
+  const { rules, layers } = readStyleSheets(html, budget);
   if (rules.length === 0) return undefined;
-  const names = isSent ? sentNames() : scopedNames(scopeName(html), elementOf);
+  const names = isSent ? sentNames() : scopedNames(scopeName(html), findServedElement);
   const hiding = hidingIn(html, budget);
-  const nameOf = ({ order }: Layer): string => `${names.layer}${order}`;
-  let css = layers.length > 0 ? `@layer ${layers.map(nameOf).join(",")};` : "";
+  const servedName = ({ order }: Layer): string => `${names.layer}${order}`;
+  let css = layers.length > 0 ? `@layer ${layers.map(servedName).join(",")};` : "";
   if (isDarkAware(html)) css += `${names.root}{color-scheme:light dark}`;
   // What lies behind other elements lies before the ground of the page.
   if (!isSent && hiding.properties.has("z-index")) css += `${names.root},.${names.body}{isolation:isolate}`;
@@ -96,7 +100,7 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
   function writeAround(one: Around): string | undefined {
     if (typeof one === "string") return one;
     // One layer is not put into another: their order says it all.
-    if (one.kind === "layer") return `@layer ${nameOf(one)}`;
+    if (one.kind === "layer") return `@layer ${servedName(one)}`;
     const starts = writeList(one.starts, one.outer !== undefined);
     const ends = writeList(one.ends, true);
     return starts === "" ? undefined : `@scope (${starts})${ends && ` to (${ends})`}`;
@@ -134,8 +138,8 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
     css: css + close(0),
     outer: names.outer,
     body: [written.some(choosesAny) ? names.body : used(names.body), other].filter(Boolean).join(" "),
-    classesOf: names.classesOf(budget, other),
-    requireCheap: (html) => requireCheap(written, html, names.keyOf, budget),
+    servedClassNames: names.servedClassNames(budget, other),
+    requireCheap: (html) => requireCheap(written, html, names.findRuleKey, budget),
   };
 }
 
@@ -177,9 +181,9 @@ interface Names {
    */
   write(selector: Selector, inScope: boolean, inContainer: boolean): string[];
   /** By what a browser finds the rules of an element: its type, or a class behind a dot. */
-  keyOf(simple: Simple): string | undefined;
+  findRuleKey(simple: Simple): string | undefined;
   /** `other`: this class, if it is used. */
-  classesOf(budget: Budget, other: string): Scope["classesOf"];
+  servedClassNames(budget: Budget, other: string): Scope["servedClassNames"];
 }
 
 /** CSSOM §2.1, more cautious: everything but letters, digits, `-` and `_` is escaped. */
@@ -236,8 +240,8 @@ function sentNames(): Names {
     other: "",
     layer: "layer-",
     write: (selector) => known(writeCompounds(selector, write)),
-    keyOf: () => undefined,
-    classesOf: () => () => "",
+    findRuleKey: () => undefined,
+    servedClassNames: () => () => "",
   };
 }
 
@@ -252,7 +256,7 @@ function writeLogic(
   return `:${name}(${written.join(",")})`;
 }
 
-function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names {
+function scopedNames(scope: string, findServedElement: ScopeOptions["findServedElement"]): Names {
   const classes = new Map<string, string>();
   const ids = new Map<string, string>();
   const tags = new Map<string, string>();
@@ -262,7 +266,7 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
     if (++count > MAX_NAMES) throw new OverBudget("too many conditions in style sheets");
     return `${scope}_${count}`;
   };
-  function nameOf(names: Map<string, string>, key: string, preferred?: string): string {
+  function servedName(names: Map<string, string>, key: string, preferred?: string): string {
     const name = names.get(key) ?? preferred ?? next();
     names.set(key, name);
     return name;
@@ -287,16 +291,16 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
         if (name === "html") return `i:where(.${scope}_)`;
         // Elements that stand for others are not of this type.
         if (name === "div" || name === "span") return `${name}:where(:not(.${other}))`;
-        const element = elementOf(name);
+        const element = findServedElement(name);
         // The class adds nothing to the weight of the type.
-        return element === undefined || element === name ? element : `${element}:where(.${nameOf(tags, name)})`;
+        return element === undefined || element === name ? element : `${element}:where(.${servedName(tags, name)})`;
       }
       case "class":
-        return `.${nameOf(classes, simple.name, PLAIN.test(simple.name) ? `${scope}-${simple.name}` : undefined)}`;
+        return `.${servedName(classes, simple.name, PLAIN.test(simple.name) ? `${scope}-${simple.name}` : undefined)}`;
       case "id":
         // An id that nothing has adds its weight. One of a draft has it already.
         if (SCOPE.test(simple.name)) return `#${simple.name}`;
-        return `:is(.${nameOf(ids, simple.name)},#${scope})`;
+        return `:is(.${servedName(ids, simple.name)},#${scope})`;
       case "attribute":
         return `.${nameOfTest(simple.test)}`;
       case "state":
@@ -336,13 +340,13 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
         asRoot !== undefined && (written === undefined || isInRoot) ? `.${scope}${asRoot}` : undefined,
       );
     },
-    keyOf(simple) {
+    findRuleKey(simple) {
       if (simple.kind === "class") return `.${classes.get(simple.name)}`;
-      if (simple.kind === "type") return simple.name === "body" ? "div" : elementOf(simple.name);
+      if (simple.kind === "type") return simple.name === "body" ? "div" : findServedElement(simple.name);
       return undefined;
     },
-    classesOf: (budget, other) => (tag, attributes) => {
-      const found = other !== "" && tag !== "body" && elementOf(tag) !== tag ? [other] : [];
+    servedClassNames: (budget, other) => (tag, attributes) => {
+      const found = other !== "" && tag !== "body" && findServedElement(tag) !== tag ? [other] : [];
       const add = (name: string | undefined) => {
         if (name !== undefined) found.push(name);
       };

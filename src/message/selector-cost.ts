@@ -21,7 +21,7 @@ interface Shape {
 const VOID = new Set(["br", "col", "hr", "img", "wbr"]);
 
 /** The shape of sanitised HTML. */
-function shapeOf(html: string): Shape {
+function measureHtmlShape(html: string): Shape {
   const counts = new Map<string, number>();
   const add = (key: string) => counts.set(key, (counts.get(key) ?? 0) + 1);
   /** Children so far, of each open element. */
@@ -46,43 +46,43 @@ function shapeOf(html: string): Shape {
 }
 
 /**
- * `keyOf`: the type, or the class behind a dot, that a simple selector asks for as it is served; undefined for others.
+ * `findRuleKey`: the type, or the class behind a dot, that a simple selector asks for as it is served; undefined for others.
  * @throws OverBudget if the selectors are too much work for a browser
  */
 export function requireCheap(
   selectors: readonly Selector[],
   html: string,
-  keyOf: (simple: Simple) => string | undefined,
+  findRuleKey: (simple: Simple) => string | undefined,
   budget: Budget,
 ): void {
   budget.spend(html.length);
-  const shape = shapeOf(html);
+  const shape = measureHtmlShape(html);
   let work = 0;
   for (const selector of selectors) {
     budget.spend(20 * selector.length);
-    const keys = selector.at(-1)?.simples.flatMap((simple) => keyOf(simple) ?? []) ?? [];
+    const keys = selector.at(-1)?.simples.flatMap((simple) => findRuleKey(simple) ?? []) ?? [];
     const found = keys.map((key) => shape.counts.get(key) ?? 0);
-    work += Math.min(shape.elements, ...found) * factorOf(selector, shape);
+    work += Math.min(shape.elements, ...found) * countSelectorComparisons(selector, shape);
     if (work > MOST) throw new OverBudget("style sheets that would keep a browser busy");
   }
 }
 
 /** Comparisons for one element. */
-function factorOf(selector: Selector, shape: Shape): number {
+function countSelectorComparisons(selector: Selector, shape: Shape): number {
   const walks = (combinator: Compound["combinator"]) => selector.some((one) => one.combinator === combinator);
   const compounds = selector.reduce(
-    (sum, { simples }) => sum + simples.reduce((of, simple) => of * costOf(simple, shape), 1),
+    (sum, { simples }) => sum + simples.reduce((of, simple) => of * countSimpleComparisons(simple, shape), 1),
     0,
   );
   return compounds * (walks(" ") ? shape.deepest : 1) * (walks("~") ? shape.mostSiblings : 1);
 }
 
-function costOf(simple: Simple, shape: Shape): number {
+function countSimpleComparisons(simple: Simple, shape: Shape): number {
   if (simple.kind === "state") {
     if (simple.argument !== "") return COUNTED;
     return simple.name.endsWith("-of-type") ? shape.mostSiblings : 1;
   }
   if (simple.kind !== "logic") return 1;
-  const inner = simple.selectors.reduce((sum, selector) => sum + factorOf(selector, shape), 1);
+  const inner = simple.selectors.reduce((sum, selector) => sum + countSelectorComparisons(selector, shape), 1);
   return simple.name === "has" ? inner * shape.elements : inner;
 }

@@ -2,7 +2,7 @@
  * Selectors of the style sheets of mail (Selectors 4): read once, for those who ask what a rule hides (stylesheet.ts) and for
  * those who serve it (scope.ts). Nested selectors become ordinary ones here (CSS Nesting 1).
  */
-import { contentOf, endOfBlock, nameIn, type Token, textOf } from "./css.ts";
+import { endOfBlock, formatCssTokens, nameIn, readStringToken, type Token } from "./css.ts";
 import { type Budget, OverBudget } from "./markup.ts";
 
 export interface AttributeTest {
@@ -145,19 +145,19 @@ function readWhole(tokens: readonly Token[], reader: SelectorReader): Read | und
   return whole;
 }
 
-const onlyOf = (simple: Simple | undefined): Selector | undefined =>
+const findOnlySelector = (simple: Simple | undefined): Selector | undefined =>
   simple?.kind === "logic" && simple.name === "is" && simple.selectors.length === 1 ? simple.selectors[0] : undefined;
 
 /** Behind the selectors around it. */
 const joined = (nesting: Simple, rest: Selector): Selector => [
-  ...(onlyOf(nesting) ?? [{ combinator: "" as const, simples: [nesting] }]),
+  ...(findOnlySelector(nesting) ?? [{ combinator: "" as const, simples: [nesting] }]),
   ...rest,
 ];
 
 /** A selector that begins with `:is()` of a single one begins with that one. */
 function merged(selector: Selector): Selector {
   const [first, ...rest] = selector;
-  const only = onlyOf(first?.simples[0]);
+  const only = findOnlySelector(first?.simples[0]);
   const last = only?.at(-1);
   if (first === undefined || only === undefined || last === undefined || only[0]?.combinator !== "") return selector;
   const isTyped = first.simples.slice(1).some(({ kind }) => kind === "type" || kind === "any");
@@ -182,7 +182,7 @@ export function measure(selector: Selector): Measure {
       for (const simple of simples) {
         const inner = simple.kind === "logic" ? simple.selectors.map(measure) : [];
         found.size += inner.reduce((sum, { size }) => sum + size, 1);
-        found.weight += weightOf(simple, inner);
+        found.weight += simpleSelectorWeight(simple, inner);
       }
     }
     measures.set(selector, found);
@@ -190,7 +190,7 @@ export function measure(selector: Selector): Measure {
   return found;
 }
 
-function weightOf(simple: Simple, inner: readonly Measure[]): number {
+function simpleSelectorWeight(simple: Simple, inner: readonly Measure[]): number {
   if (simple.kind === "id") return 1_000_000;
   if (simple.kind === "type") return 1;
   if (simple.kind === "any") return 0;
@@ -270,7 +270,7 @@ function readSelector(tokens: readonly Token[], reader: SelectorReader): Read | 
         if (name === "scope" && !place.isNested) reader.sees = true;
         simples.push(name === "scope" && !place.isScoped ? ROOT : { kind: "state", name, argument: "" });
       } else if (named.kind === "call" && ARGUMENTS.has(name)) {
-        const argument = textOf(inside).trim();
+        const argument = formatCssTokens(inside).trim();
         if (!ARGUMENTS.get(name)?.test(argument)) isUnserved = true;
         simples.push({ kind: "state", name, argument: `(${argument})` });
       } else if (named.kind === "call" && LOGIC.has(name)) {
@@ -303,14 +303,14 @@ function readTest(tokens: readonly Token[]): AttributeTest | undefined {
   if (rest.length === 0) return test;
   const marks = rest.findIndex(({ kind }) => kind !== "other");
   const [value, flag, ...more] = rest.slice(marks);
-  const operator = textOf(rest.slice(0, Math.max(0, marks)));
+  const operator = formatCssTokens(rest.slice(0, Math.max(0, marks)));
   if (!/^[~|^$*]?=$/.test(operator) || value === undefined || more.length > 0) return undefined;
   if (value.kind !== "name" && value.kind !== "string") return undefined;
   if (flag !== undefined && !(flag.kind === "name" && /^[is]$/i.test(flag.text))) return undefined;
   return {
     ...test,
     operator,
-    value: value.kind === "string" ? contentOf(value) : nameIn(value),
+    value: value.kind === "string" ? readStringToken(value) : nameIn(value),
     ignoresCase: flag?.text.toLowerCase() === "i",
   };
 }

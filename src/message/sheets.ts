@@ -4,7 +4,16 @@
  */
 
 import { isSupported, LONGEST_CONDITION } from "./condition.ts";
-import { endOfBlock, type Item, rulesIn, type Token, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
+import {
+  endOfBlock,
+  formatCssTokens,
+  type Item,
+  rulesIn,
+  type Token,
+  tokenizeCss,
+  unescapeCss,
+  type Written,
+} from "./css.ts";
 import { type Budget, OverBudget } from "./markup.ts";
 import {
   IN_SCOPE,
@@ -66,7 +75,7 @@ const ENTERED = new Set(["media", "supports", "layer", "container", "scope"]);
 const known = new WeakMap<Budget, Map<string, Sheets>>();
 
 /** The sheets of HTML. @throws OverBudget */
-export function sheetsOf(html: string, budget: Budget): Sheets {
+export function readStyleSheets(html: string, budget: Budget): Sheets {
   const ofBudget = known.get(budget) ?? new Map<string, Sheets>();
   known.set(budget, ofBudget);
   let sheets = ofBudget.get(html);
@@ -163,19 +172,19 @@ function readSheet({ css, media }: SheetText, outermost: Layer, budget: Budget):
         const selectors = context.selectors ?? (context.scope === undefined ? [] : [SCOPE_ROOT]);
         if (selectors.length > 0) add(item.declarations, selectors, context);
       } else if (item.kind === "rule") {
-        const selectors = servedOf(readSelectors(item.prelude, budget, context.place));
+        const selectors = listServedSelectors(readSelectors(item.prelude, budget, context.place));
         if (selectors.length > 0)
           read(item.items, { ...context, selectors, place: placeInside(selectors, context.place) });
       } else if (item.name === "layer") readLayer(item, context);
       else if (item.items !== undefined) {
-        const inside = insideOf(item, context, budget);
+        const inside = enterAtRule(item, context, budget);
         if (inside !== undefined) read(item.items, inside);
       }
     }
   }
 
   function readLayer({ prelude, items }: AtRule, context: Context): void {
-    const names = textOf(prelude)
+    const names = formatCssTokens(prelude)
       .split(",", MAX_LAYERS + 1)
       .map((name) => unescapeCss(name.trim()));
     // One without a name is another one each time.
@@ -197,9 +206,9 @@ function readSheet({ css, media }: SheetText, outermost: Layer, budget: Budget):
     selectors: undefined,
     place: OUTERMOST,
   };
-  const tokens = tokensOf(css, budget);
-  const ofElement: AtRule = { name: "media", prelude: tokensOf(media, budget), items: [] };
-  read(rulesIn(tokens, ENTERED), media.trim() === "" ? outer : (insideOf(ofElement, outer, budget) ?? outer));
+  const tokens = tokenizeCss(css, budget);
+  const ofElement: AtRule = { name: "media", prelude: tokenizeCss(media, budget), items: [] };
+  read(rulesIn(tokens, ENTERED), media.trim() === "" ? outer : (enterAtRule(ofElement, outer, budget) ?? outer));
   return rules;
 }
 
@@ -214,11 +223,11 @@ function layerIn(outer: Layer, name: string): Layer {
 
 type AtRule = Omit<Extract<Item, { kind: "at" }>, "kind">;
 
-const servedOf = (selectors: ReturnType<typeof readSelectors>): Selector[] =>
+const listServedSelectors = (selectors: ReturnType<typeof readSelectors>): Selector[] =>
   selectors?.filter((selector) => selector !== UNSERVED) ?? [];
 
 /** What is around the rules inside of an at-rule; undefined if these never apply. @throws OverBudget */
-function insideOf({ name, prelude }: AtRule, context: Context, budget: Budget): Context | undefined {
+function enterAtRule({ name, prelude }: AtRule, context: Context, budget: Budget): Context | undefined {
   const isElsewhere = context.isElsewhere;
   const withServed = (served: string | StyleScope | undefined): readonly Around[] | undefined =>
     context.around && served !== undefined ? [...context.around, ...(served === "" ? [] : [served])] : undefined;
@@ -228,13 +237,13 @@ function insideOf({ name, prelude }: AtRule, context: Context, budget: Budget): 
     if (scope.starts.length === 0) return { ...context, selectors: undefined };
     return { ...context, scope, around: withServed(scope), selectors: undefined, place: IN_SCOPE };
   }
-  const given = unescapeCss(textOf(prelude)).trim();
+  const given = unescapeCss(formatCssTokens(prelude)).trim();
   budget.spend(20 * given.length);
   const text = given.toLowerCase();
   if (name === "media") {
     if (text === "") return context;
     // Browsers take a medium that they do not know for one that never is.
-    const queries = text.split(",").flatMap((query) => mediumOf(query.trim()) ?? []);
+    const queries = text.split(",").flatMap((query) => readServedMedium(query.trim()) ?? []);
     const list = queries.join(",");
     return {
       ...context,
@@ -288,7 +297,7 @@ function readScope(
       const isEnd = words.includes("to");
       const selectors = readSelectors(prelude.slice(at + 1, end), budget, isEnd ? IN_SCOPE : place);
       if (selectors === undefined) return undefined;
-      lists.push(servedOf(selectors));
+      lists.push(listServedSelectors(selectors));
       at = end;
       words.push("()");
     } else if (token.kind !== "space") words.push(token.text.toLowerCase());
@@ -322,7 +331,7 @@ const RANGE = new RegExp(`^(?:(${LENGTH}) ?<=? ?)?(width|height)(?: ?([<>]=?) ?(
 const MEDIUM = /^(?:(?:not |only )?(?:all|screen|print|speech)|(?:not )?\([^()]{1,100}\))(?: and \([^()]{1,100}\))*$/;
 
 /** A medium as it is served; undefined for one that is none. */
-function mediumOf(text: string): string | undefined {
+function readServedMedium(text: string): string | undefined {
   if (text.length > 500 || !MEDIUM.test(text.replace(/ ?: ?/g, ":").replace(/\( | \)/g, (mark) => mark.trim())))
     return undefined;
   let isKnown = true;

@@ -16,18 +16,18 @@ export type Cms = { kind: "signed"; content: Buffer } | { kind: "encrypted" };
  */
 export function readCms(octets: Buffer, most: number): Cms | undefined {
   try {
-    const [type, content] = childrenOf(elementAt(octets, 0, octets.length), 2);
-    const oid = type && hexOf(type);
+    const [type, content] = listChildElements(elementAt(octets, 0, octets.length), 2);
+    const oid = type && elementHex(type);
     if (oid === undefined || content === undefined) return undefined;
     if (ENCRYPTED.has(oid)) return { kind: "encrypted" };
     if (oid !== SIGNED && oid !== COMPRESSED) return undefined;
     // Both begin with a version and one or no set of algorithms, followed by the content (RFC 5652 §5.1, RFC 3274 §1.1).
-    const [body] = childrenOf(content, 1);
-    const encapsulated = body && childrenOf(body, 3)[2];
-    const [contentType, wrapped] = encapsulated ? childrenOf(encapsulated, 2) : [];
-    const [string] = wrapped ? childrenOf(wrapped, 1) : [];
-    if (!contentType || !string || hexOf(contentType) !== DATA) return undefined;
-    const data = stringOf(string);
+    const [body] = listChildElements(content, 1);
+    const encapsulated = body && listChildElements(body, 3)[2];
+    const [contentType, wrapped] = encapsulated ? listChildElements(encapsulated, 2) : [];
+    const [string] = wrapped ? listChildElements(wrapped, 1) : [];
+    if (!contentType || !string || elementHex(contentType) !== DATA) return undefined;
+    const data = readOctetString(string);
     if (oid === SIGNED) return { kind: "signed", content: data };
     const maxOutputLength = Math.min(most, LEAST_INFLATED + MOST_RATIO * data.length);
     return { kind: "signed", content: inflateSync(data, { maxOutputLength }) };
@@ -91,7 +91,7 @@ function elementAt(octets: Buffer, at: number, end: number, depth = 0): Element 
 }
 
 /** The first `count` values inside of another. */
-function childrenOf({ octets, tag, start, end }: Element, count: number): Element[] {
+function listChildElements({ octets, tag, start, end }: Element, count: number): Element[] {
   const children: Element[] = [];
   if ((tag & CONSTRUCTED) === 0) return children;
   for (let at = start; at < end && children.length < count; ) {
@@ -102,10 +102,11 @@ function childrenOf({ octets, tag, start, end }: Element, count: number): Elemen
   return children;
 }
 
-const hexOf = ({ octets, start, end }: Element): string => octets.toString("hex", start, Math.min(end, start + 32));
+const elementHex = ({ octets, start, end }: Element): string =>
+  octets.toString("hex", start, Math.min(end, start + 32));
 
 /** The octets of an OCTET STRING, which may be in pieces (X.690 §8.7.3). Makes no list of these, which may be many. */
-function stringOf(string: Element): Buffer {
+function readOctetString(string: Element): Buffer {
   const { octets } = string;
   const data = Buffer.allocUnsafe(string.end - string.start);
   let length = 0;

@@ -7,7 +7,7 @@
  * open multipart counts, a multipart whose delimiter never comes is a text, and parts after a closing delimiter are
  * still parts: no byte between delimiters is lost. One pass, linear; a message beyond the limits has no structure.
  */
-import { type HeaderBlock, type HeaderField, headerOf, readHeaders } from "./headers.ts";
+import { findHeader, type HeaderBlock, type HeaderField, readHeaders } from "./headers.ts";
 
 /** A part by position in the bytes: a multipart with its children, or a leaf. */
 export interface Part {
@@ -57,11 +57,15 @@ export function readStructure(bytes: Buffer): Part {
     const header = readHeaders(
       bytes,
       start,
-      (line, above) => delimiterOf(line, depthOf) !== undefined || isOwn(line, above),
+      (line, above) => findDelimiter(line, depthOf) !== undefined || isOwn(line, above),
     );
     if (header.oversized) throw new TooComplex("a header block beyond the limits");
-    const part = partOf(header, parent?.type === "multipart/digest" ? "message/rfc822" : "text/plain", bytes.length);
-    const boundary = boundaryOf(header.fields);
+    const part = makeHeaderPart(
+      header,
+      parent?.type === "multipart/digest" ? "message/rfc822" : "text/plain",
+      bytes.length,
+    );
+    const boundary = readMultipartBoundary(header.fields);
     if (boundary !== "") {
       if (open.length >= MAX_DEPTH) throw new TooComplex(`more than ${MAX_DEPTH} levels of parts`);
       // An inner multipart may reuse the boundary of an outer one, which makes them indistinguishable: the inner one
@@ -89,7 +93,7 @@ export function readStructure(bytes: Buffer): Part {
     const lineEnd = bytes.indexOf(0x0a, dashes);
     const next = lineEnd < 0 ? bytes.length : lineEnd + 1;
     const delimiter =
-      next - dashes > 1_024 ? undefined : delimiterOf(bytes.toString("latin1", dashes, next).trimEnd(), depthOf);
+      next - dashes > 1_024 ? undefined : findDelimiter(bytes.toString("latin1", dashes, next).trimEnd(), depthOf);
     position = next;
     if (delimiter === undefined) continue;
     if (current !== undefined) current.end = Math.max(current.start, beforeLineBreak(bytes, dashes));
@@ -108,12 +112,12 @@ export function readStructure(bytes: Buffer): Part {
     current = readPart(next, multipart);
     position = current.start;
   }
-  for (const leaf of leavesOf(root)) if (leaf.type.startsWith("multipart/")) leaf.type = "text/plain";
+  for (const leaf of walkLeafParts(root)) if (leaf.type.startsWith("multipart/")) leaf.type = "text/plain";
   return root;
 }
 
 /** The same; undefined beyond the limits. */
-export function structureOf(bytes: Uint8Array): Part | undefined {
+export function tryReadStructure(bytes: Uint8Array): Part | undefined {
   try {
     return readStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   } catch {
@@ -122,9 +126,9 @@ export function structureOf(bytes: Uint8Array): Part | undefined {
 }
 
 /** The parts of a tree that hold content, in order. */
-export function* leavesOf(part: Part): Generator<Part> {
+export function* walkLeafParts(part: Part): Generator<Part> {
   if (part.children.length === 0) yield part;
-  else for (const child of part.children) yield* leavesOf(child);
+  else for (const child of part.children) yield* walkLeafParts(child);
 }
 
 /**
@@ -177,9 +181,9 @@ export function parseHeaderValue(text: string): HeaderValue {
   return { value: (pieces[0] ?? "").trim().toLowerCase(), parameters };
 }
 
-function partOf(header: HeaderBlock, defaultType: string, end: number): Part {
-  const contentType = parseHeaderValue(headerOf(header.fields, "content-type") ?? defaultType);
-  const disposition = parseHeaderValue(headerOf(header.fields, "content-disposition") ?? "");
+function makeHeaderPart(header: HeaderBlock, defaultType: string, end: number): Part {
+  const contentType = parseHeaderValue(findHeader(header.fields, "content-type") ?? defaultType);
+  const disposition = parseHeaderValue(findHeader(header.fields, "content-disposition") ?? "");
   return {
     header,
     type: mediaType(contentType.value),
@@ -202,15 +206,15 @@ function ownDelimiter(): (line: string, above: readonly HeaderField[]) => boolea
     // A header may have many such lines, so each field is examined once.
     for (; boundary === undefined && seen < above.length; seen++) {
       const field = above[seen] as HeaderField;
-      if (headerOf([field], "content-type") !== undefined) boundary = boundaryOf([field]);
+      if (findHeader([field], "content-type") !== undefined) boundary = readMultipartBoundary([field]);
     }
     return boundary !== undefined && boundary !== "" && line === `--${boundary}`;
   };
 }
 
 /** The boundary of a multipart with this header, as latin1 like the lines; "" for a leaf. */
-export function boundaryOf(fields: readonly HeaderField[]): string {
-  const written = headerOf(fields, "content-type") ?? "";
+export function readMultipartBoundary(fields: readonly HeaderField[]): string {
+  const written = findHeader(fields, "content-type") ?? "";
   const { value, parameters } = parseHeaderValue(written);
   if (!mediaType(value).startsWith("multipart/")) return "";
   // Without its semicolon the boundary is not parsed as a parameter.
@@ -230,8 +234,8 @@ function keepForgotten(bytes: Buffer, multipart: Part): void {
   if (bytes.toString("latin1", start, Math.min(end, start + 10_000)).trim() === "") return;
   const own = header.fields.findIndex((field) => field.name.toLowerCase() === "content-type");
   const fields = header.fields.filter((_, index) => index !== own);
-  if (headerOf(fields, "content-type") === undefined) return;
-  multipart.children.push(partOf({ ...header, fields }, "text/plain", end));
+  if (findHeader(fields, "content-type") === undefined) return;
+  multipart.children.push(makeHeaderPart({ ...header, fields }, "text/plain", end));
 }
 
 /** RFC 2045 §5.2: an invalid media type is a text, unless its top-level type says that it is data. */
@@ -244,7 +248,7 @@ function mediaType(value: string): string {
 }
 
 /** The open multipart that a line delimits; undefined for an ordinary line. `line` has no trailing white space. */
-function delimiterOf(line: string, depthOf: Map<string, number>): { depth: number; closes: boolean } | undefined {
+function findDelimiter(line: string, depthOf: Map<string, number>): { depth: number; closes: boolean } | undefined {
   const rest = line.slice(2);
   const depth = depthOf.get(rest);
   if (depth !== undefined) return { depth, closes: false };

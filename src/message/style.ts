@@ -6,7 +6,7 @@
  * Values are written anew from what was read: names without escapes, numbers within limits, colours, a few functions of these.
  */
 import { parseColor } from "./color.ts";
-import { contentOf, nameIn, type Token } from "./css.ts";
+import { nameIn, readStringToken, type Token } from "./css.ts";
 
 /** A part of a value. */
 interface Part {
@@ -34,7 +34,7 @@ const isOpening = ({ kind, text }: Token): boolean => kind === "call" || (kind =
 const isClosing = ({ kind, text }: Token): boolean => kind === "other" && text === ")";
 
 /** The parts of a value. */
-function partsOf(tokens: readonly Token[]): Part[] {
+function readValueParts(tokens: readonly Token[]): Part[] {
   const outermost: Part[] = [];
   const open = [outermost];
   let isApart = false;
@@ -49,7 +49,7 @@ function partsOf(tokens: readonly Token[]): Part[] {
     if (isClosing(token) && open.length > 1) open.pop();
     else {
       const parts: Part[] = [];
-      inner.push({ ...(url?.part ?? partOf(token)), parts, isApart: isApart && inner.length > 0 });
+      inner.push({ ...(url?.part ?? readPlainPart(token)), parts, isApart: isApart && inner.length > 0 });
       if (url) at = url.end;
       else if (isOpening(token)) open.push(parts);
     }
@@ -74,12 +74,12 @@ function urlAt(tokens: readonly Token[], at: number): { part: Plain; end: number
     if (quoted?.kind !== "string") return undefined;
     end = tokens.indexOf(rest[0] as Token, at);
     if (end < 0 || !isClosing(tokens[end] as Token)) return undefined;
-    url = contentOf(quoted);
+    url = readStringToken(quoted);
   }
   return { part: PLAIN_URL.test(url) ? { ...UNKNOWN, kind: "url", text: `url('${url}')` } : UNKNOWN, end };
 }
 
-function partOf(token: Token): Plain {
+function readPlainPart(token: Token): Plain {
   const { kind, text } = token;
   if (isOpening(token)) {
     const name = kind === "call" ? nameIn(token).toLowerCase() : "";
@@ -93,7 +93,7 @@ function partOf(token: Token): Plain {
       return { ...UNKNOWN, kind, text: `#${name}` };
     }
     case "string": {
-      const content = contentOf(token);
+      const content = readStringToken(token);
       return PLAIN_STRING.test(content) ? { ...UNKNOWN, kind, text: `'${content.replace(/\s+/g, " ")}'` } : UNKNOWN;
     }
     case "number":
@@ -108,10 +108,10 @@ function partOf(token: Token): Plain {
   }
 }
 
-const textOf = (parts: readonly Part[]): string =>
+const formatValueParts = (parts: readonly Part[]): string =>
   parts
     .map(({ kind, text, parts: inner, isApart }) => {
-      const own = kind === "call" ? `${text}(${textOf(inner)})` : text;
+      const own = kind === "call" ? `${text}(${formatValueParts(inner)})` : text;
       return isApart ? ` ${own}` : own;
     })
     .join("")
@@ -166,7 +166,7 @@ export const PIXELS: Readonly<Record<string, number>> = {
 const LARGEST = 4_000;
 
 /** The pixels of a length, roughly; undefined for units of the window, which would measure that of the reader. */
-function pixelsOf({ kind, number, unit }: Part): number | undefined {
+function toPixels({ kind, number, unit }: Part): number | undefined {
   if (kind === "percentage") return 8 * number;
   if (kind === "number") return number === 0 ? 0 : undefined;
   const factor = kind === "dimension" && Object.hasOwn(PIXELS, unit) ? PIXELS[unit] : undefined;
@@ -177,7 +177,7 @@ function pixelsOf({ kind, number, unit }: Part): number | undefined {
 const size =
   (least: number, most = LARGEST): Fits =>
   (part) => {
-    const pixels = pixelsOf(part);
+    const pixels = toPixels(part);
     return pixels !== undefined && pixels >= least && pixels <= most;
   };
 
@@ -219,7 +219,7 @@ type Grammar = (parts: readonly Part[]) => string | undefined;
 /** At most so many parts, each of one of the kinds. */
 function list(most: number, ...kinds: Fits[]): Grammar {
   const fits = either(...kinds);
-  return (parts) => (parts.length <= most && parts.every(fits) ? textOf(parts) : undefined);
+  return (parts) => (parts.length <= most && parts.every(fits) ? formatValueParts(parts) : undefined);
 }
 const one = (...kinds: Fits[]): Grammar => list(1, ...kinds);
 const word = (list: string): Grammar => one(words(list));
@@ -297,7 +297,7 @@ function gradientsIn(parts: readonly Part[]): string | undefined {
   const shown = layers.filter((layer) => layer.some(isGradient));
   const kept = shown.map((layer) => {
     const isWhole = layer.every((part) => isGradient(part) || isPlace(part));
-    return textOf(layer.filter((part) => (isWhole ? true : isGradient(part))));
+    return formatValueParts(layer.filter((part) => (isWhole ? true : isGradient(part))));
   });
   return kept.length > 0 && kept.length <= 8 ? kept.join(",") : undefined;
 }
@@ -306,8 +306,8 @@ function gradientsIn(parts: readonly Part[]): string | undefined {
 function background(parts: readonly Part[]): [property: string, value: string][] {
   const color = parts.slice(parts.findLastIndex(isComma) + 1).find(isColor);
   const gradients = gradientsIn(parts.filter((part) => !isColor(part)));
-  if (gradients !== undefined) return [["background", color ? `${gradients} ${textOf([color])}` : gradients]];
-  if (color !== undefined) return [[parts.length === 1 ? "background" : "background-color", textOf([color])]];
+  if (gradients !== undefined) return [["background", color ? `${gradients} ${formatValueParts([color])}` : gradients]];
+  if (color !== undefined) return [[parts.length === 1 ? "background" : "background-color", formatValueParts([color])]];
   return parts.length === 1 && parts.every(words("none initial unset")) ? [["background-color", "transparent"]] : [];
 }
 
@@ -499,11 +499,11 @@ export function served(property: string, value: readonly Token[], isSent = false
   const isBackground = property === "background";
   const grammar = GRAMMARS.get(property) ?? (isSent && /^mso-[a-z-]{1,40}$/.test(property) ? ofWord : undefined);
   if (grammar === undefined && !isBackground && !isCustom) return [];
-  const parts = partsOf(value);
+  const parts = readValueParts(value);
   if (parts.length === 0) return [];
   if (isCustom || (VARIABLE.test(property) && parts.some(isVariable)))
-    return parts.length <= 40 && parts.every(isAnything) ? [[property, textOf(parts)]] : [];
-  if (parts.length === 1 && parts.every(isGlobal)) return [[property, textOf(parts).toLowerCase()]];
+    return parts.length <= 40 && parts.every(isAnything) ? [[property, formatValueParts(parts)]] : [];
+  if (parts.length === 1 && parts.every(isGlobal)) return [[property, formatValueParts(parts).toLowerCase()]];
   const image = isSent && property.startsWith("background") && parts.some(isUrl) ? sentImage(parts) : undefined;
   if (image !== undefined) return [[property, image]];
   if (isBackground) return background(parts);

@@ -8,9 +8,9 @@ import type { Written } from "./css.ts";
 import { asText, type Declaration, type Declarations, GLOBAL, isCustom, isRead, longhandsIn } from "./declarations.ts";
 import { hidesAll, isBelow, isMoved, isOut, isPlaced, MOVING, PLACING } from "./hiding.ts";
 import type { Budget } from "./markup.ts";
-import { distanceIn, isContained, keysOf, type Styled } from "./match.ts";
+import { distanceIn, isContained, listMatchKeys, type Styled } from "./match.ts";
 import { measure, type Selector } from "./selector.ts";
-import { type Sheets, type StyleRule, sheetsOf } from "./sheets.ts";
+import { readStyleSheets, type Sheets, type StyleRule } from "./sheets.ts";
 import { served } from "./style.ts";
 
 /** A rule with one of its selectors. */
@@ -33,12 +33,12 @@ export type Sheet = (element: Styled) => readonly Matched[];
 export function readSheets(html: string, budget: Budget): Sheet | undefined {
   const choices: Choice[] = [];
   const byKey = new Map<string, number[]>();
-  for (const rule of sheetsOf(html, budget).rules) {
+  for (const rule of readStyleSheets(html, budget).rules) {
     if (rule.isElsewhere || !rule.declarations.some(({ property }) => isRead(property))) continue;
     const block: Block = { rule };
     for (const selector of rule.selectors) {
       const index = choices.push({ selector, weight: measure(selector).weight, block }) - 1;
-      for (const key of keysOf(selector)) {
+      for (const key of listMatchKeys(selector)) {
         const indexes = byKey.get(key) ?? [];
         byKey.set(key, indexes);
         indexes.push(index);
@@ -64,23 +64,23 @@ export function readSheets(html: string, budget: Budget): Sheet | undefined {
       matched.push({ selector, weight, block, index, distance });
     }
     budget.spend(100 * matched.length);
-    const layerOf = ({ block }: Choice): number => block.rule.layer?.order ?? Number.POSITIVE_INFINITY;
+    const layerOrder = ({ block }: Choice): number => block.rule.layer?.order ?? Number.POSITIVE_INFINITY;
     // Infinity less infinity is no number.
     const byLayer = (one: Choice, other: Choice): number =>
-      layerOf(one) === layerOf(other) ? 0 : layerOf(one) - layerOf(other);
+      layerOrder(one) === layerOrder(other) ? 0 : layerOrder(one) - layerOrder(other);
     return matched
       .sort(
         (one, other) =>
           byLayer(one, other) || one.weight - other.weight || other.distance - one.distance || one.index - other.index,
       )
       .map((choice) => {
-        choice.block.declarations ??= declarationsOf(choice.block.rule, hiding, budget);
-        return { declarations: choice.block.declarations, layer: layerOf(choice) };
+        choice.block.declarations ??= listRuleDeclarations(choice.block.rule, hiding, budget);
+        return { declarations: choice.block.declarations, layer: layerOrder(choice) };
       });
   };
 }
 
-function declarationsOf(
+function listRuleDeclarations(
   { declarations, around }: StyleRule,
   hiding: Hiding,
   budget: Budget,
@@ -123,7 +123,7 @@ const hidings = new WeakMap<Sheets, Hiding>();
 
 /** What hides in the sheets of HTML. @throws OverBudget */
 export function hidingIn(html: string, budget: Budget): Hiding {
-  const sheets = sheetsOf(html, budget);
+  const sheets = readStyleSheets(html, budget);
   const known = hidings.get(sheets);
   if (known !== undefined) return known;
   const properties = new Set<string>();
@@ -141,7 +141,7 @@ export function hidingIn(html: string, budget: Budget): Hiding {
     if (isMoving) moving.push(read);
   }
   for (const read of moving) {
-    const style = styleOf(read, customs, budget);
+    const style = computeStyle(read, customs, budget);
     add(PLACING.filter((property) => isOut(property, style.get(property))));
     add(MOVING.filter((property) => isMoved(property, style.get(property))));
     if (isBelow(style)) add(["z-index"]);
@@ -158,7 +158,7 @@ export function hidingIn(html: string, budget: Budget): Hiding {
   return hiding;
 }
 
-const styleOf = (declarations: readonly Declaration[], customs: Customs, budget: Budget): Map<string, string> =>
+const computeStyle = (declarations: readonly Declaration[], customs: Customs, budget: Budget): Map<string, string> =>
   cascade(
     [],
     declarations.filter(({ property }) => !isCustom(property)),
@@ -195,16 +195,16 @@ function serve(
   }
   if (isWhole || received.length === 0) return kept;
   for (const isImportant of [false, true]) {
-    const style = styleOf(
+    const style = computeStyle(
       received.filter((one) => one.isImportant === isImportant),
       hiding.customs,
       budget,
     );
     for (const [property, value] of concealed(style, hiding.properties)) kept.push({ property, value, isImportant });
   }
-  const style = styleOf(received, hiding.customs, budget);
+  const style = computeStyle(received, hiding.customs, budget);
   if (ofRule && !style.has("position") && hiding.properties.has("position")) style.set("position", "absolute");
-  if (!hidesAll(style) || hidesAll(styleOf(longhandsIn(kept, budget), hiding.customs, budget))) return kept;
+  if (!hidesAll(style) || hidesAll(computeStyle(longhandsIn(kept, budget), hiding.customs, budget))) return kept;
   return [...kept, { property: "display", value: "none", isImportant: true }];
 }
 

@@ -72,7 +72,7 @@ const normalised = (subject: string): string =>
  * A subject without reply and forward prefixes and list tags, with case and spaces folded; and whether it had a reply
  * prefix.
  */
-export function subjectKeyOf(subject: string): { key: string; isReply: boolean } {
+export function parseSubjectKey(subject: string): { key: string; isReply: boolean } {
   let rest = normalised(subject);
   let isReply = false;
   for (;;) {

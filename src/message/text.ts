@@ -20,7 +20,7 @@ const HISTORY =
 /**
  * The beginning of a text on one line, at most 200 characters. Quoted history is used only if there is no other text.
  */
-export function snippetOf(text: string): string {
+export function makeSnippet(text: string): string {
   const lines = text.slice(0, SNIPPET_SOURCE).split(/\r?\n/);
   const own: string[] = [];
   let length = 0;
@@ -34,14 +34,14 @@ export function snippetOf(text: string): string {
     own.push(trimmed);
     length += trimmed.length;
     if (length < enough) continue;
-    if (beginningOf(own.join(" ")).length > SNIPPET_LENGTH) break;
+    if (oneLineBeginning(own.join(" ")).length > SNIPPET_LENGTH) break;
     enough = 2 * length;
   }
-  return shorten(beginningOf(own.join(" "))) || shorten(beginningOf(lines.join(" ")));
+  return shorten(oneLineBeginning(own.join(" "))) || shorten(oneLineBeginning(lines.join(" ")));
 }
 
 /** The beginning of `oneLine(text)`, as much as a snippet needs, without scanning all of a long text. */
-function beginningOf(text: string): string {
+function oneLineBeginning(text: string): string {
   for (let length = 2 * SNIPPET_LENGTH; length < text.length; length *= 2) {
     // A cut link or ruled line would no longer be recognised as one.
     const whole = text.slice(0, length).replace(/<[^<>\s]*$/, "");

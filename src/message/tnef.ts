@@ -103,7 +103,7 @@ function readObject(octets: Buffer, depth: number): TnefObject {
 
 function readAttribute(found: TnefObject, id: number, value: Buffer): void {
   const file = found.files.at(-1);
-  if (id === ATTRIBUTES.codepage) found.charset = charsetOf(value.readUInt32LE(0));
+  if (id === ATTRIBUTES.codepage) found.charset = codePageCharset(value.readUInt32LE(0));
   else if (id === ATTRIBUTES.messageClass) found.messageClass = value.toString("latin1", 0, 100);
   else if (id === ATTRIBUTES.subject) found.subject = value;
   else if (id === ATTRIBUTES.body) found.content = value;
@@ -201,12 +201,12 @@ function readProperties(octets: Buffer, properties: Properties): void {
 /* The message that they make. */
 
 /** The label of a code page of Windows. */
-function charsetOf(codepage: number): string {
+function codePageCharset(codepage: number): string {
   if (codepage === 65_001) return "utf-8";
   return codepage < 2_000 ? `cp${codepage}` : String(codepage);
 }
 
-const textOf = (octets: Buffer, charset: string): string =>
+const decodeTnefText = (octets: Buffer, charset: string): string =>
   endAtNul(decodeCharset(octets, charset) ?? decodeOctets(octets));
 
 function endAtNul(text: string): string {
@@ -215,18 +215,20 @@ function endAtNul(text: string): string {
 }
 
 /** The text of a property; "" if it is none. */
-function stringOf({ properties }: Attributes, id: number, charset: string): string {
+function readStringProperty({ properties }: Attributes, id: number, charset: string): string {
   const property = properties.get(id);
   if (property?.type === UNICODE) return endAtNul(property.value.toString("utf16le"));
-  return property?.type === STRING ? textOf(property.value, charset) : "";
+  return property?.type === STRING ? decodeTnefText(property.value, charset) : "";
 }
 
 function bodyAndFiles(found: TnefObject): Tnef {
   const { charset } = found;
-  const files = found.files.flatMap((file) => fileOf(file, found) ?? []);
-  const text = stringOf(found, PROPERTIES.body, charset) || (found.content ? textOf(found.content, charset) : "");
-  const read = { text, html: htmlOf(found) };
-  const rtf = read.text === "" || read.html === "" ? rtfOf(found) : undefined;
+  const files = found.files.flatMap((file) => readTnefFile(file, found) ?? []);
+  const text =
+    readStringProperty(found, PROPERTIES.body, charset) ||
+    (found.content ? decodeTnefText(found.content, charset) : "");
+  const read = { text, html: readTnefHtml(found) };
+  const rtf = read.text === "" || read.html === "" ? readTnefRtf(found) : undefined;
   if (rtf !== undefined && holdsHtml(rtf)) read.html ||= textOfRtf(rtf, true);
   else if (rtf !== undefined) read.text ||= textOfRtf(rtf, false);
   return {
@@ -239,11 +241,11 @@ function bodyAndFiles(found: TnefObject): Tnef {
   };
 }
 
-function htmlOf(found: TnefObject): string {
+function readTnefHtml(found: TnefObject): string {
   const property = found.properties.get(PROPERTIES.html);
-  if (property === undefined || property.type === UNICODE) return stringOf(found, PROPERTIES.html, "");
+  if (property === undefined || property.type === UNICODE) return readStringProperty(found, PROPERTIES.html, "");
   const codepage = found.properties.get(PROPERTIES.htmlCodepage)?.value.readUInt32LE(0);
-  return textOf(property.value, codepage === undefined ? "utf-8" : charsetOf(codepage));
+  return decodeTnefText(property.value, codepage === undefined ? "utf-8" : codePageCharset(codepage));
 }
 
 function textOfRtf(rtf: Buffer, html: boolean): string {
@@ -260,9 +262,9 @@ function textOfRtf(rtf: Buffer, html: boolean): string {
 /** The identifier with which the data of an attached message begins. */
 const MESSAGE = Buffer.from("0703020000000000c000000000000046", "hex");
 
-function fileOf(file: Attributes, found: TnefObject): TnefFile | undefined {
+function readTnefFile(file: Attributes, found: TnefObject): TnefFile | undefined {
   const { charset, depth } = found;
-  const string = (id: number): string => stringOf(file, id, charset);
+  const string = (id: number): string => readStringProperty(file, id, charset);
   const property = file.properties.get(PROPERTIES.data);
   // The data of an object begins with the identifier of its kind.
   const data = property?.type === OBJECT ? property.value.subarray(MESSAGE.length) : property?.value;
@@ -270,13 +272,13 @@ function fileOf(file: Attributes, found: TnefObject): TnefFile | undefined {
   if (content === undefined) return undefined;
   const name =
     string(PROPERTIES.longFilename) ||
-    (file.title ? textOf(file.title, charset) : "") ||
+    (file.title ? decodeTnefText(file.title, charset) : "") ||
     string(PROPERTIES.filename) ||
     string(PROPERTIES.displayName);
   const isMessage = property?.type === OBJECT && property.value.subarray(0, MESSAGE.length).equals(MESSAGE);
   if (isMessage && isTnef(content)) {
     if (depth === MOST_DEPTH) return { name: "winmail.dat", type: "application/ms-tnef", content };
-    const { isWhole, ...message } = messageOf(readObject(content, depth + 1), name);
+    const { isWhole, ...message } = readTnefMessage(readObject(content, depth + 1), name);
     found.isWhole &&= isWhole;
     return message;
   }
@@ -293,13 +295,13 @@ function fileOf(file: Attributes, found: TnefObject): TnefFile | undefined {
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,60}\/[a-z0-9!#$&^_.+-]{1,60}$/;
 
 /** A message that was attached, as a message of the Internet. */
-function messageOf(found: TnefObject, name: string): TnefFile & Pick<Tnef, "isWhole"> {
-  const string = (id: number): string => stringOf(found, id, found.charset);
-  const subject = string(PROPERTIES.subject) || (found.subject ? textOf(found.subject, found.charset) : "");
+function readTnefMessage(found: TnefObject, name: string): TnefFile & Pick<Tnef, "isWhole"> {
+  const string = (id: number): string => readStringProperty(found, id, found.charset);
+  const subject = string(PROPERTIES.subject) || (found.subject ? decodeTnefText(found.subject, found.charset) : "");
   const address = [PROPERTIES.senderSmtp, PROPERTIES.senderAddress].map(string).find((one) => one.includes("@"));
   const { text = "", html, files, isWhole } = bodyAndFiles(found);
   const sent = found.properties.get(PROPERTIES.submitted);
-  const date = sent?.type === TIME ? dateOf(sent.value) : undefined;
+  const date = sent?.type === TIME ? readFileTime(sent.value) : undefined;
   const content = composeMessage({
     id: "attached",
     headers: [
@@ -323,7 +325,7 @@ function messageOf(found: TnefObject, name: string): TnefFile & Pick<Tnef, "isWh
 }
 
 /** Epoch milliseconds of a FILETIME, which counts 100 ns from 1601 on; undefined for a time that no date has. */
-function dateOf(value: Buffer): number | undefined {
+function readFileTime(value: Buffer): number | undefined {
   const date = Number(value.readBigUInt64LE(0) / 10_000n) - 11_644_473_600_000;
   return Math.abs(date) < 8e15 && date > 0 && date < 253_402_300_800_000 ? date : undefined;
 }
@@ -339,7 +341,7 @@ const INITIAL =
   "{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx";
 
 /** The RTF of a message, also of a broken one as far as it can be decompressed. */
-function rtfOf({ properties }: TnefObject): Buffer | undefined {
+function readTnefRtf({ properties }: TnefObject): Buffer | undefined {
   const octets = properties.get(PROPERTIES.rtf)?.value;
   if (octets === undefined || octets.length < RTF_HEADER) return undefined;
   // Seventeen octets of a control and eight references become 136 at most.

@@ -6,9 +6,9 @@
  * from a sample of a fixed size. Valid UTF-8, and text in the charset that it declares, cost nothing.
  */
 import { decodeCharset, decodeDoubtful, decodeNearUtf8, type Guess, guessWindows1252, isEightBit } from "./charset.ts";
-import { octetsOf } from "./decode.ts";
+import { decodePartOctets } from "./decode.ts";
 import { unfold } from "./headers.ts";
-import { leavesOf, type Part, parseHeaderValue } from "./structure.ts";
+import { type Part, parseHeaderValue, walkLeafParts } from "./structure.ts";
 
 /** Charsets of mail, as jschardet calls them. Others, as of DOS and Macintosh, would win short samples by chance. */
 const LATIN = ["windows-1250", "windows-1252", "windows-1254", "windows-1257", "windows-1258", "iso-8859-2"];
@@ -26,7 +26,7 @@ const FEWEST_LETTERS = 3;
 export function guessFor(buffer: Buffer, root: Part): Guess {
   let guessed: Promise<string> | undefined;
   return () => {
-    guessed ??= guess(sampleOf(buffer, root));
+    guessed ??= guess(collectEightBitSample(buffer, root));
     return guessed;
   };
 }
@@ -45,7 +45,7 @@ const RUN = /[\x80-\xff]+/g;
 const BESIDE_ASCII = /(?<=[a-z])[\x80-\xff]+|(?<![\x80-\xff])[\x80-\xff]+(?=[a-z])/gi;
 
 /** The words with 8-bit octets, of the header and of the texts. */
-function sampleOf(buffer: Buffer, root: Part): Buffer {
+function collectEightBitSample(buffer: Buffer, root: Part): Buffer {
   const sources = root.header.fields.flatMap(({ octets }) => octets ?? []);
   let sample = "";
   function add(octets: Uint8Array): void {
@@ -55,18 +55,18 @@ function sampleOf(buffer: Buffer, root: Part): Buffer {
     for (const piece of pieces) if (sample.length < LARGEST_SAMPLE && HIGH.test(piece)) sample += `${piece}\n`;
   }
   for (const octets of sources) add(octets);
-  for (const part of leavesOf(root)) {
+  for (const part of walkLeafParts(root)) {
     if (sample.length >= LARGEST_SAMPLE) break;
     if (!part.type.startsWith("text/")) continue;
-    const octets = octetsOf(buffer, { ...part, end: Math.min(part.end, part.start + LARGEST_SOURCE) });
-    if (!fits(octets, charsetOf(part))) add(octets);
+    const octets = decodePartOctets(buffer, { ...part, end: Math.min(part.end, part.start + LARGEST_SOURCE) });
+    if (!fits(octets, declaredCharset(part))) add(octets);
   }
   return Buffer.from(sample.slice(0, LARGEST_SAMPLE), "latin1");
 }
 
 const HIGH = /[\x80-\xff]/;
 
-const charsetOf = ({ contentType }: Part): string => contentType.parameters.get("charset") ?? "";
+const declaredCharset = ({ contentType }: Part): string => contentType.parameters.get("charset") ?? "";
 
 function fits(octets: Uint8Array, charset: string): boolean {
   return decodeCharset(octets, charset)?.includes("\ufffd") === false;
@@ -80,9 +80,9 @@ export type FieldDecoder = (part: Part, octets: Uint8Array) => Promise<string>;
  * declares, or the guessed one.
  */
 export function createFieldDecoder(root: Part, guess: Guess): FieldDecoder {
-  const declared = [...leavesOf(root)].map(charsetOf).find(isEightBit);
+  const declared = [...walkLeafParts(root)].map(declaredCharset).find(isEightBit);
   return async (part, octets) => {
-    const own = charsetOf(part);
+    const own = declaredCharset(part);
     const charset = isEightBit(own) ? own : declared;
     const text = charset === undefined ? undefined : decodeCharset(octets, charset);
     return decodeNearUtf8(octets, 1 / 2) ?? (await decodeDoubtful(octets, text, guess));
@@ -91,7 +91,7 @@ export function createFieldDecoder(root: Part, guess: Guess): FieldDecoder {
 
 /** Decodes the header fields of a message that are not UTF-8. */
 export async function decodeFields(root: Part, guess: Guess): Promise<void> {
-  const parts = [...partsOf(root)].filter(({ header }) => header.fields.some(({ octets }) => octets !== undefined));
+  const parts = [...walkParts(root)].filter(({ header }) => header.fields.some(({ octets }) => octets !== undefined));
   if (parts.length === 0) return;
   const decode = createFieldDecoder(root, guess);
   for (const part of parts) {
@@ -108,7 +108,7 @@ export async function decodeFields(root: Part, guess: Guess): Promise<void> {
   }
 }
 
-function* partsOf(part: Part): Generator<Part> {
+function* walkParts(part: Part): Generator<Part> {
   yield part;
-  for (const child of part.children) yield* partsOf(child);
+  for (const child of part.children) yield* walkParts(child);
 }

@@ -54,7 +54,7 @@ function readFile(octets: Buffer, begin: number): { name: string; content: Buffe
     if (octets.toString("latin1", at, Math.min(end, at + 4)).trimEnd() === "end" && end - at <= 4) {
       return lines.length === 0 ? undefined : { name: name.trim(), content: Buffer.concat(lines), end: next };
     }
-    const line = isOver ? undefined : dataOf(octets, at, end);
+    const line = isOver ? undefined : decodeUuencodedLine(octets, at, end);
     if (line === undefined) return undefined;
     // A line of no octets precedes the end.
     if (line.length === 0) isOver = true;
@@ -65,7 +65,7 @@ function readFile(octets: Buffer, begin: number): { name: string; content: Buffe
 }
 
 /** The data of a line, of which the first character says how many octets it has; undefined if it is no such line. */
-function dataOf(octets: Buffer, start: number, end: number): Buffer | undefined {
+function decodeUuencodedLine(octets: Buffer, start: number, end: number): Buffer | undefined {
   const length = end === start ? 0 : ((octets[start] as number) - SPACE) & 0x3f;
   const digits = Math.ceil(length / 3) * 4;
   // A checksum may follow; spaces at the end may be lost on the way.

@@ -15,7 +15,16 @@ import { type Customs, cascade, type Matched, NO_CUSTOMS } from "./cascade.ts";
 import { legacyColor } from "./color.ts";
 import { type Declaration, type Declarations, readDeclarations } from "./declarations.ts";
 import { hidesAll } from "./hiding.ts";
-import { DEFAULT_INK, heightOf, type Ink, inkInside, isBehind, isReadable, takeRoom, widthInside } from "./ink.ts";
+import {
+  DEFAULT_INK,
+  estimateElementHeight,
+  type Ink,
+  inkInside,
+  isBehind,
+  isReadable,
+  takeRoom,
+  widthInside,
+} from "./ink.ts";
 import { createLayout, NO_TEXT } from "./layout.ts";
 import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
 import type { Styled } from "./match.ts";
@@ -183,14 +192,14 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   const isConcealed = (): boolean => isContinued() || !inksOfText().every(isReadable);
 
   /** An element that comes next inside of the last one of the path. */
-  function elementOf(name: string, attributes: Record<string, string>, isMarker: boolean): Open {
+  function createOpenElement(name: string, attributes: Record<string, string>, isMarker: boolean): Open {
     const parent = path.at(-1);
     const previous = parent === undefined ? last : parent.last;
     const element: Open = {
       name,
       attributes,
       // The cost of its attributes covers splitting the class names.
-      classes: sheet === undefined ? NO_CLASSES : classesOf(attributes.class),
+      classes: sheet === undefined ? NO_CLASSES : splitClassNames(attributes.class),
       parent,
       // Nobody asks without a sheet.
       previous: sheet === undefined ? undefined : previous,
@@ -250,7 +259,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
     ] as const) {
       if (!isDue || name === around || entered.has(around)) continue;
       entered.add(around);
-      const element = elementOf(around, NO_ATTRIBUTES, false);
+      const element = createOpenElement(around, NO_ATTRIBUTES, false);
       path.push(element);
       look(element, from);
     }
@@ -275,7 +284,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (isMarker) continuing.push(new Map());
       // A new one ends those before it (HTML §13.2.6.4.7).
       if (name === "a" || name === "nobr") continuing.at(-1)?.delete(name);
-      const element = elementOf(name, attributes, isMarker);
+      const element = createOpenElement(name, attributes, isMarker);
       const { inks: outer } = element;
       path.push(element);
       if (sheet !== undefined || !isPlain(attributes) || HINTED.has(name) || NOT_SHOWN.has(name)) look(element, from);
@@ -309,8 +318,8 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (hiding === 0) layout.close(name);
       if (hiding === 0 && element !== undefined) {
         const [received, shown] = inksOfText();
-        if (received.clip) received.clip.down += heightOf(element.styles[0], element.attributes.height);
-        if (shown.clip) shown.clip.down += heightOf(element.styles[1], element.attributes.height);
+        if (received.clip) received.clip.down += estimateElementHeight(element.styles[0], element.attributes.height);
+        if (shown.clip) shown.clip.down += estimateElementHeight(element.styles[1], element.attributes.height);
       }
       // A tag that implicitly closes the element stays, unless it is a void element's own tag.
       if (element?.hides && --hiding === 0) leaveOut(hiddenFrom, isImplied && from !== hiddenFrom ? from : to);
@@ -327,7 +336,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   };
 }
 
-const classesOf = (names = ""): ReadonlySet<string> => new Set(names.split(/\s+/).filter((name) => name !== ""));
+const splitClassNames = (names = ""): ReadonlySet<string> => new Set(names.split(/\s+/).filter((name) => name !== ""));
 
 /** The declarations of an element, and its custom properties. */
 interface Look {
@@ -376,7 +385,7 @@ function createLooks(sheet: Sheet | undefined, hiding: Hiding, budget: Budget): 
 
   /** The colour of links. */
   let link = "blue";
-  function lookOf(
+  function computeLook(
     { name, attributes }: Pick<Styled, "name" | "attributes">,
     matched: readonly Matched[],
     reading: 0 | 1,
@@ -384,7 +393,7 @@ function createLooks(sheet: Sheet | undefined, hiding: Hiding, budget: Budget): 
   ): Look {
     const own = attributes.style === undefined ? [] : declarationsIn(attributes.style);
     const declared = cascade(matched, own, reading, outer, budget);
-    const style = new Map(hintsOf(name, attributes, link));
+    const style = new Map(listPresentationalHints(name, attributes, link));
     for (const [property, value] of declared.style) style.set(property, value);
     budget.spend(1_000);
     return { style, customs: declared.customs };
@@ -408,7 +417,7 @@ function createLooks(sheet: Sheet | undefined, hiding: Hiding, budget: Budget): 
     if (known !== undefined) return known;
     const shown = isDropped ? undefined : shownAttributes(name, attributes, budget, hiding);
     const matched = sheet?.(element) ?? NOTHING_MATCHES;
-    const received = lookOf(element, matched, 0, customs);
+    const received = computeLook(element, matched, 0, customs);
     const isAlike =
       isAlone &&
       LOOK_ATTRIBUTES.every((attribute, n) => shown?.[attribute] === given[n]) &&
@@ -419,7 +428,7 @@ function createLooks(sheet: Sheet | undefined, hiding: Hiding, budget: Budget): 
         ? { ...NO_LOOK, customs: customsShown }
         : isAlike
           ? received
-          : lookOf({ name, attributes: shown }, matched, 1, customsShown),
+          : computeLook({ name, attributes: shown }, matched, 1, customsShown),
     ] as const;
     if (key !== "") looks.set(key, both);
     return both;
@@ -442,7 +451,7 @@ const isPlain = (attributes: Record<string, string>): boolean =>
   attributes.height === undefined;
 
 /** Declarations from elements and presentational attributes, which any CSS declaration overrides (HTML §15.3). */
-function hintsOf(
+function listPresentationalHints(
   name: string,
   { color, bgcolor, text, href, nowrap }: Readonly<Record<string, string>>,
   link: string,
@@ -500,7 +509,7 @@ export function seenText(text: string, html: string | undefined, budget: Budget 
 
 /** True if the texts have the same characters in the same order, but for spaces, marks and capitals. */
 const saysTheSame = (text: string, shown: string): boolean =>
-  text.length <= MAX_COMPARED && shown.length <= MAX_COMPARED && bareOf(text) === bareOf(shown);
+  text.length <= MAX_COMPARED && shown.length <= MAX_COMPARED && foldForComparison(text) === foldForComparison(shown);
 
 /** Programs mark quotations, emphasis and lists in different ways. */
-const bareOf = (text: string): string => text.toLowerCase().replace(/[\s!-/:-@[-`{-~\u2022\u200b]+/g, "");
+const foldForComparison = (text: string): string => text.toLowerCase().replace(/[\s!-/:-@[-`{-~\u2022\u200b]+/g, "");

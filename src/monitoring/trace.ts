@@ -6,8 +6,8 @@
  */
 import { and, eq, inArray, type SQL } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
-import { entriesOf, findByMessageId, type OutboundMessage } from "../outbound/queue.ts";
+import { toIsoTime } from "../base/time.ts";
+import { findByMessageId, listQueueEntries, type OutboundMessage } from "../outbound/queue.ts";
 import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../outbound/trace-log.ts";
 import {
   events,
@@ -50,7 +50,10 @@ export function traceMessage(db: Db, reference: string): Traced {
   const text = reference.trim();
   const known = text.startsWith("msg_") ? knownById(db, text) : { messageId: withBrackets(text), emailId: undefined };
   const { messageId, emailId } = known;
-  const copies = copiesOf(db, messageId === undefined ? eq(messages.id, text) : eq(messages.messageId, messageId));
+  const copies = listMessageCopies(
+    db,
+    messageId === undefined ? eq(messages.id, text) : eq(messages.messageId, messageId),
+  );
   const outbound = messageId === undefined ? [] : findByMessageId(db, messageId);
   const keys = [messageId, emailId].filter((key) => key !== undefined);
   const stored = listSteps(db, keys);
@@ -105,7 +108,7 @@ const copyFields = {
  * Starts from mailboxes, because the index by Message-ID begins with the mailbox: SQLite keeps the order of a cross
  * join.
  */
-const copiesOf = (db: Db, isCopy: SQL) =>
+const listMessageCopies = (db: Db, isCopy: SQL) =>
   db
     .select(copyFields)
     .from(mailboxes)
@@ -122,7 +125,7 @@ function storedStep({ at, step, trace, detail }: StoredStep): Step {
 }
 
 /** The step of filing: its present folder, and the reason if it is spam. */
-function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof copiesOf>[number]): Step {
+function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof listMessageCopies>[number]): Step {
   const known = Object.entries({ ...copy, sentBy, spamFor: filedFor }).filter(([, value]) => value !== null);
   return { at, step: "filed", emailId: id, ...Object.fromEntries(known) };
 }
@@ -130,7 +133,7 @@ function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof copi
 /** The steps of sending: its acceptance, and the state of each recipient. */
 function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   const { id: emailId, mailbox, returnPath, acceptedAt, notice, automatic } = message;
-  const entries = entriesOf(db, message.seq);
+  const entries = listQueueEntries(db, message.seq);
   const accepted: Step = {
     at: acceptedAt,
     step: "accepted",
@@ -144,7 +147,7 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   const standing = entries.flatMap((entry): Step[] => {
     const { id: queueId, recipient, field, state, attempts, reply, settledAt, complainedAt, leased } = entry;
     const of = { emailId, queueId, recipient, field };
-    const nextAttemptAt = leased || entry.dueAt === null ? undefined : isoOf(entry.dueAt);
+    const nextAttemptAt = leased || entry.dueAt === null ? undefined : toIsoTime(entry.dueAt);
     const steps: Step[] = [{ at: settledAt ?? acceptedAt, step: state, ...of, attempts, reply, nextAttemptAt }];
     if (complainedAt !== null) steps.push({ at: complainedAt, step: "complaint", ...of });
     return steps;
@@ -152,7 +155,7 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   return [accepted, ...standing];
 }
 
-const deliveriesOf = (db: Db, eventSeq: number) =>
+const listEventDeliveries = (db: Db, eventSeq: number) =>
   db
     .select({
       deliveryId: webhookDeliveries.id,
@@ -181,8 +184,8 @@ function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
     .all();
   return told.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
     { at, step: "event", emailId, eventId, event },
-    ...deliveriesOf(db, seq).map(({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
-      const nextAttemptAt = dueAt === null ? undefined : isoOf(dueAt);
+    ...listEventDeliveries(db, seq).map(({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
+      const nextAttemptAt = dueAt === null ? undefined : toIsoTime(dueAt);
       return { at: finishedAt ?? createdAt, step: "webhook", eventId, event, ...delivery, nextAttemptAt };
     }),
   ]);

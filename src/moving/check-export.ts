@@ -15,7 +15,7 @@ import { isMissing } from "../base/files.ts";
 import { emptyDatabase, MIGRATIONS, migrate } from "../store/migrate.ts";
 import * as schema from "../store/schema.ts";
 import { EXPORT, type ExportManifest } from "./export-layout.ts";
-import { countOf, messagesBetween } from "./rows.ts";
+import { countTableRows, messagesBetween } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 /** The refusal of an export. `what`: what is wrong with it. */
@@ -140,8 +140,9 @@ function checkDatabase(path: string, { schema, workspace, rows }: ExportManifest
     const mode = db.query<{ journal_mode: string }, []>("PRAGMA journal_mode").get()?.journal_mode;
     if (mode !== "delete") throw new Error(`${DATABASE} has a log beside it`);
     const version = db.query<{ user_version: number }, []>("PRAGMA user_version").get()?.user_version;
-    const schemaOf = (one: Database) => JSON.stringify(one.query<SchemaRow, []>(SCHEMA).all());
-    if (version !== schema || schemaOf(db) !== schemaOf(made)) throw new Error(`${DATABASE} has another schema`);
+    const readSchemaText = (one: Database) => JSON.stringify(one.query<SchemaRow, []>(SCHEMA).all());
+    if (version !== schema || readSchemaText(db) !== readSchemaText(made))
+      throw new Error(`${DATABASE} has another schema`);
     const [{ integrity_check: finding = "" } = {}] = db
       .query<{ integrity_check: string }, []>("PRAGMA integrity_check(1)")
       .all();
@@ -151,7 +152,7 @@ function checkDatabase(path: string, { schema, workspace, rows }: ExportManifest
     const tables = db.query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
     for (const { name } of tables) {
       // As many as the program of that version listed; a later one may move more tables.
-      if (Object.hasOwn(rows, name) && countOf(db, name) !== rows[name])
+      if (Object.hasOwn(rows, name) && countTableRows(db, name) !== rows[name])
         throw new Error(`${name} has another number of rows`);
     }
     const ids = db.query<{ id: string }, []>("SELECT id FROM workspaces").all();

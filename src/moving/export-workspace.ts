@@ -35,13 +35,13 @@ import {
   writeSums,
 } from "../backup/backup-layout.ts";
 import {
+  checkFileState,
+  findFileSize,
   hashFile,
   isFull,
   makeFolder,
   namesIn,
   sideBySide,
-  sizeOf,
-  stateOf,
   syncFile,
   syncTree,
   writeBytes,
@@ -52,7 +52,7 @@ import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import { letOthersRun, pause } from "../base/pause.ts";
 import { newId } from "../base/runtime.ts";
-import { isoOf, readTime } from "../base/time.ts";
+import { readTime, toIsoTime } from "../base/time.ts";
 import { releaseLeases as releaseDeliveries } from "../events/delivery-queue.ts";
 import { releaseLeases } from "../outbound/claims.ts";
 import { park, unpark } from "../outbound/queue.ts";
@@ -65,7 +65,7 @@ import { openSnapshot } from "../store/snapshot.ts";
 import { isDamage } from "../store/sound.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { EXPORT, type ExportManifest, SECOND_FACTORS } from "./export-layout.ts";
-import { columnsOf, countOf, messagesBetween } from "./rows.ts";
+import { countTableRows, listQuotedColumns, messagesBetween } from "./rows.ts";
 import { belongs, MOVED } from "./tables.ts";
 
 export interface ExportRequest {
@@ -144,7 +144,7 @@ async function newestManifest(folder: string): Promise<ExportManifest | undefine
 async function close({ store, runtime, site }: Core, request: ExportRequest): Promise<void> {
   const { workspace, isInterrupted, onProgress } = request;
   store.transact((tx) => {
-    const { moving } = rowOf(tx, workspace.id);
+    const { moving } = getWorkspaceRow(tx, workspace.id);
     if (moving === "in") throw new AppError("conflict", `the import of ${workspace.name} has not ended here`);
     if (moving === "out") return;
     const exportId = newId(runtime, "exp");
@@ -172,13 +172,13 @@ async function close({ store, runtime, site }: Core, request: ExportRequest): Pr
 
 /** Serves the workspace here again, and nowhere else: whoever asks says that no other server does. @throws AppError conflict */
 export function reopenWorkspace(tx: Tx, workspaceId: string): void {
-  const { moving, name } = rowOf(tx, workspaceId);
+  const { moving, name } = getWorkspaceRow(tx, workspaceId);
   if (moving !== "out") throw new AppError("conflict", `${name} has not left this server`);
   tx.update(workspaces).set({ moving: null, exportId: null }).where(eq(workspaces.id, workspaceId)).run();
   unpark(tx, workspaceId);
 }
 
-export function rowOf(db: Db, workspaceId: string): typeof workspaces.$inferSelect {
+export function getWorkspaceRow(db: Db, workspaceId: string): typeof workspaces.$inferSelect {
   const row = db.select().from(workspaces).where(eq(workspaces.id, workspaceId)).get();
   if (!row) throw new AppError("not_found", "there is no such workspace");
   return row;
@@ -211,19 +211,19 @@ async function writeExport(core: Core, request: ExportRequest): Promise<Exported
     if (sealFor !== undefined) {
       await encryptText(JSON.stringify(secretsIn(core, database)), join(unfinished, SECOND_FACTORS), [sealFor]);
     }
-    const { moving, exportId } = rowOf(store.db, workspace.id);
+    const { moving, exportId } = getWorkspaceRow(store.db, workspace.id);
     const manifest: ExportManifest = {
       format: PLAIN_FORMAT,
       version,
       schema: MIGRATIONS.length,
-      createdAt: isoOf(createdAt),
+      createdAt: toIsoTime(createdAt),
       hostname: site.hostname,
       id: moving === "out" && exportId !== null ? exportId : newId(runtime, "exp"),
       workspace: { id: workspace.id, name: workspace.name },
       final: moving === "out",
       settings: request.settings,
       rows,
-      databaseBytes: (await sizeOf(database)) ?? 0,
+      databaseBytes: (await findFileSize(database)) ?? 0,
       blobs: blobs.blobs,
       lacking: blobs.lacking,
     };
@@ -295,7 +295,7 @@ async function copyRows({ site }: Core, { workspace, isInterrupted, onProgress }
       db.exec(sql);
       await letOthersRun();
     }
-    return Object.fromEntries(MOVED.map(({ name }) => [name, countOf(db, name)]));
+    return Object.fromEntries(MOVED.map(({ name }) => [name, countTableRows(db, name)]));
   } finally {
     db.close();
   }
@@ -303,7 +303,7 @@ async function copyRows({ site }: Core, { workspace, isInterrupted, onProgress }
 
 /** SQL that copies rows `t`. */
 function copying(db: Database, table: string, from: string): string {
-  const columns = columnsOf(db, table);
+  const columns = listQuotedColumns(db, table);
   return `INSERT INTO main.${table} (${columns.join(", ")}) SELECT ${columns.map((name) => `t.${name}`).join(", ")} FROM ${from}`;
 }
 
@@ -329,7 +329,7 @@ async function copyBlobs(
     await sideBySide(snapshot.blobs(), async (name) => {
       if (isInterrupted()) throw new Error(INTERRUPTED);
       const path = blobPath(pool, name);
-      if ((await stateOf(path, { sha256: name, size: undefined }, false)) === "whole") return;
+      if ((await checkFileState(path, { sha256: name, size: undefined }, false)) === "whole") return;
       const bytes = await blobs.read(name).catch((error) => {
         if (isMissing(error) || isDamage(error)) return undefined;
         throw error;

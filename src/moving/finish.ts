@@ -2,13 +2,22 @@
 import type { Database } from "bun:sqlite";
 import type { Tx } from "../store/store.ts";
 import type { ExportManifest } from "./export-layout.ts";
-import { ANNOUNCED, columnsOf, freshOffsets, inserting, type Offsets, ownedBy, raise, sequenceOf } from "./rows.ts";
+import {
+  ANNOUNCED,
+  freshOffsets,
+  inserting,
+  listQuotedColumns,
+  type Offsets,
+  ownedBy,
+  raise,
+  readSequence,
+} from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 /** Adds what makes the workspace a served one. Its domains are claims, and its queue stays parked until they are verified. */
 export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets, now: number): void {
   const sqlite = tx.$client;
-  for (const name of ["events", "thread_changes"]) raise(sqlite, name, sequenceOf(sqlite, "moved", name));
+  for (const name of ["events", "thread_changes"]) raise(sqlite, name, readSequence(sqlite, "moved", name));
   const lasting = MOVED.filter(({ stage }) => stage === "last");
   const offsets = {
     ...logs,
@@ -19,7 +28,7 @@ export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets,
   };
   for (const { name } of lasting) {
     if (name === "mailboxes") {
-      const columns = columnsOf(sqlite, name).filter((column) => column !== '"id"');
+      const columns = listQuotedColumns(sqlite, name).filter((column) => column !== '"id"');
       const set = columns.map((column) => `${column} = m.${column}`).join(", ");
       sqlite.exec(`UPDATE main.mailboxes SET ${set} FROM moved.mailboxes m WHERE m.id = mailboxes.id`);
       continue;
@@ -53,7 +62,7 @@ function cancelNotices(sqlite: Database, workspaceId: string, now: number): void
 
 /** Has the webhooks go on: with the deliveries that wait, and with the events that the other server had not announced. */
 function announce(sqlite: Database, logs: Offsets): void {
-  const columns = columnsOf(sqlite, "events")
+  const columns = listQuotedColumns(sqlite, "events")
     .filter((column) => column !== '"seq"')
     .join(", ");
   sqlite.exec(
@@ -71,7 +80,7 @@ function tellFollowers(sqlite: Database, workspaceId: string): void {
   const { seq } = sqlite
     .prepare<{ seq: number }, []>("SELECT coalesce(max(seq), 0) AS seq FROM main.thread_changes")
     .get() ?? { seq: 0 };
-  const after = Math.max(seq, sequenceOf(sqlite, "main", "thread_changes"));
+  const after = Math.max(seq, readSequence(sqlite, "main", "thread_changes"));
   sqlite
     .prepare(
       `INSERT INTO main.thread_changes (seq, thread_seq, thread_id, mailbox_id, kind)

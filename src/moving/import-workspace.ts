@@ -19,7 +19,7 @@ import { replaceSecret } from "../access/second-factor.ts";
 import { isProven, markVerified } from "../admin/domains.ts";
 import type { Identities } from "../backup/age.ts";
 import { BLOBS } from "../backup/backup-layout.ts";
-import { sideBySide, sizeOf } from "../backup/durable-files.ts";
+import { findFileSize, sideBySide } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { deleteMail } from "../mailbox/changing/removal.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
@@ -37,11 +37,11 @@ import {
   clearing,
   freshOffsets,
   inserting,
+  listKeyRanges,
   messagesBetween,
   onlyAnnounced,
   ownedBy,
   PORTION,
-  portionsOf,
   reserve,
 } from "./rows.ts";
 import { MOVED } from "./tables.ts";
@@ -135,7 +135,7 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
   checkValues(sqlite, manifest.workspace);
   await checkTrust(sqlite, found, runtime.now());
   const pacing = createPacing(core, isInterrupted);
-  const secrets = await secretsOf(found, identities);
+  const secrets = await readFactorSecrets(found, identities);
 
   requireFree(sqlite, manifest, Object.keys(UNIQUE));
   const present = store.transact((tx) => begin(tx, manifest));
@@ -204,7 +204,7 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
   const offsets = await paced(1, () => reserve(sqlite, logs));
   for (const { name } of logs) {
     onProgress(() => `writing ${name}`);
-    for (const { from, through } of portionsOf(sqlite, name)) {
+    for (const { from, through } of listKeyRanges(sqlite, name)) {
       const range = [...from, ...through];
       if (name === "outbound_contents") {
         const named = `SELECT blob FROM moved.${name} m WHERE blob IS NOT NULL AND ${between(sqlite, name, from.length > 0)}`;
@@ -409,9 +409,12 @@ async function copyBlobs(
 }
 
 /** The secrets of second factors, by the ids of their people. @throws AppError for an identity that does not open them */
-async function secretsOf({ path }: FoundExport, identities: Identities | undefined): Promise<Map<string, Uint8Array>> {
+async function readFactorSecrets(
+  { path }: FoundExport,
+  identities: Identities | undefined,
+): Promise<Map<string, Uint8Array>> {
   const file = join(path, SECOND_FACTORS);
-  if (!identities || (await sizeOf(file)) === undefined) return new Map();
+  if (!identities || (await findFileSize(file)) === undefined) return new Map();
   try {
     const secrets = JSON.parse(await identities.decryptText(file)) as Record<string, string>;
     return new Map(Object.entries(secrets).map(([id, secret]) => [id, Buffer.from(secret, "base64")]));

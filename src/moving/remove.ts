@@ -7,7 +7,7 @@ import { deleteMail } from "../mailbox/changing/removal.ts";
 import type { Core } from "../store/core.ts";
 import type { NotAPromise, Tx } from "../store/store.ts";
 import { createPacing } from "../transfer/import-mail.ts";
-import { rowOf } from "./export-workspace.ts";
+import { getWorkspaceRow } from "./export-workspace.ts";
 import { clearing } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
@@ -16,7 +16,7 @@ const DELETED_AT_ONCE = 200;
 /** @throws AppError conflict for a workspace that is served; errors of the store */
 export async function removeWorkspace(core: Core, workspaceId: string): Promise<void> {
   const { store } = core;
-  const { moving, name } = rowOf(store.db, workspaceId);
+  const { moving, name } = getWorkspaceRow(store.db, workspaceId);
   if (moving === null) {
     throw new AppError("conflict", `this server serves ${name}: only a workspace that has left can be removed`);
   }

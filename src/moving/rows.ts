@@ -6,24 +6,24 @@ import { belongs, MOVED, type Moved } from "./tables.ts";
 /** Rows that one transaction writes or deletes. */
 export const PORTION = 500;
 
-export const planOf = (name: string): Moved => MOVED.find((table) => table.name === name) as Moved;
+export const getMovedTable = (name: string): Moved => MOVED.find((table) => table.name === name) as Moved;
 
 /** SQL that is true of rows of the workspace ?1 in the table `main.name`. */
 export function ownedBy(name: string): string {
-  const { of, by } = planOf(name);
+  const { of, by } = getMovedTable(name);
   if (of === "workspaces") return `${by} = ?1`;
   const key = belongs({ of, by }).replace(/.*p\./, "");
   return `${by} IN (SELECT ${key} FROM main.${of} WHERE ${ownedBy(of)})`;
 }
 
 /** Names of a table's columns, quoted, in the schema `of`. */
-export const columnsOf = (db: Database, table: string, of = "main"): string[] =>
+export const listQuotedColumns = (db: Database, table: string, of = "main"): string[] =>
   db
     .query<{ name: string }, []>(`SELECT name FROM ${of}.pragma_table_info('${table}', '${of}')`)
     .all()
     .map(({ name }) => `"${name}"`);
 
-export const countOf = (db: Database, table: string): number =>
+export const countTableRows = (db: Database, table: string): number =>
   db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0;
 
 /**
@@ -36,7 +36,7 @@ export const FILE_NAME = "coalesce((SELECT l.instead FROM temp.lacking l WHERE l
 export const messagesBetween = (first: string, last: string): string =>
   `BETWEEN ${first} * ${MESSAGES_PER_THREAD} AND ${last} * ${MESSAGES_PER_THREAD} + ${MESSAGES_PER_THREAD - 1}`;
 
-export const primaryKeyOf = (sqlite: Database, name: string): string[] =>
+export const listPrimaryKeyColumns = (sqlite: Database, name: string): string[] =>
   sqlite
     .prepare<{ name: string }, []>(`SELECT name FROM pragma_table_info('${name}', 'main') WHERE pk > 0 ORDER BY pk`)
     .all()
@@ -45,7 +45,7 @@ export const primaryKeyOf = (sqlite: Database, name: string): string[] =>
 /* Logs: tables that are written anew, in the order of their keys. */
 
 export const clearing = (sqlite: Database, name: string): string => {
-  const key = primaryKeyOf(sqlite, name).join(", ");
+  const key = listPrimaryKeyColumns(sqlite, name).join(", ");
   return `DELETE FROM main.${name} WHERE (${key}) IN (SELECT ${key} FROM main.${name} WHERE ${ownedBy(name)} LIMIT ${PORTION})`;
 };
 
@@ -60,9 +60,9 @@ export type Offsets = Readonly<Record<string, number>>;
 export function reserve(sqlite: Database, tables: readonly { name: string }[]): Offsets {
   const offsets: Record<string, number> = {};
   for (const { name } of tables) {
-    if (planOf(name).numbers?.seq !== name || !isSequence(sqlite, name)) continue;
-    const { low, high } = boundsOf(sqlite, name);
-    const [here, there] = [sequenceOf(sqlite, "main", name), Math.max(high, sequenceOf(sqlite, "moved", name))];
+    if (getMovedTable(name).numbers?.seq !== name || !isSequence(sqlite, name)) continue;
+    const { low, high } = readKeyBounds(sqlite, name);
+    const [here, there] = [readSequence(sqlite, "main", name), Math.max(high, readSequence(sqlite, "moved", name))];
     const offset = here < low ? 0 : Math.max(here, there) - low + 1;
     raise(sqlite, name, Math.max(there, high + offset));
     offsets[name] = offset;
@@ -73,7 +73,7 @@ export function reserve(sqlite: Database, tables: readonly { name: string }[]): 
 const isSequence = (sqlite: Database, name: string): boolean =>
   sqlite.prepare("SELECT 1 FROM main.sqlite_schema WHERE name = ? AND sql LIKE '%AUTOINCREMENT%'").get(name) !== null;
 
-const boundsOf = (sqlite: Database, name: string): { low: number; high: number } =>
+const readKeyBounds = (sqlite: Database, name: string): { low: number; high: number } =>
   sqlite
     .prepare<{ low: number; high: number }, []>(
       `SELECT coalesce(min(${KEY(name)}), 1) AS low, coalesce(max(${KEY(name)}), 0) AS high FROM moved.${name}`,
@@ -81,7 +81,7 @@ const boundsOf = (sqlite: Database, name: string): { low: number; high: number }
     .get() ?? { low: 1, high: 0 };
 const KEY = (name: string): string => (name === "access_notices" ? "id" : "seq");
 
-export const sequenceOf = (sqlite: Database, of: "main" | "moved", name: string): number =>
+export const readSequence = (sqlite: Database, of: "main" | "moved", name: string): number =>
   sqlite.prepare<{ seq: number }, [string]>(`SELECT seq FROM ${of}.sqlite_sequence WHERE name = ?`).get(name)?.seq ?? 0;
 
 /** Lets new rows of a table have numbers above `seq` only. */
@@ -93,24 +93,24 @@ export function raise(sqlite: Database, name: string, seq: number): void {
 /** The same for tables whose rows are written in one transaction, and need no numbers kept. */
 export function freshOffsets(sqlite: Database, names: readonly string[]): Offsets {
   const fresh = names.filter(
-    (name) => Object.values(planOf(name).numbers ?? {}).includes(name) && !isSequence(sqlite, name),
+    (name) => Object.values(getMovedTable(name).numbers ?? {}).includes(name) && !isSequence(sqlite, name),
   );
   return Object.fromEntries(
     fresh.map((name) => {
       const last = sqlite
         .prepare<{ seq: number }, []>(`SELECT coalesce(max(${KEY(name)}), 0) AS seq FROM main.${name}`)
         .get();
-      return [name, (last?.seq ?? 0) - boundsOf(sqlite, name).low + 1];
+      return [name, (last?.seq ?? 0) - readKeyBounds(sqlite, name).low + 1];
     }),
   );
 }
 
 /** Ranges of the keys of a table in the export: after `from`, which is empty at first, to `through`. */
-export function* portionsOf(
+export function* listKeyRanges(
   sqlite: Database,
   name: string,
 ): Generator<{ from: SQLQueryBindings[]; through: SQLQueryBindings[] }> {
-  const key = primaryKeyOf(sqlite, name);
+  const key = listPrimaryKeyColumns(sqlite, name);
   // Its numbers are free in one transaction alone.
   const count = name === "junk_filters" ? Number.MAX_SAFE_INTEGER : PORTION;
   const list = key.join(", ");
@@ -132,7 +132,7 @@ export function* portionsOf(
 
 /** SQL: the row `m` is in such a range. */
 export function between(sqlite: Database, name: string, isBounded: boolean): string {
-  const key = primaryKeyOf(sqlite, name);
+  const key = listPrimaryKeyColumns(sqlite, name);
   const list = key.map((column) => `m.${column}`).join(", ");
   const marks = key.map(() => "?").join(", ");
   return `${isBounded ? `(${list}) > (${marks}) AND ` : ""}(${list}) <= (${marks})`;
@@ -145,8 +145,8 @@ export const onlyAnnounced = (name: string): string => (name === "events" ? ` AN
 
 /** SQL that writes the rows `m` for which `where` is true. */
 export function inserting(sqlite: Database, name: string, offsets: Offsets, where: string): string {
-  const { numbers = {}, values = {} } = planOf(name);
-  const columns = columnsOf(sqlite, name);
+  const { numbers = {}, values = {} } = getMovedTable(name);
+  const columns = listQuotedColumns(sqlite, name);
   const from = columns.map((column) => {
     const plain = column.slice(1, -1);
     const of = numbers[plain];

@@ -78,14 +78,14 @@ export async function checkTrust(
      WHERE m.notice = 0`,
   );
   for (const { domain, ...content } of queued.iterate()) {
-    const from = await senderOf(folder, content);
+    const from = await findAuthorDomain(folder, content);
     if (from !== undefined && from !== domain) throw damaged(`a message of the queue is from ${from}, not ${domain}`);
   }
   const held = sqlite.prepare<Content, []>(
     `SELECT ${BEGINNING} FROM moved.holds c WHERE bytes IS NOT NULL OR blob IS NOT NULL`,
   );
   for (const content of held.iterate()) {
-    const from = await senderOf(folder, content);
+    const from = await findAuthorDomain(folder, content);
     if (from !== undefined && !names.has(from)) throw damaged(`a held message is from ${from}`);
   }
 }
@@ -216,8 +216,8 @@ interface Content {
 }
 
 /** The domain of a message's only author; undefined if the export lacks the message. @throws AppError conflict for several */
-async function senderOf(folder: string, { bytes, blob }: Content): Promise<string | undefined> {
-  const beginning = bytes ?? (await beginningOf(blobPath(join(folder, BLOBS), blob ?? "")));
+async function findAuthorDomain(folder: string, { bytes, blob }: Content): Promise<string | undefined> {
+  const beginning = bytes ?? (await readFileBeginning(blobPath(join(folder, BLOBS), blob ?? "")));
   if (beginning === undefined) return undefined;
   const text = Buffer.from(beginning.buffer, beginning.byteOffset, Math.min(beginning.byteLength, LONGEST_HEADER));
   const end = text.indexOf("\r\n\r\n");
@@ -228,7 +228,7 @@ async function senderOf(folder: string, { bytes, blob }: Content): Promise<strin
   });
 }
 
-async function beginningOf(path: string): Promise<Uint8Array | undefined> {
+async function readFileBeginning(path: string): Promise<Uint8Array | undefined> {
   if ((await plainSize(path)) === undefined) return undefined;
   const file = await open(path);
   try {

@@ -4,7 +4,7 @@
  */
 import type { Database } from "bun:sqlite";
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
-import { columnsOf, FILE_NAME, messagesBetween, planOf, primaryKeyOf } from "./rows.ts";
+import { FILE_NAME, getMovedTable, listPrimaryKeyColumns, listQuotedColumns, messagesBetween } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 export function createMailImport(sqlite: Database) {
@@ -70,9 +70,9 @@ export function createMailImport(sqlite: Database) {
 
 /** SQL: the columns of a row `m` of a table of mail as they are here; `p` is its conversation in `portion`. */
 function mailValues(sqlite: Database, name: string): Map<string, string> {
-  const { numbers = {}, values = {} } = planOf(name);
+  const { numbers = {}, values = {} } = getMovedTable(name);
   return new Map(
-    columnsOf(sqlite, name).map((column) => {
+    listQuotedColumns(sqlite, name).map((column) => {
       const plain = column.slice(1, -1);
       if (values[plain] !== undefined) return [column, values[plain]];
       if (plain === "blob") return [column, FILE_NAME];
@@ -86,7 +86,7 @@ function mailValues(sqlite: Database, name: string): Map<string, string> {
 
 /** SQL: the rows `m` of the conversations `p`. */
 function mailRows(name: string): string {
-  const { by } = planOf(name);
+  const { by } = getMovedTable(name);
   if (name === "threads") return "portion p CROSS JOIN moved.threads m ON m.seq = p.source";
   if (by === "thread_seq") return `portion p CROSS JOIN moved.${name} m ON m.thread_seq = p.source`;
   return `portion p CROSS JOIN moved.${name} m ON m.message_seq ${messagesBetween("p.source", "p.source")}`;
@@ -105,15 +105,15 @@ function mailInsert(sqlite: Database, name: string): string {
 /** SQL: numbers, there, of conversations of which a row differs, or is missing on either side. */
 function differences(sqlite: Database, { name }: { name: string }): string {
   const values = mailValues(sqlite, name);
-  const { values: fixed = {} } = planOf(name);
-  const keys = primaryKeyOf(sqlite, name);
+  const { values: fixed = {} } = getMovedTable(name);
+  const keys = listPrimaryKeyColumns(sqlite, name);
   const compared = [...values].filter(
     ([column]) => !(column.slice(1, -1) in fixed) && !(name === "threads" && column === '"seq"'),
   );
   const key =
     name === "threads" ? "t.seq = p.seq" : keys.map((column) => `t.${column} = ${values.get(column)}`).join(" AND ");
   const same = compared.map(([column, value]) => `t.${column} IS ${value}`).join(" AND ");
-  const { by } = planOf(name);
+  const { by } = getMovedTable(name);
   const there = name === "threads" ? "m.seq = p.source" : mailRows(name).replace(/.* ON /, "");
   const here =
     name === "threads"

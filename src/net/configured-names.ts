@@ -7,7 +7,7 @@ import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
 import { createDnsCache, isAbsence } from "./dns-cache.ts";
 import { isLoopbackName, LOOPBACK } from "./host-addresses.ts";
-import { codeOf, NO_CONNECTION } from "./http-client.ts";
+import { errorCode, NO_CONNECTION } from "./http-client.ts";
 
 /** Gives the addresses of a host, IPv4 first. Rejects when there are none, or DNS fails. */
 type AddressesOf = (host: string) => Promise<string[]>;
@@ -31,10 +31,10 @@ export function openConfiguredNames(runtime: Pick<Runtime, "dns" | "now">, hosts
 }
 
 /**
- * Makes Bun's fetch connect to addresses that `addressesOf` gives: it gets an address in the place of a name, and the name for the Host
+ * Makes Bun's fetch connect to addresses that `resolveHost` gives: it gets an address in the place of a name, and the name for the Host
  * field and for TLS. When an address does not take the connection, the next is tried.
  */
-export function fetchByName(given: typeof fetch, addressesOf: AddressesOf): typeof fetch {
+export function fetchByName(given: typeof fetch, resolveHost: AddressesOf): typeof fetch {
   const fetchAt = given as (input: string | Request, init: BunFetchRequestInit) => Promise<Response>;
 
   async function fetchNamed(input: string | URL | Request, init: BunFetchRequestInit = {}): Promise<Response> {
@@ -45,7 +45,7 @@ export function fetchByName(given: typeof fetch, addressesOf: AddressesOf): type
     const headers = new Headers(init.headers ?? (isRequest ? input.headers : undefined));
     headers.set("host", url.host);
     const named = { ...init, headers, tls: { ...init.tls, serverName: host.replace(/\.$/, "") } };
-    const addresses = await unlessAborted(addressesOf(host), init.signal);
+    const addresses = await unlessAborted(resolveHost(host), init.signal);
     for (let turn = 0; ; turn++) {
       const address = addresses[turn] ?? "";
       const target = new URL(url);
@@ -56,7 +56,7 @@ export function fetchByName(given: typeof fetch, addressesOf: AddressesOf): type
         return await fetchAt(again || target.href, named);
       } catch (error) {
         const isLast = turn + 1 >= addresses.length || init.body instanceof ReadableStream;
-        if (isLast || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
+        if (isLast || !NO_CONNECTION.has(errorCode(error) ?? "")) throw error;
       }
     }
   }

@@ -65,7 +65,7 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
       const given = await dns.ask(name, type);
       size = JSON.stringify(given.records).length;
       found = size > LARGEST_ANSWER ? { code: "EBADRESP" } : foundIn(given);
-      if (size <= LARGEST_ANSWER) keptMs = lifetimeOf(given);
+      if (size <= LARGEST_ANSWER) keptMs = answerLifetime(given);
     } catch (error) {
       found = { code: (error as NodeJS.ErrnoException).code ?? "ESERVFAIL" };
     }
@@ -94,7 +94,7 @@ const foundIn = ({ records, absence }: DnsAnswer<RecordType>): Found =>
   absence === undefined ? { records } : { code: absence === "name" ? "ENOTFOUND" : "ENODATA" };
 
 /** Milliseconds. RFC 2308 §5: an absence without a time is not kept, or as short as can be. */
-const lifetimeOf = ({ ttl = 0 }: DnsAnswer<RecordType>): number =>
+const answerLifetime = ({ ttl = 0 }: DnsAnswer<RecordType>): number =>
   Math.min(LONGEST_MS, Math.max(SHORTEST_MS, ttl * 1_000));
 
 /** True when DNS says that there are no such records, false when the query failed. */

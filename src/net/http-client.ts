@@ -62,7 +62,7 @@ interface ParsedUrl {
 }
 
 /** The code of an error of Bun's or of node's. */
-export const codeOf = (error: unknown): string | undefined => (error as { code?: string }).code;
+export const errorCode = (error: unknown): string | undefined => (error as { code?: string }).code;
 
 const REASONS: Record<string, string> = {
   ECONNREFUSED: "connection refused",
@@ -75,7 +75,7 @@ const REASONS: Record<string, string> = {
 
 /** Says why a request failed. Bun's own message is left out, since it names the address. */
 export function describeFailure(error: unknown): string {
-  const code = codeOf(error);
+  const code = errorCode(error);
   if (error instanceof RefusedDestination || code === undefined) return (error as Error).message;
   if (REASONS[code]) return REASONS[code];
   if (/CERT|ISSUER|PURPOSE|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
@@ -135,7 +135,7 @@ export function openHttpClient({
   }
 
   /** The host's present addresses, checked. @throws RefusedDestination; errors of DNS; the signal's reason */
-  async function addressesOf(url: ParsedUrl, signal: AbortSignal): Promise<readonly string[]> {
+  async function resolveUrlHost(url: ParsedUrl, signal: AbortSignal): Promise<readonly string[]> {
     if (url.addresses) return url.addresses;
     const ended = new Promise<never>((_, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason));
@@ -165,7 +165,7 @@ export function openHttpClient({
       response = await session.fetch(origin + path, options);
     } catch (error) {
       // The peer may have closed an idle connection just as it was used again, so it has not seen this request.
-      if (codeOf(error) !== "ECONNRESET" || !answered.delete(peer)) throw error;
+      if (errorCode(error) !== "ECONNRESET" || !answered.delete(peer)) throw error;
       response = await session.fetch(origin + path, { ...options, keepalive: false });
     }
     if (answered.size >= mostIdle) answered.clear();
@@ -181,12 +181,12 @@ export function openHttpClient({
      */
     async send(request: HttpRequest, signal: AbortSignal): Promise<Response> {
       const url = parse(request.url);
-      const addresses = inTurn(await addressesOf(url, signal), request.attempt ?? 1);
+      const addresses = inTurn(await resolveUrlHost(url, signal), request.attempt ?? 1);
       for (let turn = 0; ; turn++) {
         try {
           return await sendTo(request, url, addresses[turn] ?? "", signal);
         } catch (error) {
-          if (turn + 1 >= addresses.length || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
+          if (turn + 1 >= addresses.length || !NO_CONNECTION.has(errorCode(error) ?? "")) throw error;
         }
       }
     },

@@ -6,7 +6,7 @@ import { BlockList, createServer, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 
 /** The eight 16-bit groups of a valid IPv6 address. */
-function groupsOf(ip: string): number[] {
+function parseIpv6Groups(ip: string): number[] {
   const bytes = /^(.*:)(\d+)\.(\d+)\.(\d+)\.(\d+)$/.exec(ip);
   const hex = (high: string | undefined, low: string | undefined) => (Number(high) * 256 + Number(low)).toString(16);
   const text = bytes ? `${bytes[1]}${hex(bytes[2], bytes[3])}:${hex(bytes[4], bytes[5])}` : ip;
@@ -23,7 +23,7 @@ export function canonicalAddress(text: string): string | undefined {
   const version = isIP(ip);
   if (version === 4) return ip;
   if (version === 0) return undefined;
-  const groups = groupsOf(ip);
+  const groups = parseIpv6Groups(ip);
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) {
     return groups
       .slice(6)
@@ -52,7 +52,7 @@ export function networkOfAddress(address: string | undefined): string {
   return `${address.split(".").slice(0, 3).join(".")}.0/24`;
 }
 
-const familyOf = (address: string) => (address.includes(":") ? "ipv6" : "ipv4");
+const addressFamilyName = (address: string) => (address.includes(":") ? "ipv6" : "ipv4");
 
 const lists = new WeakMap<readonly string[], (address: string) => boolean>();
 
@@ -67,10 +67,10 @@ export function networkList(cidrs: readonly string[]): (address: string) => bool
   const list = new BlockList();
   for (const cidr of cidrs) {
     const [network = "", bits] = cidr.split("/");
-    const family = familyOf(network);
+    const family = addressFamilyName(network);
     list.addSubnet(network, bits === undefined ? (family === "ipv6" ? 128 : 32) : Number(bits), family);
   }
-  const contains = (address: string) => list.check(address, familyOf(address));
+  const contains = (address: string) => list.check(address, addressFamilyName(address));
   lists.set(cidrs, contains);
   return contains;
 }

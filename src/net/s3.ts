@@ -17,7 +17,7 @@ export interface S3Location {
 }
 
 /** Names a place, without secrets. */
-export const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
+export const formatS3Place = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
 
 /** The server refused a request, or none answered. */
 export class S3Error extends Error {
@@ -44,7 +44,7 @@ export interface S3Listed {
 export type S3Objects = ReturnType<typeof openS3>;
 
 /** Signs requests to a location (AWS Signature Version 4), without their bodies. */
-export const signerOf = ({ region, accessKeyId, secretAccessKey }: S3Location) =>
+export const createS3Signer = ({ region, accessKeyId, secretAccessKey }: S3Location) =>
   new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
 
 /** Bytes: a list of a thousand keys of a kilobyte each, escaped. */
@@ -63,7 +63,7 @@ export function openS3(
   limitMs = LIMIT_MS,
 ) {
   const { bucket, prefix, endpoint } = location;
-  const signer = signerOf(location);
+  const signer = createS3Signer(location);
   const root = `${endpoint}/${bucket}`;
 
   /**
@@ -95,11 +95,11 @@ export function openS3(
     throw new S3Error(`the S3 server ${endpoint} answered ${what} to ${method} ${bucket}/${prefix}`, { status });
   }
 
-  const pathOf = (key: string): string => `/${prefix}${key}`;
+  const objectPath = (key: string): string => `/${prefix}${key}`;
   return {
     /** Undefined if there is none. */
     async get(key: string): Promise<{ text: string; etag: string } | undefined> {
-      const { status, etag, text } = await ask("GET", pathOf(key), [200, 404]);
+      const { status, etag, text } = await ask("GET", objectPath(key), [200, 404]);
       return status === 200 ? { text, etag } : undefined;
     },
     /** Writes it, and gives its ETag; undefined, and nothing written, if the condition is not met. */
@@ -110,12 +110,12 @@ export function openS3(
       };
       // 404: there is no object that could match.
       const unmet = condition ? ("absent" in condition ? [412] : [412, 404]) : [];
-      const { status, etag } = await ask("PUT", pathOf(key), [200, ...unmet], { body: text, headers });
+      const { status, etag } = await ask("PUT", objectPath(key), [200, ...unmet], { body: text, headers });
       return status === 200 ? etag : undefined;
     },
     /** Also fine if there is none. */
     async remove(key: string): Promise<void> {
-      await ask("DELETE", pathOf(key), [200, 204, 404]);
+      await ask("DELETE", objectPath(key), [200, 204, 404]);
     },
     /**
      * Objects among the first thousand whose keys begin with `below` and come after another, in order; and after what there are

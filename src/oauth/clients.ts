@@ -19,7 +19,7 @@ import type { Core } from "../store/core.ts";
 import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { OAuthError } from "./error.ts";
-import { placeOf } from "./redirects.ts";
+import { findRedirectPlace } from "./redirects.ts";
 
 export interface Client {
   id: string;
@@ -72,7 +72,7 @@ function readRedirects(given: unknown): string[] {
   if (!isList || !given.every((uri) => typeof uri === "string")) {
     throw new OAuthError("invalid_redirect_uri", `redirect_uris must be a list of 1 to ${MOST_REDIRECTS} addresses`);
   }
-  if (!given.every((uri) => placeOf(uri) !== undefined)) {
+  if (!given.every((uri) => findRedirectPlace(uri) !== undefined)) {
     throw new OAuthError(
       "invalid_redirect_uri",
       "a redirect URI must be https, http on loopback, or of the scheme of an app, without fragment and user name",
@@ -241,7 +241,7 @@ export function createClients({ store, options, runtime }: Core) {
 }
 
 /** Forgets the programs that a person let in, and nobody else. */
-export function forgetClientsOf(tx: Tx, userId: string): void {
+export function forgetPersonalClients(tx: Tx, userId: string): void {
   tx.run(sql`DELETE FROM oauth_clients WHERE id IN
     (SELECT client_id FROM oauth_grants JOIN api_keys ON id = key_id GROUP BY client_id
      HAVING min(user_id) = ${userId} AND max(user_id) = ${userId})`);

@@ -7,7 +7,7 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { and, eq, gt, isNull, lte, notExists, sql } from "drizzle-orm";
-import { ACCESS_TOKEN_PREFIX, createKey, discardKey, hashOf, revokeKey } from "../access/credentials.ts";
+import { ACCESS_TOKEN_PREFIX, createKey, discardKey, hashCredential, revokeKey } from "../access/credentials.ts";
 import { hasExpired } from "../access/policy.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Core } from "../store/core.ts";
@@ -85,8 +85,8 @@ function issue(
   const now = runtime.now();
   tx.insert(oauthTokens)
     .values([
-      { hash: hashOf(access), keyId, kind: "access", expiresAt: now + accessMs },
-      { hash: hashOf(refresh), keyId, kind: "refresh", expiresAt: now + REFRESH_MS },
+      { hash: hashCredential(access), keyId, kind: "access", expiresAt: now + accessMs },
+      { hash: hashCredential(refresh), keyId, kind: "refresh", expiresAt: now + REFRESH_MS },
     ])
     .run();
   for (const kind of ["access", "refresh"] as const) {
@@ -113,7 +113,7 @@ function endCopied({ runtime, log }: Core, tx: Tx, keyId: string): OAuthError {
 }
 
 /** Why tokens cannot be given for a grant; undefined if they can. */
-function faultOf(
+function findGrantFault(
   { runtime }: Core,
   {
     clientId,
@@ -149,7 +149,7 @@ export function give(
       clientId: client.id,
       clientName: client.name,
       clientHost: client.host,
-      codeHash: hashOf(code),
+      codeHash: hashCredential(code),
       codeExpiresAt: runtime.now() + CODE_MS,
     })
     .run();
@@ -174,13 +174,13 @@ export function exchange(
     .select(GRANT)
     .from(oauthGrants)
     .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
-    .where(eq(oauthGrants.codeHash, hashOf(asked.code)))
+    .where(eq(oauthGrants.codeHash, hashCredential(asked.code)))
     .get();
   if (!grant) return refusal(UNKNOWN);
   if (grant.codeUsedAt !== null) return endCopied(core, tx, grant.keyId);
   const now = core.runtime.now();
   if (grant.codeExpiresAt <= now) return refusal(UNKNOWN);
-  const fault = faultOf(core, grant, asked);
+  const fault = findGrantFault(core, grant, asked);
   if (fault) return fault;
   if (grant.redirectUri !== null && grant.redirectUri !== asked.redirectUri) {
     return refusal("redirect_uri is not the one that the code was sent to");
@@ -203,13 +203,13 @@ export function refresh(
     .from(oauthTokens)
     .innerJoin(oauthGrants, eq(oauthGrants.keyId, oauthTokens.keyId))
     .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
-    .where(and(eq(oauthTokens.hash, hashOf(asked.token)), eq(oauthTokens.kind, "refresh")))
+    .where(and(eq(oauthTokens.hash, hashCredential(asked.token)), eq(oauthTokens.kind, "refresh")))
     .get();
   if (!found) return refusal(UNKNOWN);
   if (found.usedAt !== null) return endCopied(core, tx, found.keyId);
   const now = core.runtime.now();
   if (found.expiresAt <= now) return refusal(UNKNOWN);
-  const fault = faultOf(core, found, asked);
+  const fault = findGrantFault(core, found, asked);
   if (fault) return fault;
   if (!asked.scopes.every((scope) => found.scopes.some((given) => given === scope))) {
     return new OAuthError("invalid_scope", "the grant has fewer scopes");
@@ -232,7 +232,7 @@ export function revoke({ runtime }: Core, tx: Tx, { token, clientId }: { token: 
     })
     .from(oauthTokens)
     .innerJoin(oauthGrants, eq(oauthGrants.keyId, oauthTokens.keyId))
-    .where(eq(oauthTokens.hash, hashOf(token)))
+    .where(eq(oauthTokens.hash, hashCredential(token)))
     .get();
   if (!found) return false;
   if (found.clientId !== clientId) throw refusal("this token is another program's");

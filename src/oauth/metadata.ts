@@ -19,7 +19,7 @@ export const GRANTABLE: readonly Scope[] = SCOPES.filter((scope) => scope !== "a
 export const OFFLINE = "offline_access";
 
 /** The only resource that tokens are for, as its identifier. `baseUrl`: public origin. */
-export const resourceOf = (baseUrl: string): string => `${baseUrl}${RESOURCE_PATH}`;
+export const resourceIdentifier = (baseUrl: string): string => `${baseUrl}${RESOURCE_PATH}`;
 
 /** Where the 401 of MCP leads. */
 export const resourceMetadataUrl = (baseUrl: string): string => `${baseUrl}${RESOURCE_METADATA_PATH}${RESOURCE_PATH}`;
@@ -27,7 +27,7 @@ export const resourceMetadataUrl = (baseUrl: string): string => `${baseUrl}${RES
 /** The documents by path. */
 export function describeOAuth(baseUrl: string): [path: string, document: Record<string, unknown>][] {
   const resource = {
-    resource: resourceOf(baseUrl),
+    resource: resourceIdentifier(baseUrl),
     authorization_servers: [baseUrl],
     scopes_supported: GRANTABLE,
     bearer_methods_supported: ["header"],

@@ -16,8 +16,8 @@ import { type Client, createClients } from "./clients.ts";
 import { OAuthError, type Parameters, readParameters } from "./error.ts";
 import * as grants from "./grants.ts";
 import { ACCESS_MS, LASTING_ACCESS_MS, type Tokens } from "./grants.ts";
-import { OFFLINE, resourceOf } from "./metadata.ts";
-import { type Place, placeOf, withParameters } from "./redirects.ts";
+import { OFFLINE, resourceIdentifier } from "./metadata.ts";
+import { findRedirectPlace, type Place, withParameters } from "./redirects.ts";
 
 /** A person at a browser. */
 type Answering = { sessionId: string; caller: Pick<Caller, "workspaceId" | "userId" | "role"> };
@@ -64,7 +64,7 @@ export function createOAuth(core: Core) {
   const { store, options, runtime, log, site } = core;
   /** The issuer. */
   const { baseUrl } = site;
-  const resource = resourceOf(baseUrl);
+  const resource = resourceIdentifier(baseUrl);
   const clients = createClients(core);
   /** By id, oldest first. */
   const pending = new Map<string, Pending>();
@@ -82,7 +82,7 @@ export function createOAuth(core: Core) {
   }
 
   /** @throws AppError not_found for a request that was answered, was opened elsewhere or waited too long */
-  function pendingOf(id: string, sessionId: string): Pending {
+  function getPendingRequest(id: string, sessionId: string): Pending {
     const found = pending.get(id);
     if (found?.sessionId === sessionId && runtime.now() - found.openedAt < PENDING_MS) return found;
     throw new AppError("not_found", "This request was answered already, or has expired: start again in the program");
@@ -151,7 +151,7 @@ export function createOAuth(core: Core) {
       if (!client)
         throw new AppError("unprocessable", "This program is not registered here: start again in the program");
       const returnsTo = readRedirect(given, client);
-      const place = placeOf(returnsTo) as Place;
+      const place = findRedirectPlace(returnsTo) as Place;
       const { name, host } = client;
       const shown = { client: { name, ...(host !== undefined && { host }) }, place };
       const state = given.get("state");
@@ -178,7 +178,7 @@ export function createOAuth(core: Core) {
       id: string,
       { scopes, policy, lasts }: { scopes: readonly Scope[]; policy: Policy; lasts: boolean },
     ): string {
-      const asked = pendingOf(id, sessionId);
+      const asked = getPendingRequest(id, sessionId);
       if (scopes.length === 0 || !scopes.every((scope) => asked.scopes.includes(scope))) {
         throw new AppError("bad_request", "Choose at least one of the permissions that the program asks for");
       }
@@ -201,7 +201,7 @@ export function createOAuth(core: Core) {
     },
     /** Refuses a request; returns where the browser goes next. @throws AppError not_found */
     deny({ sessionId }: Pick<Answering, "sessionId">, id: string): string {
-      const asked = pendingOf(id, sessionId);
+      const asked = getPendingRequest(id, sessionId);
       pending.delete(id);
       return answerTo(asked, { error: "access_denied", error_description: "the person refused" });
     },

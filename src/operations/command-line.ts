@@ -110,7 +110,12 @@ export const sendingState = ({ pausedReason }: { pausedReason: string | null }) 
 });
 
 /** Reads the number of an option. `what`: the right numbers, in words. @throws UsageError */
-export function numberOf(option: string, text: string, isRight: (value: number) => boolean, what: string): number {
+export function readNumberOption(
+  option: string,
+  text: string,
+  isRight: (value: number) => boolean,
+  what: string,
+): number {
   const value = Number(text);
   if (text.trim() === "" || !isRight(value)) throw new UsageError(`--${option} is "${text}": give ${what}`);
   return value;

@@ -28,7 +28,7 @@ interface KeyedRequest {
   /** The API key of the request. Each API key has its own idempotency keys. */
   apiKeyId: string;
   key: string;
-  /** From `fingerprintOf`. Requests that have one in common are the same. */
+  /** From `hashRequest`. Requests that have one in common are the same. */
   fingerprints: readonly string[];
   /** The HTTP status of success. */
   status: number;
@@ -114,7 +114,7 @@ export function readKey(header: string | undefined, field: string | undefined): 
 /**
  * Hashes a request as SHA-256 in hex. `asked` consists of JSON values; the order of their names makes no difference.
  */
-export function fingerprintOf(operation: string, asked: unknown): string {
+export function hashRequest(operation: string, asked: unknown): string {
   const canonical = JSON.stringify(asked, (_, value) =>
     typeof value === "object" && value !== null && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))

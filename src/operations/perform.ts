@@ -7,7 +7,7 @@
  * before state).
  */
 import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
-import { presentCaller, requireLiveKey, restrictionsOf } from "../access/credentials.ts";
+import { findKeyRestrictions, presentCaller, requireLiveKey } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
@@ -27,7 +27,7 @@ import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core } from "../store/core.ts";
 import type { Db } from "../store/store.ts";
-import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
+import { hashRequest, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import type {
   AdminContext,
   AnswerOf,
@@ -39,7 +39,7 @@ import type {
   PersonContext,
   Wait,
 } from "./operation.ts";
-import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
+import { compileAnswerCheck, compileInputCheck, type Unchecked } from "./shape.ts";
 
 /** What the operations of the APIs are performed with. */
 export interface OperationServices {
@@ -87,8 +87,8 @@ export type Perform = (
   way?: Way,
 ) => Promise<Performed>;
 
-export function performerOf(operation: Operation, services: OperationServices): Perform {
-  const perform = untimedPerformerOf(operation, services);
+export function createPerformer(operation: Operation, services: OperationServices): Perform {
+  const perform = createUntimedPerformer(operation, services);
   return (caller, read, way) => timed(operation, services.core, () => perform(caller, read, way));
 }
 
@@ -123,7 +123,7 @@ const idsIn = (...given: unknown[]): string[] => [
 ];
 
 /** Makes the context of administration for a person. `record` is called in the transaction of `act`. */
-function adminContextOf(
+function createAdminContext(
   core: MailCore,
   { audience }: Pick<Operation, "audience">,
   caller: Caller,
@@ -147,13 +147,13 @@ function adminContextOf(
   return { core, caller, person, act, requireAdministers: person, requireConfirmed };
 }
 
-function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
+function createUntimedPerformer(operation: Operation, services: OperationServices): Perform {
   const { core, idempotency, reads } = services;
-  const check = inputCheckOf(operation);
-  const faultOf = answerCheckOf(operation);
+  const check = compileInputCheck(operation);
+  const findAnswerFault = compileAnswerCheck(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
   /** The fields of a body that the operation knows. */
-  const knownOf = (body: unknown): Record<string, unknown> =>
+  const pickKnownFields = (body: unknown): Record<string, unknown> =>
     Object.fromEntries(
       fields.filter((name) => Object.hasOwn(body as object, name)).map((name) => [name, (body as never)[name]]),
     );
@@ -177,11 +177,11 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     };
     const context =
       operation.audience === "admin"
-        ? adminContextOf(core, operation, caller, signedIn, recordShown)
+        ? createAdminContext(core, operation, caller, signedIn, recordShown)
         : { core, caller, wait, record: recordMail };
-    const body = operation.body && knownOf(input.body);
+    const body = operation.body && pickKnownFields(input.body);
     const answer = await operation.run(context as never, { ...input, body, files });
-    const fault = faultOf(answer);
+    const fault = findAnswerFault(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
     if (operation.shows) reads.note(caller, operation.shows(input, answer));
     return answer;
@@ -189,9 +189,9 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
 
   /** Of the body without what stands for attachments. Fields that the operation does not know make no difference. */
   const fingerprint = ({ params, body }: OperationRequest, attachments: unknown): string =>
-    fingerprintOf(operation.name, {
+    hashRequest(operation.name, {
       params,
-      body: { ...knownOf(body), ...(attachments !== undefined && { attachments }) },
+      body: { ...pickKnownFields(body), ...(attachments !== undefined && { attachments }) },
     });
 
   /** Attachments as they were given, with the hash of each file that came along. */
@@ -243,7 +243,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
       const present = operation.body ? presentCaller(core.db, caller) : caller;
       const performed = await performRead(present, input, uploads, way);
       // It may have waited: its policy is that of now, if its key is still there.
-      const reader = { ...present, ...(present.keyId !== undefined && restrictionsOf(core.db, present.keyId)) };
+      const reader = { ...present, ...(present.keyId !== undefined && findKeyRestrictions(core.db, present.keyId)) };
       if (!readsNoCodes(reader)) return performed;
       return { ...performed, answer: await maskAnswer(core, reader, performed.answer) };
     } catch (error) {
@@ -270,15 +270,15 @@ export type PerformInApp = (
   read: () => Promise<OperationRequest>,
 ) => Promise<Performed>;
 
-export function appPerformerOf(operation: AppOperation, { services }: AppOperationServices): PerformInApp {
+export function createAppPerformer(operation: AppOperation, { services }: AppOperationServices): PerformInApp {
   const { core } = services;
-  const check = inputCheckOf(operation);
+  const check = compileInputCheck(operation);
 
-  function contextOf(browsing: BrowserRequest, signedIn: SignedIn) {
+  function createAppContext(browsing: BrowserRequest, signedIn: SignedIn) {
     const { session, requireConfirmed } = signedIn;
     const { caller } = session;
     if (operation.audience === "person") return { ...services, ...browsing, caller, session, requireConfirmed };
-    const context = adminContextOf(core, operation, caller, signedIn);
+    const context = createAdminContext(core, operation, caller, signedIn);
     context.requireAdministers(core.db);
     return operation.audience === "operator" ? { ...services, ...context } : context;
   }
@@ -289,7 +289,7 @@ export function appPerformerOf(operation: AppOperation, { services }: AppOperati
       if (operation.method !== "GET" && !operation.onStandby) core.store.requireWritable();
       const input = await read();
       check(input);
-      const context = signedIn ? contextOf(browsing, signedIn) : { ...services, ...browsing };
+      const context = signedIn ? createAppContext(browsing, signedIn) : { ...services, ...browsing };
       return {
         status: operation.success ?? 200,
         answer: await operation.run(context as never, input),
@@ -311,7 +311,7 @@ export async function performAsOperator<O extends Operation | AppOperation>(
   most?: number,
 ): Promise<AnswerOf<O>> {
   const given = { params: {}, query: {}, body: operation.body && {}, ...input };
-  inputCheckOf(operation)(given);
+  compileInputCheck(operation)(given);
   if (most !== undefined) given.query = { ...(given.query as object), limit: most };
   const caller = { workspaceId };
   const context: AdminContext = {

@@ -39,14 +39,14 @@ function expectation(schema: Schema): string {
 }
 
 /** Writes a path as `labels[3]`. Cuts it, because the client chose the name of an unknown field. */
-function fieldOf([name = "", ...rest]: string[]): string {
+function formatFieldPath([name = "", ...rest]: string[]): string {
   const field = name + rest.map((part) => `[${part}]`).join("");
   return field.length > 80 ? `${field.slice(0, 80)}…` : field;
 }
 
-function refusalOf({ kind, path, schema }: Fault, root: Schema): AppError {
+function toFaultError({ kind, path, schema }: Fault, root: Schema): AppError {
   const fields = Object.keys(root.properties ?? {}).join(", ");
-  const field = fieldOf(path);
+  const field = formatFieldPath(path);
   switch (kind) {
     case "missing":
       return new AppError("bad_request", `${field} is required`);
@@ -60,11 +60,11 @@ function refusalOf({ kind, path, schema }: Fault, root: Schema): AppError {
 }
 
 /** Compiles the check of a request's values against a schema. It throws AppError bad_request. */
-export function checkOf(schema: Schema): (value: unknown) => void {
-  const faultOf = compile(schema, "request");
+export function compileShapeCheck(schema: Schema): (value: unknown) => void {
+  const findFault = compile(schema, "request");
   return (value) => {
-    const fault = faultOf(value);
-    if (fault) throw refusalOf(fault, schema);
+    const fault = findFault(value);
+    if (fault) throw toFaultError(fault, schema);
   };
 }
 
@@ -76,10 +76,15 @@ export interface Unchecked {
 }
 
 /** Compiles the check of a request for an operation. It throws AppError bad_request. */
-export function inputCheckOf({ params, query, body, checkBody }: Operation | AppOperation): (given: Unchecked) => void {
-  const checkParams = checkOf(params);
-  const checkQuery = checkOf(query);
-  const checkShape = body && checkOf(body);
+export function compileInputCheck({
+  params,
+  query,
+  body,
+  checkBody,
+}: Operation | AppOperation): (given: Unchecked) => void {
+  const checkParams = compileShapeCheck(params);
+  const checkQuery = compileShapeCheck(query);
+  const checkShape = body && compileShapeCheck(body);
   return (given) => {
     checkParams(given.params);
     checkQuery(given.query);
@@ -89,11 +94,11 @@ export function inputCheckOf({ params, query, body, checkBody }: Operation | App
 }
 
 /** Compiles the check of answers: where and how one differs from the document; undefined when it does not. */
-export function answerCheckOf({ response }: Operation): (answer: unknown) => string | undefined {
+export function compileAnswerCheck({ response }: Operation): (answer: unknown) => string | undefined {
   if (isMediaType(response)) return () => undefined;
-  const faultOf = compile(response, "answer");
+  const findFault = compile(response, "answer");
   return (answer) => {
-    const fault = faultOf(answer);
+    const fault = findFault(answer);
     // The text never has the value, which may be mail.
     return fault && `/${fault.path.join("/")}: ${fault.message}`;
   };

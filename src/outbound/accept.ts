@@ -19,7 +19,7 @@ import { fileMessage } from "../mailbox/filing/filing.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import { dropAppended } from "../mailbox/imap/carrying.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { usageOf } from "../mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { redirectedTo } from "../message/redirection.ts";
@@ -114,9 +114,9 @@ export async function requireAcceptable(
   const { caller, mailbox, isDue } = submission;
   const now = core.now();
   const held = judge(db, caller, submission, { now, isDue });
-  requireAllowed(core, db, outgoingOf(submission), now, { isHeld: held !== undefined });
+  requireAllowed(core, db, toOutgoing(submission), now, { isHeld: held !== undefined });
   if (held === undefined) await requireQueue(core, submission);
-  requireRoom(usageOf(core, mailbox.id), bytes, mailbox.address);
+  requireRoom(readMailboxUsage(core, mailbox.id), bytes, mailbox.address);
   return held;
 }
 
@@ -139,7 +139,7 @@ export async function requireQueue(
   }
 }
 
-const outgoingOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Outgoing => ({
+const toOutgoing = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Outgoing => ({
   mailboxId: mailbox.id,
   workspaceId: mailbox.workspaceId,
   from,
@@ -168,8 +168,8 @@ export async function submitMessage(
     const reason =
       judge(tx, caller, { ...submission, named }, { now, isDue }) ??
       (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
-    requireAllowed(core, tx, outgoingOf(submission), now, { isHeld: reason !== undefined });
-    requireRoom(usageOf(core, mailbox.id), message.size, mailbox.address);
+    requireAllowed(core, tx, toOutgoing(submission), now, { isHeld: reason !== undefined });
+    requireRoom(readMailboxUsage(core, mailbox.id), message.size, mailbox.address);
     const { userId: sentBy, keyId } = caller;
     const copies = { mailboxId: mailbox.id, messageId: message.messageId, sentBy, byKey: keyId !== undefined, now };
     dropAppended(tx, copies);
@@ -220,7 +220,7 @@ export function fileSent(
     message,
     now,
     sentBy,
-    bcc: bccOf(recipients),
+    bcc: listBccAddresses(recipients),
     ...(threadId !== undefined && { threadId }),
     ...(ids && { ids }),
   });
@@ -236,7 +236,7 @@ export function fileSent(
     domain,
     returnPath: newReturnPath(runtime, domain),
     acceptedAt: now,
-    outsideRecipients: countOutside(tx, outgoingOf({ mailbox, from, recipients })),
+    outsideRecipients: countOutside(tx, toOutgoing({ mailbox, from, recipients })),
     recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
     content,
     ...dsn,
@@ -282,7 +282,7 @@ function hold(
     message,
     now,
     sentBy: userId,
-    bcc: bccOf(recipients),
+    bcc: listBccAddresses(recipients),
   });
   const emailId = filed.messageId;
   putHold(tx, {
@@ -329,7 +329,7 @@ export async function submitAutomatic(
 ): Promise<void> {
   const { store, runtime, log } = core;
   const { mailbox, from, recipients, messageId, automatic, threadId } = message;
-  const outgoing = outgoingOf(message);
+  const outgoing = toOutgoing(message);
   requireAllowed(core, store.db, outgoing, runtime.now());
   await requireQueue(core, message);
   const { message: composed, content } = await store.preparing(() =>
@@ -362,10 +362,11 @@ export async function submitAutomatic(
   log.info("automatic mail accepted for sending", { emailId: id, automatic, size: composed.size });
 }
 
-const bccOf = (recipients: readonly Recipient[]): EmailAddress[] =>
-  recipients.filter(({ field }) => field === "bcc").map(addressOf);
+const listBccAddresses = (recipients: readonly Recipient[]): EmailAddress[] =>
+  recipients.filter(({ field }) => field === "bcc").map(toEmailAddress);
 
-const addressOf = ({ email, name }: EmailAddress): EmailAddress => (name === undefined ? { email } : { email, name });
+const toEmailAddress = ({ email, name }: EmailAddress): EmailAddress =>
+  name === undefined ? { email } : { email, name };
 
 /** @throws AppError payload_too_large, unprocessable, server_error 503 */
 async function prepare(

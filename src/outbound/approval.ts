@@ -7,7 +7,7 @@
  */
 
 import { eq } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachOf, reachTo, requireAccess } from "../access/caller.ts";
+import { type Caller, findReachableMailboxes, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { mayBeMadeBy } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
@@ -29,7 +29,7 @@ import {
   waitAgain,
 } from "../mailbox/changing/holds.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
-import { usageOf } from "../mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { normalizeAddress } from "../message/address.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type Face, mailboxes } from "../store/schema.ts";
@@ -76,7 +76,7 @@ function heldIn(reader: Reader, states: readonly Hold["state"][], caller: Caller
 }
 
 /** Parses the frozen bytes. @throws AppError unprocessable, server_error 503 */
-async function messageOf({ db, blobs, parser, log }: SendCore, hold: Hold): Promise<PreparedMessage> {
+async function parseHeldMessage({ db, blobs, parser, log }: SendCore, hold: Hold): Promise<PreparedMessage> {
   const content = contentOfHold(db, hold);
   const bytes = "bytes" in content ? content.bytes : await blobs.read(content.blob);
   try {
@@ -100,7 +100,7 @@ async function send(
   const { store, log } = core;
   const { mailbox } = held;
   await requireQueue(core, held);
-  const message = await store.preparing(() => messageOf(core, held));
+  const message = await store.preparing(() => parseHeldMessage(core, held));
   const sent = await store.enqueue((tx) => {
     const now = core.now();
     const hold = { ...also(tx), decidedBy, decidedAt: now };
@@ -113,7 +113,7 @@ async function send(
       { mailboxId: mailbox.id, workspaceId: mailbox.workspaceId, from, recipients: hold.recipients },
       now,
     );
-    requireRoom(usageOf(core, mailbox.id), message.size, mailbox.address);
+    requireRoom(readMailboxUsage(core, mailbox.id), message.size, mailbox.address);
     const filed = fileSent(core, tx, {
       mailbox,
       from,
@@ -174,7 +174,7 @@ function stillIn(tx: Tx, { emailId }: Hold, state: Hold["state"]): Hold {
   throw new AppError("conflict", "Somebody else has already decided about this message");
 }
 
-const mailboxOf = (db: Db, id: string): Reach["mailbox"] | undefined =>
+const findHoldMailbox = (db: Db, id: string): Reach["mailbox"] | undefined =>
   db
     .select({
       id: mailboxes.id,
@@ -197,7 +197,7 @@ export function list(
     most,
   }: { state?: Exclude<Hold["state"], "sent">; after?: { since: number; seq: number } | undefined; most: number },
 ): HeldMessage[] {
-  const reached = reachOf(db, caller);
+  const reached = findReachableMailboxes(db, caller);
   const sending = [...reached.values()].filter(({ access }) => access.send).map(({ mailbox }) => mailbox);
   const byId = new Map(sending.map((mailbox) => [mailbox.id, mailbox]));
   return holdsAmong(db, [...byId.keys()], state, { after, most }).flatMap((hold) => {
@@ -258,7 +258,7 @@ export const heldMessages = (core: SendCore): Job => ({
     for (const hold of overdueHolds(db, before)) {
       await store.enqueue((tx) => {
         const present = findHold(tx, hold.emailId);
-        const mailbox = present?.state === "waiting" ? mailboxOf(tx, hold.mailboxId) : undefined;
+        const mailbox = present?.state === "waiting" ? findHoldMailbox(tx, hold.mailboxId) : undefined;
         if (present && mailbox) rejectIn(core, tx, { ...present, mailbox }, NOT_IN_TIME, null);
       });
     }
@@ -267,7 +267,7 @@ export const heldMessages = (core: SendCore): Job => ({
     }
     let failure: unknown;
     for (const hold of dueHolds(db, now)) {
-      const mailbox = mailboxOf(db, hold.mailboxId);
+      const mailbox = findHoldMailbox(db, hold.mailboxId);
       if (!mailbox) continue;
       try {
         await send(

@@ -7,12 +7,12 @@
  */
 import type { Room } from "../base/memory.ts";
 import { type Filing, fileCopies, hasReceived } from "../mailbox/filing/filing.ts";
-import { type PreparedMessage, portionOf } from "../mailbox/filing/prepare.ts";
+import { measureFilingPortion, type PreparedMessage } from "../mailbox/filing/prepare.ts";
 import { isVerifiedElsewhere, isVerifiedFor, localDomain, routeFor } from "../mailbox/state/addresses.ts";
 import { hasRoom } from "../mailbox/state/mailboxes.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { Carriage } from "../message/recode.ts";
-import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult, toDeliveryResult } from "../smtp/delivery-result.ts";
 import { decodeXtext, type TransactionDsn } from "../smtp/dsn.ts";
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
 import type { Core } from "../store/core.ts";
@@ -23,7 +23,7 @@ import { signingKeys } from "./accept.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
 import { concludeAttempt } from "./outcome.ts";
-import { entriesOf, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
+import { listQueueEntries, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
 import type { SendCore } from "./send-core.ts";
 import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
@@ -80,7 +80,7 @@ const NOT_VERIFIED: DeliveryResult = {
 const AFTER_FAULT_MS = 15 * 60_000;
 
 /** Why a message is not sent under its domain; undefined if it is. Notices may be from the server's own name. */
-function refusalOf(db: Db, { notice, workspaceId, domain }: Claim["message"]): DeliveryResult | undefined {
+function findDomainRefusal(db: Db, { notice, workspaceId, domain }: Claim["message"]): DeliveryResult | undefined {
   if (notice || isVerifiedFor(db, workspaceId, domain)) return undefined;
   return isVerifiedElsewhere(db, workspaceId, domain) ? DOMAIN_LOST : NOT_VERIFIED;
 }
@@ -123,7 +123,7 @@ export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) 
     let attempted: Attempted;
     let remote: string | undefined;
     try {
-      const refusal = refusalOf(db, message);
+      const refusal = findDomainRefusal(db, message);
       if (refusal) {
         attempted = { kind: "attempted", results: entries.map(() => refusal) };
       } else if (localDomain(db, message.workspaceId, domain) !== undefined) {
@@ -161,14 +161,14 @@ export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) 
       domain,
       remote,
       recipients: entries.length,
-      outcome: summaryOf(attempted),
+      outcome: formatResultCounts(attempted),
       ms: runtime.now() - startedAt,
     });
     return attempted;
   }
 
   /** Records the outcome, and makes the next claim in the same commit. Rejects when not even the bare results can be recorded. */
-  async function record(claim: Claim, attempted: Attempted, next: NextClaim): Promise<Claim | undefined> {
+  async function recordAttempt(claim: Claim, attempted: Attempted, next: NextClaim): Promise<Claim | undefined> {
     const { entries, message } = claim;
     if (attempted.kind === "held") {
       return commit((tx) => {
@@ -191,12 +191,13 @@ export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) 
     } catch (error) {
       log.error("the outcome of a delivery attempt cannot be worked out", { emailId: message.id, error });
       // Not all copies for mailboxes here are filed yet.
-      if (portions.length > 0) return record(claim, { kind: "attempted", results: entries.map(() => FAULT) }, next);
+      if (portions.length > 0)
+        return recordAttempt(claim, { kind: "attempted", results: entries.map(() => FAULT) }, next);
       return commit((tx) => recordFacts(tx, claim, results, runtime.now()));
     }
   }
 
-  return { attempt, record, commit };
+  return { attempt, recordAttempt, commit };
 }
 
 /** Records results without notice and event, which a fault of ours prevents. The recipient must not get the mail twice. */
@@ -217,7 +218,7 @@ function dsnFor(db: Db, { message, entries }: Claim): { dsn?: TransactionDsn } {
   const { ret, envid } = message;
   if (ret === null && envid === null && entries.every(({ notify, orcpt }) => notify === null && orcpt === null))
     return {};
-  const all = entriesOf(db, message.seq);
+  const all = listQueueEntries(db, message.seq);
   const namesOther = (text: string, own?: number) =>
     bccDetector(
       all.filter(({ seq }) => seq !== own),
@@ -241,7 +242,7 @@ function dsnFor(db: Db, { message, entries }: Claim): { dsn?: TransactionDsn } {
 }
 
 /** Counts the results, such as `accepted 2, refused 1`. */
-function summaryOf(attempted: Attempted): string {
+function formatResultCounts(attempted: Attempted): string {
   if (attempted.kind !== "attempted") return attempted.kind;
   const counts = new Map<string, number>();
   for (const { kind } of attempted.results) counts.set(kind, (counts.get(kind) ?? 0) + 1);
@@ -285,10 +286,11 @@ export async function deliverHere(
   content: Uint8Array,
 ): Promise<{ results: DeliveryResult[] } & Copies> {
   const prepared = await core.parser.prepare({ kind: "interactive", source: message.mailboxId }, content);
-  const decide = () => entries.map(({ recipient }) => destinationOf(core, message.workspaceId, recipient, prepared));
+  const decide = () =>
+    entries.map(({ recipient }) => chooseLocalDestination(core, message.workspaceId, recipient, prepared));
   const decided = decide();
 
-  const { atOnce, bytes } = portionOf(prepared);
+  const { atOnce, bytes } = measureFilingPortion(prepared);
   const copies = new Map<string, Pick<Filing, "mailboxId" | "receivedOn">>();
   for (const destination of decided) {
     if ("refusal" in destination || copies.has(destination.mailboxId)) continue;
@@ -318,7 +320,12 @@ export async function deliverHere(
   return { results: decided.map(resultOn), portions, bytes: Math.min(copies.size, atOnce) * bytes };
 }
 
-function destinationOf(core: Core, workspaceId: string, recipient: string, prepared: PreparedMessage): Destination {
+function chooseLocalDestination(
+  core: Core,
+  workspaceId: string,
+  recipient: string,
+  prepared: PreparedMessage,
+): Destination {
   const route = routeFor(core.db, workspaceId, recipient, core.now());
   if (route.kind === "moving") return { refusal: "moving" };
   if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
@@ -332,7 +339,7 @@ function destinationOf(core: Core, workspaceId: string, recipient: string, prepa
 /** Lists the Bcc recipients of a message by mailbox. Reads all entries, since another claim may have filed the copy. */
 function bccByMailbox(db: Db, { seq, workspaceId }: Claim["message"], now: number): Map<string, EmailAddress[]> {
   const found = new Map<string, EmailAddress[]>();
-  for (const { field, recipient, name } of entriesOf(db, seq)) {
+  for (const { field, recipient, name } of listQueueEntries(db, seq)) {
     if (field !== "bcc") continue;
     const route = routeFor(db, workspaceId, recipient, now);
     if (route.kind !== "mailbox") continue;
@@ -344,8 +351,8 @@ function bccByMailbox(db: Db, { seq, workspaceId }: Claim["message"], now: numbe
 
 function resultOn(destination: Destination): DeliveryResult {
   if ("mailboxId" in destination) {
-    return deliveryResultOf({ command: "data", code: 250, text: "250 2.1.5 Delivered here" });
+    return toDeliveryResult({ command: "data", code: 250, text: "250 2.1.5 Delivered here" });
   }
   const { responseCode, message } = new Refusal(destination.refusal);
-  return deliveryResultOf({ command: "rcpt", code: responseCode, text: `${responseCode} ${message}` });
+  return toDeliveryResult({ command: "rcpt", code: responseCode, text: `${responseCode} ${message}` });
 }

@@ -23,13 +23,13 @@ export function bccDetector(
   recipients: readonly { recipient: string; field: RecipientField }[],
   from: string,
 ): (text: string) => boolean {
-  const partsOf = (field: (field: RecipientField) => boolean) =>
+  const splitRecipientAddresses = (field: (field: RecipientField) => boolean) =>
     recipients
       .filter((entry) => field(entry.field))
       .map(({ recipient }) => splitAddress(normalizeAddress(recipient) ?? recipient.toLowerCase()));
-  const hidden = partsOf((field) => field === "bcc");
+  const hidden = splitRecipientAddresses((field) => field === "bcc");
   if (hidden.length === 0) return () => false;
-  const shown = partsOf((field) => field !== "bcc");
+  const shown = splitRecipientAddresses((field) => field !== "bcc");
 
   const shownDomains = new Set([from, ...shown.map(({ domain }) => domain)].flatMap(spellings));
   const hiddenDomains = new Set(hidden.flatMap(({ domain }) => spellings(domain)));

@@ -55,7 +55,7 @@ export interface ClaimTerms {
    * Returns the line that a domain belongs to; the claim moves it there when that line has no free slot. Default: its present
    * line.
    */
-  lineOf?: (domain: string) => QueueLine;
+  getQueueLine?: (domain: string) => QueueLine;
 }
 
 /** Every server accepts this many in one transaction (RFC 5321 §4.5.3.1.8). */
@@ -153,19 +153,19 @@ function* inPages(page: (after: DueDomain) => DueDomain[]): Generator<DueDomain>
  * many domains that the next claim must go on.
  */
 export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
-  if (terms.domain !== undefined) return claimOf(tx, terms.domain, terms);
-  const { now, notBefore, lines = QUEUE_LINES, lineOf } = terms;
+  if (terms.domain !== undefined) return claimDomain(tx, terms.domain, terms);
+  const { now, notBefore, lines = QUEUE_LINES, getQueueLine } = terms;
   let putOff = 0;
   for (const { domain } of domainsByDue(tx, terms, now)) {
     if (putOff >= MOST_PUT_OFF) return undefined;
     const from = notBefore?.(domain) ?? 0;
-    const line = lineOf?.(domain);
+    const line = getQueueLine?.(domain);
     if (line !== undefined && !lines.includes(line)) {
       // Moved, so that the next claim does not read the domain again.
       moveDomain(tx, domain, line);
       putOff++;
     } else if (from <= now) {
-      const claimed = claimOf(tx, domain, terms);
+      const claimed = claimDomain(tx, domain, terms);
       if (claimed) return claimed;
     } else if (from < Number.POSITIVE_INFINITY) {
       // It rests. Postponed for the same reason.
@@ -181,7 +181,7 @@ export function moveDomain(tx: Tx, domain: string, line: QueueLine): void {
   claiming(tx).setLine.run({ domain, line });
 }
 
-function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTerms): Claim | undefined {
+function claimDomain(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTerms): Claim | undefined {
   const first = domainRows(tx).first.get({ domain });
   if (first === undefined || (first.dueAt ?? 0) > now) {
     correctDomain(tx, domain);

@@ -9,7 +9,7 @@
 import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { hasExpired, localDomain } from "../mailbox/state/addresses.ts";
 import { mailboxAt, type Usage } from "../mailbox/state/mailboxes.ts";
 import { type EmailAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
@@ -60,7 +60,7 @@ export function senderFor(db: Db, caller: Caller, address: string, { alias }: { 
 }
 
 /** Lists each address once, however it is spelled. For an address in several fields the first of To, Cc, Bcc counts. */
-export function recipientsOf(fields: Readonly<Record<RecipientField, readonly EmailAddress[]>>): Recipient[] {
+export function mergeRecipients(fields: Readonly<Record<RecipientField, readonly EmailAddress[]>>): Recipient[] {
   const byAddress = new Map<string, Recipient>();
   for (const field of RECIPIENT_FIELDS) {
     for (const address of fields[field]) {
@@ -94,7 +94,7 @@ type Owner = "mailbox" | "workspace";
  * Counts the recipients that an owner sent to since a time. Each message stores the owner's total up to it, so the count is the
  * last total less the total before the first message: two look-ups for any number of messages. `+?` as in store/statement.ts.
  */
-const windowOf = (owner: Owner) =>
+const writeWindowSql = (owner: Owner) =>
   `SELECT before, (SELECT max(${owner}_total) FROM outbound_messages WHERE ${owner}_id = +?1) - before AS taken
    FROM (SELECT ${owner}_total - recipients AS before FROM outbound_messages
          WHERE ${owner}_id = +?1 AND accepted_at > +?2 ORDER BY accepted_at, ${owner}_total LIMIT 1)`;
@@ -104,12 +104,12 @@ const reachedAt = (owner: Owner) =>
   `SELECT accepted_at AS acceptedAt FROM outbound_messages
    WHERE ${owner}_id = +?1 AND ${owner}_total >= +?2 ORDER BY ${owner}_total LIMIT 1`;
 
-const capOf = (owner: Owner) => ({
-  window: statement<{ before: number; taken: number }, [id: string, since: number]>(windowOf(owner)),
+const createCapStatements = (owner: Owner) => ({
+  window: statement<{ before: number; taken: number }, [id: string, since: number]>(writeWindowSql(owner)),
   reached: statement<{ acceptedAt: number }, [id: string, total: number]>(reachedAt(owner)),
 });
-const ofMailbox = capOf("mailbox");
-const ofWorkspace = capOf("workspace");
+const ofMailbox = createCapStatements("mailbox");
+const ofWorkspace = createCapStatements("workspace");
 
 const queries = prepared((db) => ({
   verifiedDomain: db
@@ -184,14 +184,14 @@ function requireNotPaused(mailbox: { address: string; paused: string | null; wor
 }
 
 /** @throws AppError unprocessable for a mailbox that is gone or has expired */
-function mailboxOf(db: Db, { mailboxId, from }: Origin, now: number) {
+function getSendingMailbox(db: Db, { mailboxId, from }: Origin, now: number) {
   const mailbox = queries(db).mailbox.get({ mailboxId });
   if (!mailbox) throw new AppError("unprocessable", `${from} is no longer a mailbox`);
   if (hasExpired(mailbox, now)) {
     const { address, expiresAt } = mailbox;
     throw new AppError(
       "unprocessable",
-      `The mailbox ${address} expired at ${shown(expiresAt ?? now)}: nothing can be sent from it`,
+      `The mailbox ${address} expired at ${formatRetryTime(expiresAt ?? now)}: nothing can be sent from it`,
     );
   }
   return mailbox;
@@ -203,7 +203,7 @@ function mailboxOf(db: Db, { mailboxId, from }: Origin, now: number) {
  */
 export function requireMaySend(db: Db, origin: Origin, now: number): void {
   requireSender(db, origin);
-  requireNotPaused(mailboxOf(db, origin, now));
+  requireNotPaused(getSendingMailbox(db, origin, now));
 }
 
 /**
@@ -221,7 +221,7 @@ export function requireAllowed(
 ): void {
   requireServed(db, message.workspaceId);
   const { verifiedAt } = requireSender(db, message);
-  const mailbox = mailboxOf(db, message, now);
+  const mailbox = getSendingMailbox(db, message, now);
   requireRecipients(options, db, message);
   requireNotPaused(mailbox);
   if (isHeld) return;
@@ -270,7 +270,7 @@ function requireHourlyCaps(options: Options, db: Db, message: Outgoing, address:
     if (taken + count <= cap) continue;
     const leaves = reached(db).get(owner, before + taken + count - cap)?.acceptedAt ?? now;
     throw limited(
-      `The hourly limit of ${who} is ${cap} recipients; ${taken} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${shown(leaves + HOUR_MS)}`,
+      `The hourly limit of ${who} is ${cap} recipients; ${taken} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${formatRetryTime(leaves + HOUR_MS)}`,
       leaves + HOUR_MS - now,
     );
   }
@@ -291,7 +291,7 @@ function requireWarmup(options: Options, db: Db, message: Outgoing, verifiedAt: 
   const fitting = ceilings.findIndex((later, i) => i > day && outside <= later);
   const fits = (today - day + (fitting < 0 ? ceilings.length : fitting)) * DAY_MS;
   throw limited(
-    `The domain ${domain} is new: on day ${day + 1} it may reach ${ceiling} recipients outside this server, ${total} were sent to today (UTC), and this message has ${outside}. It fits at ${shown(fits)}`,
+    `The domain ${domain} is new: on day ${day + 1} it may reach ${ceiling} recipients outside this server, ${total} were sent to today (UTC), and this message has ${outside}. It fits at ${formatRetryTime(fits)}`,
     fits - now,
   );
 }
@@ -334,4 +334,4 @@ const limited = (message: string, waitMs: number): AppError =>
   new AppError("rate_limited", message, { retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) });
 
 /** Writes a time to the second, rounded up as Retry-After is. */
-const shown = (ms: number): string => isoOf(Math.ceil(ms / 1_000) * 1_000).replace(".000Z", "Z");
+const formatRetryTime = (ms: number): string => toIsoTime(Math.ceil(ms / 1_000) * 1_000).replace(".000Z", "Z");

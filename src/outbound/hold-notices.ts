@@ -24,8 +24,12 @@ export const holdNotices = (core: ParsingCore): Job => ({
       const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
       if (!mailbox) return;
       const { workspaceId, address } = mailbox;
-      const to = peopleOf(db, mailboxId);
-      const told = { workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, count, `${site.baseUrl}/approve`) };
+      const to = listMailboxSenders(db, mailboxId);
+      const told = {
+        workspaceId,
+        ...(to.length > 0 && { to }),
+        ...writeHoldNotice(address, count, `${site.baseUrl}/approve`),
+      };
       await notifyAdmins(core, told, (tx) => setTold(tx, newest, now));
     });
     return now + CHECK_MS;
@@ -33,7 +37,7 @@ export const holdNotices = (core: ParsingCore): Job => ({
 });
 
 /** Whose mailbox it is, and with whom it is shared for sending. The owners and admins may approve as well. */
-const peopleOf = (db: Db, mailboxId: string): { email: string; name: string }[] =>
+const listMailboxSenders = (db: Db, mailboxId: string): { email: string; name: string }[] =>
   db
     .selectDistinct({ email: users.email, name: users.name })
     .from(users)
@@ -51,7 +55,7 @@ const peopleOf = (db: Db, mailboxId: string): { email: string; name: string }[] 
     .all();
 
 /** `page`: URL of the page where people decide. */
-function mailOf(address: string, count: number, page: string): { subject: string; text: string } {
+function writeHoldNotice(address: string, count: number, page: string): { subject: string; text: string } {
   const what = count === 1 ? "A message" : `${count} messages`;
   const wait = count === 1 ? "waits" : "wait";
   return {

@@ -4,7 +4,7 @@
  * transaction that accepts the message, by the policy of that moment.
  */
 import { type Caller, isLocked } from "../access/caller.ts";
-import { requireLiveKey, restrictionsOf } from "../access/credentials.ts";
+import { findKeyRestrictions, requireLiveKey } from "../access/credentials.ts";
 import {
   comparableAddress,
   hasExpired,
@@ -78,7 +78,7 @@ export function judge(
   }
   let policy: Policy;
   if (isDue) {
-    const restricted = restrictionsOf(db, keyId);
+    const restricted = findKeyRestrictions(db, keyId);
     const reason = reasonAgainst(restricted, message, now);
     if (reason !== undefined) return reason;
     policy = restricted?.policy ?? {};
@@ -99,14 +99,14 @@ export function judge(
         `The policy of this API key does not let it write to ${listed(refused)}, so nothing was sent. Leave them out, or save a draft for a person to send`,
       );
     }
-    return `The key needs approval to write to ${namesOf(message, refused)}`;
+    return `The key needs approval to write to ${formatRefusedRecipients(message, refused)}`;
   }
   return policy.send === "hold" ? "A person approves everything that this key sends" : undefined;
 }
 
 /** Why a key cannot send any more what it has scheduled. */
 function reasonAgainst(
-  restricted: ReturnType<typeof restrictionsOf>,
+  restricted: ReturnType<typeof findKeyRestrictions>,
   { mailbox }: Judged,
   now: number,
 ): HoldReason | undefined {
@@ -156,14 +156,14 @@ function participantsAmong(db: Db, mailboxId: string, threadId: string, sought: 
   const found = new Set<string>();
   const thread = statements.thread(db).get(threadId, mailboxId);
   if (!thread) return found;
-  const starts = new Set([...sought].map(startOf));
+  const starts = new Set([...sought].map(addressStart));
   let read = 0;
   let compared = 0;
   for (const { people } of statements.people(db).iterate(thread.seq)) {
     read += people.length;
     if (read > MOST_READ || compared > MOST_COMPARED) break;
     for (const { email } of (JSON.parse(people) as (EmailAddress | EmailAddress[])[]).flat()) {
-      if (!starts.has(startOf(email))) continue;
+      if (!starts.has(addressStart(email))) continue;
       compared++;
       const address = comparableAddress(email);
       if (address !== undefined && sought.has(address)) found.add(address);
@@ -173,10 +173,10 @@ function participantsAmong(db: Db, mailboxId: string, threadId: string, sought: 
 }
 
 /** A part of an address that is quick to compare: the local part, up to a tag. */
-const startOf = (address: string): string => (/^[^+@]*/.exec(address)?.[0] ?? "").toLowerCase();
+const addressStart = (address: string): string => (/^[^+@]*/.exec(address)?.[0] ?? "").toLowerCase();
 
 /** For everybody who may read the message, so without Bcc. */
-function namesOf({ recipients }: Judged, refused: readonly string[]): string {
+function formatRefusedRecipients({ recipients }: Judged, refused: readonly string[]): string {
   const hidden = new Set(recipients.filter(({ field }) => field === "bcc").map(({ email }) => email));
   const shown = refused.filter((address) => !hidden.has(address));
   return [

@@ -5,7 +5,7 @@
  */
 import type { Runtime } from "../base/runtime.ts";
 import { lookUpAddresses } from "../net/host-addresses.ts";
-import { DeliveryFailure, deliveryResultOf, type Reply } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, type Reply, toDeliveryResult } from "../smtp/delivery-result.ts";
 
 export interface MailHost {
   /** Lower case, without a final dot; an IP address where a domain names one as its MX. */
@@ -46,7 +46,7 @@ export async function findMailHosts(domain: string, { runtime, hostname }: World
 
 /** Makes the host of a known name, such as a smarthost. */
 export function mailHost(name: string, dns: Runtime["dns"]): MailHost {
-  return { name, addresses: () => addressesOf(name, dns) };
+  return { name, addresses: () => listHostAddresses(name, dns) };
 }
 
 /** Makes the failure for a domain none of whose hosts has an address: final, but not the recipient's fault. */
@@ -55,7 +55,7 @@ export function unroutable(domain: string): DeliveryFailure {
 }
 
 async function hostWithoutMx(domain: string, isMissing: boolean, { runtime, hostname }: World): Promise<MailHost> {
-  const addresses = await addressesOf(domain, runtime.dns);
+  const addresses = await listHostAddresses(domain, runtime.dns);
   if (addresses.length === 0) {
     throw isMissing ? failure({ status: "5.1.2", text: `the domain ${domain} does not exist` }) : unroutable(domain);
   }
@@ -67,7 +67,7 @@ async function hostWithoutMx(domain: string, isMissing: boolean, { runtime, host
  * Looks up the addresses of a host. IPv4 comes first: a small server's IPv6 address often has no name (PTR), for which large
  * receivers refuse it for good.
  */
-async function addressesOf(host: string, dns: Runtime["dns"]): Promise<string[]> {
+async function listHostAddresses(host: string, dns: Runtime["dns"]): Promise<string[]> {
   const addresses = await answered(host, lookUpAddresses(host, dns));
   const [first, second] = [addresses.filter((one) => !one.includes(":")), addresses.filter((one) => one.includes(":"))];
   const inTurn = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => [first[i], second[i]]).flat();
@@ -79,11 +79,11 @@ async function answered<T>(name: string, question: Promise<T>): Promise<T> {
   try {
     return await question;
   } catch (error) {
-    throw unanswered(name, codeOf(error));
+    throw unanswered(name, formatErrorCode(error));
   }
 }
 
-const codeOf = (error: unknown): string => String((error as { code?: unknown }).code ?? error);
+const formatErrorCode = (error: unknown): string => String((error as { code?: unknown }).code ?? error);
 
 function unanswered(name: string, code: string): DeliveryFailure {
   return failure({ status: "4.4.3", text: `DNS gave no answer for ${name} (${code})` });
@@ -97,5 +97,5 @@ function loop(domain: string): DeliveryFailure {
 }
 
 function failure(reply: Pick<Reply, "status" | "text">): DeliveryFailure {
-  return new DeliveryFailure(deliveryResultOf({ command: "dns", ...reply }));
+  return new DeliveryFailure(toDeliveryResult({ command: "dns", ...reply }));
 }

@@ -21,7 +21,7 @@ import { domains, users } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { newReturnPath, signingKeys } from "./accept.ts";
-import { recipientsOf } from "./guardrails.ts";
+import { mergeRecipients } from "./guardrails.ts";
 import { addOutbound, type Recipient } from "./queue.ts";
 import { suppressedAmong } from "./suppression.ts";
 
@@ -53,7 +53,7 @@ export async function notifyAdmins(
   const domain = senderDomain(core, workspaceId);
   const recipients: Recipient[] = [];
   const formerMailboxes = new Set<string>();
-  for (const person of recipientsAmong(db, workspaceId, to ? [to].flat() : adminsOf(db, workspaceId))) {
+  for (const person of recipientsAmong(db, workspaceId, to ? [to].flat() : listAdminAddresses(db, workspaceId))) {
     const former = formerMailbox(db, workspaceId, person.email);
     if (former === undefined) recipients.push(person);
     else if (former !== null) formerMailboxes.add(former);
@@ -120,7 +120,7 @@ function senderDomain({ db, site }: Core, workspaceId: string): string {
   return verified?.name ?? site.hostname.toLowerCase();
 }
 
-const adminsOf = (db: Db, workspaceId: string) =>
+const listAdminAddresses = (db: Db, workspaceId: string) =>
   db
     .select({ email: users.email, name: users.name })
     .from(users)
@@ -129,7 +129,7 @@ const adminsOf = (db: Db, workspaceId: string) =>
     .all();
 
 function recipientsAmong(db: Db, workspaceId: string, people: { email: string; name: string }[]) {
-  const recipients = recipientsOf({ to: people, cc: [], bcc: [] });
+  const recipients = mergeRecipients({ to: people, cc: [], bcc: [] });
   return recipients.filter(({ email }) => suppressedAmong(db, workspaceId, [email]).length === 0);
 }
 

@@ -15,7 +15,7 @@
 import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import { newId, randomToken } from "../base/runtime.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { emit } from "../events/outbox.ts";
 import { fileMessage } from "../mailbox/filing/filing.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
@@ -34,8 +34,8 @@ import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
 import { forgetKnown, noteKnown } from "./known-recipients.ts";
 import {
-  contentOf,
-  entriesOf,
+  findOutboundContent,
+  listQueueEntries,
   type OutboundMessage,
   type QueueEntry,
   setBounced,
@@ -104,10 +104,10 @@ const statements = prepared((db) => ({
 type BccDetector = ReturnType<typeof bccDetector>;
 
 /** Makes the Bcc detector of a message; it reads the message's recipients at the first use. */
-function namesBccOf(db: Db, message: OutboundMessage): BccDetector {
+function createLazyBccDetector(db: Db, message: OutboundMessage): BccDetector {
   let namesBcc: BccDetector | undefined;
   return (words) => {
-    namesBcc ??= bccDetector(entriesOf(db, message.seq), message.domain);
+    namesBcc ??= bccDetector(listQueueEntries(db, message.seq), message.domain);
     return namesBcc(words);
   };
 }
@@ -124,11 +124,11 @@ export async function concludeAttempt(
 ): Promise<(tx: Tx) => void> {
   const now = core.now();
   const retrySeconds = core.options.get("smtp.retrySeconds");
-  const terms = { now, retrySeconds, namesBcc: namesBccOf(core.db, message) };
+  const terms = { now, retrySeconds, namesBcc: createLazyBccDetector(core.db, message) };
   const outcomes = entries.map((entry, i) => {
     const result = results[i];
     if (result === undefined) throw new Error(`no result for queue entry ${entry.id}`);
-    return outcomeOf(message, entry, result, terms);
+    return decideEntryOutcome(message, entry, result, terms);
   });
   const delivered = outcomes.filter((outcome) => outcome.kind === "delivered");
   const deferred = outcomes.filter((outcome) => outcome.kind === "deferred");
@@ -152,7 +152,7 @@ export async function bounceLater(
   failures: readonly LateFailure[],
 ): Promise<(tx: Tx) => void> {
   const now = core.now();
-  const namesBcc = namesBccOf(core.db, message);
+  const namesBcc = createLazyBccDetector(core.db, message);
   const bounced = failures.map(({ entry, hard, reply, status = NO_STATUS }): Bounced => {
     const tried = "A server had accepted the message; that it failed was reported later.";
     const detail = namesBcc(reply) ? withheld(status) : reply;
@@ -160,7 +160,7 @@ export async function bounceLater(
   });
   const notice = await prepareNotice(core, message, failureNotice(core, message, bounced, namesBcc), now);
   return (tx) => {
-    const state = new Map(entriesOf(tx, message.seq).map((entry) => [entry.seq, entry.state]));
+    const state = new Map(listQueueEntries(tx, message.seq).map((entry) => [entry.seq, entry.state]));
     const fresh = bounced.filter(({ entry }) => state.get(entry.seq) === "delivered");
     recordBounced(core, tx, message, fresh, now);
     for (const { entry } of fresh) forgetKnown(tx, message.mailboxId, entry.recipient);
@@ -181,7 +181,7 @@ function recordDelivered(
     const entries = outcomes.map(({ entry }) => entry);
     setDelivered(tx, entries, now, reply, outcomes[0]?.host);
   }
-  const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
+  const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => queueEntryAddress(entry));
   if (to.length === 0 || message.notice || message.automatic !== null) return;
   markDelivered(tx, message.id, now);
   noteKnown(
@@ -190,7 +190,7 @@ function recordDelivered(
     to.map(({ email }) => email),
   );
   const { workspaceId, subject } = message;
-  const data = { ...namesOf(message), to, subject, deliveredAt: isoOf(now) };
+  const data = { ...messageEventFields(message), to, subject, deliveredAt: toIsoTime(now) };
   emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.delivered", data, now });
 }
 
@@ -207,7 +207,7 @@ function recordBounced(
     setBounced(tx, entry, now, reply);
     if (message.notice) continue;
     if (entry.field !== "bcc" && message.automatic === null) {
-      const data = { ...namesOf(message), recipient: entry.recipient, hard, detail };
+      const data = { ...messageEventFields(message), recipient: entry.recipient, hard, detail };
       emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
     }
     if (hard) {
@@ -243,12 +243,15 @@ function failureNotice(
   if (message.automatic === "absence") return undefined;
   const failures = bounced.filter(({ entry }) => isWanted(entry, "FAILURE")).map(({ failure }) => failure);
   if (failures.length === 0) return undefined;
-  const content = message.ret === "FULL" ? contentOf(db, message.seq) : undefined;
+  const content = message.ret === "FULL" ? findOutboundContent(db, message.seq) : undefined;
   const original = content && "bytes" in content ? content.bytes : undefined;
   return {
     title: "Not delivered",
-    text: textOf(message, failures, hostname),
-    recipients: failures.map((failure) => ({ ...statusOf(failure), ...originalOf(failure.entry, namesBcc) })),
+    text: writeFailureText(message, failures, hostname),
+    recipients: failures.map((failure) => ({
+      ...toNoticeRecipient(failure),
+      ...pickOriginalRecipient(failure.entry, namesBcc),
+    })),
     ...(original && original.byteLength <= MOST_RETURNED_BYTES && { original }),
   };
 }
@@ -280,13 +283,13 @@ function successNotice(
       const status = { action: host === undefined ? "delivered" : "relayed", status: SUCCESS } as const;
       if (!isShown(outcome)) return status;
       const remoteMta = host === undefined || namesBcc(host) ? {} : { remoteMta: host };
-      return { recipient: entry.recipient, ...status, ...remoteMta, ...originalOf(entry, namesBcc) };
+      return { recipient: entry.recipient, ...status, ...remoteMta, ...pickOriginalRecipient(entry, namesBcc) };
     }),
   };
 }
 
 /** Returns the address as the mail app gave it, unless that would name a Bcc recipient. */
-function originalOf({ field, orcpt }: QueueEntry, namesBcc: BccDetector): { original?: string } {
+function pickOriginalRecipient({ field, orcpt }: QueueEntry, namesBcc: BccDetector): { original?: string } {
   if (orcpt === null || field === "bcc") return {};
   const original = decodeXtext(orcpt);
   return namesBcc(original) ? {} : { original };
@@ -301,14 +304,14 @@ async function prepareNotice(
 ): Promise<PreparedMessage | undefined> {
   if (notice === undefined) return undefined;
   try {
-    const sent = placeOf(db, message);
+    const sent = findNoticePlace(db, message);
     if (sent === undefined) {
       logUntold(log, message);
       return undefined;
     }
     const id = randomToken(runtime, 24);
     const envid = message.envid === null ? undefined : decodeXtext(message.envid);
-    const envelopeId = envid !== undefined && !namesBccOf(db, message)(envid) ? { envelopeId: envid } : {};
+    const envelopeId = envid !== undefined && !createLazyBccDetector(db, message)(envid) ? { envelopeId: envid } : {};
     const bytes = compose({ id, message, notice, headers: sent.headers, hostname, now, ...envelopeId });
     return await prepareMessage(bytes, { write: blobs.keep });
   } catch (error) {
@@ -318,7 +321,7 @@ async function prepareNotice(
 }
 
 function fileNotice(core: MailCore, tx: Tx, message: OutboundMessage, notice: PreparedMessage, now: number): void {
-  const sent = placeOf(tx, message);
+  const sent = findNoticePlace(tx, message);
   if (sent === undefined) {
     logUntold(core.log, message);
   } else {
@@ -328,7 +331,7 @@ function fileNotice(core: MailCore, tx: Tx, message: OutboundMessage, notice: Pr
 }
 
 /** The conversation for notices about a message, and its header: that of the Sent copy, or of what was forwarded. */
-function placeOf(db: Db, { id, automatic, threadId, messageId, subject }: OutboundMessage) {
+function findNoticePlace(db: Db, { id, automatic, threadId, messageId, subject }: OutboundMessage) {
   if (automatic === null) return statements(db).sentCopy.get({ id });
   const thread = statements(db).thread.get({ id: threadId });
   const headers: [string, string][] = [
@@ -342,7 +345,7 @@ function logUntold(log: Log, message: OutboundMessage): void {
   log.warn("no bounce notice: the conversation is gone", { emailId: message.id, mailboxId: message.mailboxId });
 }
 
-function outcomeOf(
+function decideEntryOutcome(
   message: OutboundMessage,
   entry: QueueEntry,
   { kind, reply, hard, code, status, remote, reports = false }: DeliveryResult,
@@ -354,7 +357,7 @@ function outcomeOf(
   if (wait !== undefined) return { kind: "deferred", entry, reply, dueAt: now + Math.round(wait * 1_000) };
 
   const attempts = entry.attempts + 1;
-  const duration = durationOf(now - message.acceptedAt);
+  const duration = formatDuration(now - message.acceptedAt);
   const shown = namesBcc(reply) ? withheld(code, status) : reply;
   const host = remote === undefined || namesBcc(remote) ? undefined : remote;
   if (kind === "deferred") {
@@ -377,11 +380,11 @@ function outcomeOf(
 const withheld = (...codes: (string | number | undefined)[]): string =>
   [...codes.filter((code) => code !== undefined), "(text not shown)"].join(" ");
 
-const addressOf = ({ recipient, name }: QueueEntry): EmailAddress =>
+const queueEntryAddress = ({ recipient, name }: QueueEntry): EmailAddress =>
   name === null ? { email: recipient } : { email: recipient, name };
 
 /** Returns the fields that identify a message in its events. */
-export const namesOf = ({ id, threadId, messageId, mailbox }: OutboundMessage) => ({
+export const messageEventFields = ({ id, threadId, messageId, mailbox }: OutboundMessage) => ({
   emailId: id,
   threadId,
   messageId,
@@ -437,7 +440,7 @@ function compose({
   });
 }
 
-function statusOf({ entry, status, remote, detail }: Failure): NoticeRecipient {
+function toNoticeRecipient({ entry, status, remote, detail }: Failure): NoticeRecipient {
   if (entry.field === "bcc") return { action: "failed", status: "5.0.0" };
   return {
     recipient: entry.recipient,
@@ -451,13 +454,13 @@ function statusOf({ entry, status, remote, detail }: Failure): NoticeRecipient {
 /** Names a message, as the beginning of a sentence. */
 function sentOn({ subject, acceptedAt }: OutboundMessage): string {
   const named = subject === "" ? "Your message" : `Your message "${subject}"`;
-  const sentAt = isoOf(acceptedAt).slice(0, 16).replace("T", " ");
+  const sentAt = toIsoTime(acceptedAt).slice(0, 16).replace("T", " ");
   return `${named}, sent on ${sentAt} UTC,`;
 }
 
 const bccRecipients = (count: number): string => (count === 1 ? "a Bcc recipient" : `${count} Bcc recipients`);
 
-function textOf(message: OutboundMessage, failures: readonly Failure[], hostname: string): string {
+function writeFailureText(message: OutboundMessage, failures: readonly Failure[], hostname: string): string {
   const shown = failures.filter(({ entry }) => entry.field !== "bcc");
   const hidden = failures.length - shown.length;
   return [
@@ -478,7 +481,7 @@ const SUPPRESSED =
 const NOT_TRIED_AGAIN = "It is not tried again; you can send the message once more.";
 
 /** Writes a duration such as `32 hours`: rounded, in the largest unit of which there are two. `ms`: milliseconds. */
-function durationOf(ms: number): string {
+function formatDuration(ms: number): string {
   const [unit, size] = UNITS.find(([, size]) => ms >= 2 * size) ?? (["second", 1_000] as const);
   const count = Math.round(ms / size);
   return `${count} ${unit}${count === 1 ? "" : "s"}`;

@@ -5,7 +5,7 @@
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
-import { maybeIsoOf } from "../base/time.ts";
+import { toIsoTimeOrNull } from "../base/time.ts";
 import type { DeliveryView } from "../mailbox/state/views.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -45,7 +45,7 @@ const statements = prepared((db) => ({
 }));
 
 /** Reads the recipients of a message, and tells which of them and of their replies the caller may see. */
-function readerOf(db: Db, { userId }: Caller, emailId: string) {
+function openRecipientReader(db: Db, { userId }: Caller, emailId: string) {
   const isSender = statements(db).message.get({ id: emailId })?.sentBy === userId;
   const rows = statements(db).entries.all({ id: emailId });
   const namesBcc = bccDetector(
@@ -62,10 +62,10 @@ function readerOf(db: Db, { userId }: Caller, emailId: string) {
 /**
  * Lists the recipients in the order of the message; empty for a message that was not sent from here. @throws AppError not_found
  */
-export function progressOf(db: Db, caller: Caller, emailId: string): RecipientProgress[] {
+export function listRecipientProgress(db: Db, caller: Caller, emailId: string): RecipientProgress[] {
   const message = statements(db).message.get({ id: emailId });
   if (!message || !reachTo(db, caller, message.mailboxId)) throw notFound("message");
-  const { rows, maySee, readable } = readerOf(db, caller, emailId);
+  const { rows, maySee, readable } = openRecipientReader(db, caller, emailId);
   return rows
     .filter(({ entry }) => maySee(entry.field))
     .map(({ entry: { recipient, field, state, attempts, reply, dueAt, settledAt, complainedAt } }) => ({
@@ -74,15 +74,15 @@ export function progressOf(db: Db, caller: Caller, emailId: string): RecipientPr
       state,
       attempts,
       reply: readable(reply),
-      nextAt: state === "waiting" ? maybeIsoOf(dueAt) : null,
-      settledAt: maybeIsoOf(settledAt),
+      nextAt: state === "waiting" ? toIsoTimeOrNull(dueAt) : null,
+      settledAt: toIsoTimeOrNull(settledAt),
       complained: complainedAt !== null,
     }));
 }
 
 /** Undefined for a message that was not sent from here. @throws AppError not_found */
-export function deliveryOf(db: Db, caller: Caller, emailId: string): DeliveryView | undefined {
-  const progress = progressOf(db, caller, emailId);
+export function findDeliveryView(db: Db, caller: Caller, emailId: string): DeliveryView | undefined {
+  const progress = listRecipientProgress(db, caller, emailId);
   if (progress.length === 0) return undefined;
   const some = (...states: QueueState[]): boolean => progress.some(({ state }) => states.includes(state));
   const state = some("waiting", "held")
@@ -190,9 +190,9 @@ export type UnsettledView = Omit<Unsettled, "recipient"> & { recipient: string |
  * `after`: only those after this position.
  */
 export function* unsettledFor(db: Db, caller: Caller, after?: QueuePosition): Generator<UnsettledView> {
-  const readers = new Map<string, ReturnType<typeof readerOf>>();
+  const readers = new Map<string, ReturnType<typeof openRecipientReader>>();
   for (const entry of listUnsettled(db, caller.workspaceId, after)) {
-    const reader = readers.get(entry.emailId) ?? readerOf(db, caller, entry.emailId);
+    const reader = readers.get(entry.emailId) ?? openRecipientReader(db, caller, entry.emailId);
     readers.set(entry.emailId, reader);
     const recipient = reader.maySee(entry.field) ? entry.recipient : null;
     yield { ...entry, recipient, reply: recipient === null ? null : reader.readable(entry.reply) };

@@ -266,7 +266,7 @@ export function addOutbound(
 }
 
 /** Returns the content to transmit; undefined once every recipient is settled. */
-export function contentOf(db: Db, messageSeq: number): OutboundContent | undefined {
+export function findOutboundContent(db: Db, messageSeq: number): OutboundContent | undefined {
   const row = reading(db).content.get({ messageSeq });
   if (row?.bytes) return { bytes: row.bytes };
   return row?.blob ? { blob: row.blob, size: row.size } : undefined;
@@ -281,7 +281,7 @@ export async function readContent(
   messageSeq: number,
   enter = async (_size: number): Promise<void> => {},
 ): Promise<Uint8Array> {
-  const content = contentOf(db, messageSeq);
+  const content = findOutboundContent(db, messageSeq);
   if (content === undefined) throw new Error(`outbound message ${messageSeq} has no content`);
   if ("bytes" in content) return content.bytes;
   await enter(content.size);
@@ -324,7 +324,7 @@ export function findByReversePath(db: Db, address: string): Returned | undefined
   // Messages from before each destination had its own have no dot.
   const message = reading(db).byReturnPath.get({ returnPath: `${local}${tag === undefined ? "" : "."}@${sender}` });
   if (message === undefined || tag === undefined) return message && { message };
-  const destinations = new Set([SEVERAL, ...entriesOf(db, message.seq).map(({ domain }) => domain)]);
+  const destinations = new Set([SEVERAL, ...listQueueEntries(db, message.seq).map(({ domain }) => domain)]);
   const domain = [...destinations].find((one) => destinationTag(message.id, one) === tag);
   return domain === undefined ? undefined : { message, domain };
 }
@@ -335,7 +335,7 @@ export function findByMessageId(db: Db, messageId: string): OutboundMessage[] {
 }
 
 /** Lists every recipient of a message, in its order. */
-export function entriesOf(db: Db, messageSeq: number): QueueEntry[] {
+export function listQueueEntries(db: Db, messageSeq: number): QueueEntry[] {
   return reading(db).entries.all({ messageSeq });
 }
 
@@ -487,7 +487,7 @@ export function unpark(tx: Tx, workspaceId: string, domain?: string): void {
  * Deletes up to `limit` messages that a mailbox sent, in any state. Returns their ids, and how many of their recipients were
  * `unsettled`: waiting or held.
  */
-export function deleteOutboundOf(
+export function deleteOutboundMessages(
   tx: Tx,
   mailboxId: string,
   limit: number,
@@ -580,7 +580,7 @@ export function cancelEntry(tx: Tx, id: string, now: number): void {
 }
 
 /** Gives up what rules of a mailbox forwarded and no server has yet, except for attempts that are under way. `now`: epoch ms. */
-export function cancelForwardsOf(tx: Tx, mailboxId: string, now: number): void {
+export function cancelMailboxForwards(tx: Tx, mailboxId: string, now: number): void {
   const idle = or(eq(queueEntries.leased, false), lte(queueEntries.dueAt, now));
   const entries = tx
     .select({ queue: queueEntries })

@@ -78,7 +78,7 @@ interface Opening {
 
 export function createRelay(core: SendCore, attempts: AttemptOptions) {
   const { db, store, transport, options, runtime, log } = core;
-  const { attempt, record, commit } = createAttempts(core, attempts);
+  const { attempt, recordAttempt, commit } = createAttempts(core, attempts);
   const sessions = new Set<Session>();
   const leases = createLeases(core);
   const health = createDestinationHealth(db);
@@ -91,7 +91,8 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
 
   const sessionsTo = (destination: string): Session[] =>
     [...sessions].filter((session) => session.destination === destination);
-  const lineOf = (destination: string): QueueLine => (destination === SMARTHOST ? "open" : health.lineOf(destination));
+  const getQueueLine = (destination: string): QueueLine =>
+    destination === SMARTHOST ? "open" : health.getQueueLine(destination);
 
   function leave(): void {
     if (--busy > 0) return;
@@ -144,7 +145,12 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     } else {
       // The slow and the new go first: their entries have waited longer.
       const lines = (["slow", "new", "open"] as const).filter((line) => slotFor(free, line));
-      const terms = { ...termsAt(now), lines, lineOf, notBefore: (domain: string) => notBefore(domain, assignments) };
+      const terms = {
+        ...termsAt(now),
+        lines,
+        getQueueLine,
+        notBefore: (domain: string) => notBefore(domain, assignments),
+      };
       if (lines.length > 0) open.push({ terms });
     }
     const isSpareOpen = free.spare > 0 && (open.length === 0 || free.shared <= 0);
@@ -160,7 +166,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       return {
         claim: claimed,
         destination: target,
-        slot: slotFor(freeSlots(sessions, assignments), lineOf(target)) ?? "shared",
+        slot: slotFor(freeSlots(sessions, assignments), getQueueLine(target)) ?? "shared",
       };
     }
     return undefined;
@@ -187,7 +193,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     if (destination === SPARE) return claim(tx, { ...terms, own: true });
     if (transport.groupsByMessage() !== (destination === SMARTHOST)) return undefined;
     if (destination === SMARTHOST) return claim(tx, terms);
-    const line = lineOf(destination);
+    const line = getQueueLine(destination);
     if (session.moves) moveDomain(tx, destination, line);
     // A claim that shares a failure needs no slot.
     if (!failure) {
@@ -203,13 +209,13 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     return claim(tx, { ...terms, domain: destination });
   }
 
-  const dueOf = (open: readonly Opening[]): number =>
+  const earliestDue = (open: readonly Opening[]): number =>
     Math.min(...open.map(({ terms }) => nextDue(db, terms) ?? Number.POSITIVE_INFINITY));
 
   async function handOut(): Promise<void> {
     for (;;) {
       const now = runtime.now();
-      if (dueOf(openings(now, [])) > now) return makeRoom(now);
+      if (earliestDue(openings(now, [])) > now) return makeRoom(now);
       const assignments = await store.enqueue((tx) => assignAll(tx, now));
       for (const assignment of assignments) {
         busy++;
@@ -227,7 +233,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       lines: ["new", "open"] as const,
       notBefore: (name: string) => notBefore(name, []),
     };
-    if (dueOf([{ terms }]) > now) return;
+    if (earliestDue([{ terms }]) > now) return;
     [...sessions].find(mayBeCut)?.ending?.abort(CUT);
   }
 
@@ -296,7 +302,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       if (!(await confirmed())) return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
       const attempted = await attempt(current, () => {
         endWatch = watch(session);
-        return connectionOf(session, current.domain);
+        return getSessionConnection(session, current.domain);
       });
       endWatch();
       const isSlow = session.waits === "long";
@@ -316,7 +322,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
         if (!session.proven) look();
         session.proven = true;
       }
-      return await record(current, attempted, (tx) => claimFor(tx, session));
+      return await recordAttempt(current, attempted, (tx) => claimFor(tx, session));
     } finally {
       leases.letGo(current);
     }
@@ -348,7 +354,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     return () => cancelTimer();
   }
 
-  async function connectionOf(session: Session, domain: string): Promise<Connection> {
+  async function getSessionConnection(session: Session, domain: string): Promise<Connection> {
     if (session.failure) throw new DeliveryFailure(session.failure.result);
     if (session.connection?.usable()) return session.connection;
     session.connection?.close();
@@ -371,7 +377,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
   /** Returns when the job next has work, unless it is woken earlier: epoch ms. */
   function nextTime(): number | null {
     const now = runtime.now();
-    const times = [leases.nextUpkeep(), dueOf(openings(now, []))];
+    const times = [leases.nextUpkeep(), earliestDue(openings(now, []))];
     const rested = health.restsUntil(SMARTHOST);
     if (rested > now) times.push(rested);
     const earliest = Math.min(...times);

@@ -127,13 +127,13 @@ export function createDestinationHealth(db: Db) {
     return known;
   }
 
-  const lineOf = (destination: string): QueueLine => lines().get(destination) ?? "new";
+  const getQueueLine = (destination: string): QueueLine => lines().get(destination) ?? "new";
 
   return {
-    lineOf,
+    getQueueLine,
     /** Notes the line of a destination; returns whether it is another than before. */
     note(destination: string, line: QueueLine): boolean {
-      const before = lineOf(destination);
+      const before = getQueueLine(destination);
       set(lines(), destination, line);
       return line !== before;
     },

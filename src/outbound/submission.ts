@@ -23,7 +23,7 @@ import {
   normalizeAddress,
   splitAddress,
 } from "../message/address.ts";
-import { fingerprintOf } from "../message/message-id.ts";
+import { fingerprintMessage } from "../message/message-id.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import { MAIL_PARAMETERS, type MessageDsn, RCPT_PARAMETERS } from "../smtp/dsn.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
@@ -33,7 +33,7 @@ import type { Reader } from "../store/core.ts";
 import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import { type Sent, submitMessage } from "./accept.ts";
-import { recipientsOf, requireMaySend, type Sender, senderFor } from "./guardrails.ts";
+import { mergeRecipients, requireMaySend, type Sender, senderFor } from "./guardrails.ts";
 import type { Recipient } from "./queue.ts";
 import type { SendCore } from "./send-core.ts";
 import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
@@ -59,7 +59,7 @@ export function createSubmissionRole(
   const sender = (caller: Caller, address: string): Sender => senderFor(db, caller, address, { alias: true });
 
   /** @throws Refusal notYourReversePath */
-  function reversePathOf(caller: Caller, reversePath: string): Sender {
+  function getReversePathSender(caller: Caller, reversePath: string): Sender {
     try {
       return sender(caller, reversePath);
     } catch (error) {
@@ -169,7 +169,7 @@ export function createSubmissionRole(
         startMail(reversePath) {
           const present = caller();
           if (reversePath === "") return;
-          const { reach, address: from } = reversePathOf(present, reversePath);
+          const { reach, address: from } = getReversePathSender(present, reversePath);
           try {
             // Checked at MAIL, because the message may be large.
             const { id: mailboxId, workspaceId } = reach.mailbox;
@@ -211,7 +211,7 @@ function recipientsIn({ recipients }: Envelope, { to, cc, bcc }: SubmittedMessag
     const name = fields[field].get(key);
     found[field].push(name === undefined ? { email } : { email, name });
   }
-  return recipientsOf(found);
+  return mergeRecipients(found);
 }
 
 /** Finds the recipients, and what the app wants to be told. A message without a return address asks at most for silence. */
@@ -274,7 +274,7 @@ function createAcceptOnce({ db, now }: Reader) {
       list.map(({ email }) => ({ ...copy, recipient: email, held: true as const })),
     );
     const entries = [...acceptedEntries(db).all({ mailboxId, messageId, since }), ...held];
-    const fingerprint = entries.length === 0 ? "" : fingerprintOf(bytes);
+    const fingerprint = entries.length === 0 ? "" : fingerprintMessage(bytes);
     const same = entries.filter((entry) => entry.fingerprint === fingerprint);
     const accepted = new Set(same.map(({ recipient }) => normalizeAddress(recipient)));
     const left = recipients.filter(({ email }) => !accepted.has(normalizeAddress(email)));

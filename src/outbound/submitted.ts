@@ -7,8 +7,8 @@
  */
 import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";
-import { type HeaderField, headersOf, readHeaders, withoutBcc } from "../message/headers.ts";
-import { firstMessageId, referencesOf } from "../message/message-id.ts";
+import { type HeaderField, listHeaders, readHeaders, withoutBcc } from "../message/headers.ts";
+import { firstMessageId, parseReferences } from "../message/message-id.ts";
 import { withCrlf } from "../message/recode.ts";
 import { Refusal } from "../smtp/refusal.ts";
 
@@ -43,23 +43,23 @@ export function readSubmitted(content: Uint8Array): SubmittedMessage {
   if (content.includes(0)) throw new Refusal("nul");
   const whole = withCrlf(content);
   const fields = readFields(whole);
-  const repeated = ONCE.find((name) => headersOf(fields, name).length > 1);
+  const repeated = ONCE.find((name) => listHeaders(fields, name).length > 1);
   if (repeated !== undefined) throw malformed(`Message has more than one field ${repeated}`);
-  const [from] = headersOf(fields, "from");
+  const [from] = listHeaders(fields, "from");
   if (from === undefined) throw malformed("Message has no From field");
-  const [sender] = headersOf(fields, "sender");
-  const [id] = headersOf(fields, "message-id");
+  const [sender] = listHeaders(fields, "sender");
+  const [id] = listHeaders(fields, "message-id");
   const messageId = firstMessageId(id ?? "");
   if (id !== undefined && messageId === undefined) throw malformed("Message-ID cannot be read");
-  const inReplyTo = firstMessageId(headersOf(fields, "in-reply-to")[0] ?? "");
-  const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", "));
+  const inReplyTo = firstMessageId(listHeaders(fields, "in-reply-to")[0] ?? "");
+  const addresses = (name: string) => parseAddressList(listHeaders(fields, name).join(", "));
   return {
     from: onlyAddress("From", from),
     ...(sender !== undefined && { sender: onlyAddress("Sender", sender) }),
     ...(messageId !== undefined && { messageId }),
     ...(inReplyTo !== undefined && { inReplyTo }),
-    references: referencesOf(headersOf(fields, "references")[0] ?? ""),
-    hasDate: headersOf(fields, "date").length > 0,
+    references: parseReferences(listHeaders(fields, "references")[0] ?? ""),
+    hasDate: listHeaders(fields, "date").length > 0,
     to: addresses("to"),
     cc: addresses("cc"),
     bcc: addresses("bcc"),

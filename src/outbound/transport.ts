@@ -19,7 +19,7 @@ import { faultOfAddress } from "../net/destination.ts";
 import { canonicalAddress } from "../net/ip.ts";
 import { type Credentials, openSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
-import { asDeferred, DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
+import { asDeferred, DeliveryFailure, type DeliveryResult, toDeliveryResult } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.ts";
 
@@ -205,7 +205,7 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
     }
   }
 
-  const knownOf = (setting: string) =>
+  const findFreshAnswer = (setting: string) =>
     // The absolute difference, since the clock may have been set back.
     known?.setting === setting && Math.abs(runtime.now() - known.at) < REMEMBER_MS ? known : undefined;
 
@@ -221,7 +221,7 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
       .finally(() => {
         if (asking === question) asking = undefined;
         // A smarthost that is down is remembered too, so that it does not delay every message.
-        if (!knownOf(setting)) known = { setting, at: runtime.now(), refusal: undefined };
+        if (!findFreshAnswer(setting)) known = { setting, at: runtime.now(), refusal: undefined };
       });
     asking = question;
     return question.done;
@@ -281,8 +281,8 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
     async refusal(): Promise<string | undefined> {
       const setting = options.get("smtp.relay");
       if (setting === "none" || !readSmarthost(setting).credentials) return undefined;
-      if (!knownOf(setting)) await atMost(runtime, ASK_MS, ask(setting));
-      return knownOf(setting)?.refusal;
+      if (!findFreshAnswer(setting)) await atMost(runtime, ASK_MS, ask(setting));
+      return findFreshAnswer(setting)?.refusal;
     },
     /** Ends every connection and attempt at once; none is made afterwards. */
     close(): void {
@@ -319,7 +319,7 @@ async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promi
   const aborted = Promise.withResolvers<never>();
   const abort = () => {
     const text = String(signal.reason);
-    aborted.reject(new DeliveryFailure(deliveryResultOf({ command: "connect", status: "4.4.2", text })));
+    aborted.reject(new DeliveryFailure(toDeliveryResult({ command: "connect", status: "4.4.2", text })));
   };
   if (signal.aborted) abort();
   signal.addEventListener("abort", abort);
@@ -336,7 +336,7 @@ export const NOT_LISTED = "which smtp.allowNetworks does not list";
 /** Makes the result for an address that is not connected to: temporary, since the operator may allow it. */
 function privateAddress(host: string, fault: string): DeliveryResult {
   const verb = isIP(host) ? "is" : "leads to";
-  return deliveryResultOf({ command: "connect", status: "4.4.4", text: `${host} ${verb} ${fault}, ${NOT_LISTED}` });
+  return toDeliveryResult({ command: "connect", status: "4.4.4", text: `${host} ${verb} ${fault}, ${NOT_LISTED}` });
 }
 
 /** Returns the result of a DeliveryFailure. Any other error is a fault of ours, and is thrown again. */

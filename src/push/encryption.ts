@@ -45,7 +45,7 @@ export function isTarget({ p256dh, auth }: Pick<PushTarget, "p256dh" | "auth">):
   }
 }
 
-function privateKeyOf({ publicKey, privateKey }: KeyPair): KeyObject {
+function importPrivateKey({ publicKey, privateKey }: KeyPair): KeyObject {
   const point = Buffer.from(publicKey, "base64url");
   const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((half) => half.toString("base64url")) as [
     string,
@@ -60,7 +60,7 @@ const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).to
 function authorization(keys: KeyPair, endpoint: string, contact: string, now: number): string {
   const claims = { aud: new URL(endpoint).origin, exp: Math.floor((now + TOKEN_MS) / 1_000), sub: contact };
   const token = `${encoded({ typ: "JWT", alg: "ES256" })}.${encoded(claims)}`;
-  const signature = sign("sha256", Buffer.from(token), { key: privateKeyOf(keys), dsaEncoding: "ieee-p1363" });
+  const signature = sign("sha256", Buffer.from(token), { key: importPrivateKey(keys), dsaEncoding: "ieee-p1363" });
   return `vapid t=${token}.${signature.toString("base64url")}, k=${keys.publicKey}`;
 }
 

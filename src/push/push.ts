@@ -17,8 +17,8 @@ import { events, messages, threads } from "../store/schema.ts";
 import { pushRequest } from "./encryption.ts";
 import {
   countSubscriptions,
+  getPushKeys,
   keysIn,
-  keysOf,
   listSubscriptions,
   noteOutcome,
   type Subscription,
@@ -77,7 +77,7 @@ export function createPush(
   },
 ) {
   // A browser needs the public one to subscribe.
-  const keys = keysIn(db) ?? store.transact(keysOf);
+  const keys = keysIn(db) ?? store.transact(getPushKeys);
   const client = openHttpClient({ runtime, allow, mostIdle: MOST_REQUESTS.push });
   const underWay = createShares({ most: MOST_REQUESTS.push, runtime });
   const outcomes = metrics.counter<{ outcome: "sent" | "failed" | "gone" }>(
@@ -179,7 +179,7 @@ export function createPush(
       // The session may have ended while it waited.
       const [subscription] = turn ? listSubscriptions(db, runtime.now(), sessionId) : [];
       if (!subscription) return;
-      const { notifications, later } = notificationsOf(subscription, its);
+      const { notifications, later } = buildNotifications(subscription, its);
       if (notifications.length === 0) return;
       if (later.length > 0) news.set(sessionId, later);
       toldAt.set(sessionId, runtime.now());
@@ -213,12 +213,12 @@ export function createPush(
   }
 
   /** Notifications for one message, and the news that it has no room for. */
-  function notificationsOf(subscription: Subscription, its: readonly News[]) {
+  function buildNotifications(subscription: Subscription, its: readonly News[]) {
     const notifications: Notification[] = [];
     const later: News[] = [];
     let bytes = Buffer.byteLength(JSON.stringify({ notifications }));
     for (const group of Map.groupBy(its, ({ kind, mailboxId }) => `${kind} ${mailboxId}`).values()) {
-      const notification = notificationOf(subscription, group);
+      const notification = buildGroupNotification(subscription, group);
       if (!notification) continue;
       bytes += Buffer.byteLength(`${JSON.stringify(notification)},`);
       if (bytes > MOST_BYTES) later.push(...group);
@@ -228,7 +228,7 @@ export function createPush(
   }
 
   /** The notification for news of one mailbox and kind; undefined if none is so any more, or its person does not reach it. */
-  function notificationOf({ caller, details }: Subscription, group: readonly News[]): Notification | undefined {
+  function buildGroupNotification({ caller, details }: Subscription, group: readonly News[]): Notification | undefined {
     const [{ kind, mailboxId }] = group as [News];
     const tag = `${kind} ${mailboxId}`;
     const reach = reachTo(db, caller, mailboxId);

@@ -28,7 +28,7 @@ export const keysIn = (db: Db): KeyPair | undefined =>
   db.select({ publicKey: pushKeys.publicKey, privateKey: pushKeys.privateKey }).from(pushKeys).get();
 
 /** This server's key pair, made at the first call. */
-export function keysOf(tx: Tx): KeyPair {
+export function getPushKeys(tx: Tx): KeyPair {
   const known = keysIn(tx);
   if (known) return known;
   const made = makeKeys();
@@ -64,7 +64,7 @@ export function unsubscribe(tx: Tx, sessionId: string): void {
   tx.delete(pushSubscriptions).where(eq(pushSubscriptions.sessionId, sessionId)).run();
 }
 
-export const choiceOf = (db: Db, sessionId: string): PushChoice | undefined =>
+export const findPushChoice = (db: Db, sessionId: string): PushChoice | undefined =>
   db
     .select({ mailboxes: pushSubscriptions.mailboxes, details: pushSubscriptions.details })
     .from(pushSubscriptions)

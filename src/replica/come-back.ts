@@ -11,8 +11,8 @@ import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { isoOf } from "../base/time.ts";
-import { openS3, placeOf, type S3Location } from "../net/s3.ts";
+import { toIsoTime } from "../base/time.ts";
+import { formatS3Place, openS3, type S3Location } from "../net/s3.ts";
 import { REPLICATED } from "../store/wal.ts";
 import { readStandby, writeStandby } from "./follow-replica.ts";
 import { type Lease, readLease } from "./lease.ts";
@@ -69,7 +69,7 @@ export async function settleRole({
   await endLitestream(data, { ...runtime, log });
   const aside = keepAside(data, runtime.now());
   const joinedAt = existsSync(join(data, SEAL)) ? runtime.now() : undefined;
-  writeStandby(data, { place: placeOf(location), ...(joinedAt !== undefined && { joinedAt }) });
+  writeStandby(data, { place: formatS3Place(location), ...(joinedAt !== undefined && { joinedAt }) });
   forgetIdentity(data);
   return { role: "standby", aside, takenBy: lease };
 }
@@ -83,7 +83,7 @@ function keepAside(data: string, now: number): string {
   } finally {
     sqlite.close();
   }
-  const aside = join(data, `before-standby-${isoOf(now).replaceAll(/[-:]|\.\d+/g, "")}`);
+  const aside = join(data, `before-standby-${toIsoTime(now).replaceAll(/[-:]|\.\d+/g, "")}`);
   mkdirSync(aside, { mode: 0o700 });
   linkTree(join(data, "blobs"), join(aside, "blobs"));
   linkTree(join(data, "keys"), join(aside, "keys"));

@@ -12,7 +12,7 @@ import type { Log } from "../base/log.ts";
 import type { Metrics, Sample } from "../base/metrics.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { openS3, placeOf, type S3Location } from "../net/s3.ts";
+import { formatS3Place, openS3, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { appliedTransaction, type Follower, followEpoch, lastTransaction, removeFollowed } from "./follow.ts";
 import { createObserver, type Observer, readLease, type SeenLease } from "./lease.ts";
@@ -84,10 +84,10 @@ const SCHEMA_PATIENCE_MS = 20;
 /** Looks at the replica that are remembered while they wait to be applied: half an hour. */
 const MOST_SEEN = 1_000;
 
-const secondsOf = (ms: number): number => Math.round(ms / 100) / 10;
+const roundToSeconds = (ms: number): number => Math.round(ms / 100) / 10;
 
 /** Number of the migrations that a database has. @throws SQLiteError while it is locked for long, as by a large change */
-export function schemaOf(file: string, patienceMs = 5_000): number {
+export function readFileSchemaVersion(file: string, patienceMs = 5_000): number {
   const sqlite = new Database(file, { readonly: true });
   try {
     sqlite.exec(`PRAGMA busy_timeout = ${patienceMs}`);
@@ -128,7 +128,7 @@ export function openStandby({
   const observer = createObserver(runtime);
   const over = new AbortController();
   const listeners: (() => void)[] = [];
-  const place = placeOf(location);
+  const place = formatS3Place(location);
   const known = readStandby(data);
   if (known && known.place !== place) {
     throw new Error(`${data} follows the replica ${known.place}: use another data folder for ${place}`);
@@ -189,7 +189,7 @@ export function openStandby({
     if (!current?.isWhole()) return false;
     const before = schema;
     try {
-      schema = schemaOf(current.file, SCHEMA_PATIENCE_MS);
+      schema = readFileSchemaVersion(current.file, SCHEMA_PATIENCE_MS);
     } catch (error) {
       log.debug("the schema was not read", { error });
     }
@@ -291,7 +291,7 @@ export function openStandby({
       return {
         ...(current && { epoch: current.epoch }),
         ...(transaction !== undefined && { transaction }),
-        ...(currentAt !== undefined && { lagSeconds: secondsOf(now - currentAt) }),
+        ...(currentAt !== undefined && { lagSeconds: roundToSeconds(now - currentAt) }),
         ...(why !== undefined && { reason: why }),
         ...(lease &&
           heardAt !== undefined && {
@@ -299,7 +299,7 @@ export function openStandby({
               url: lease.url,
               epoch: lease.epoch,
               released: lease.released,
-              heardSecondsAgo: secondsOf(now - heardAt),
+              heardSecondsAgo: roundToSeconds(now - heardAt),
             },
           }),
         ...(trouble !== undefined && { trouble }),

@@ -15,7 +15,7 @@ import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { S3Location, S3Objects } from "../net/s3.ts";
 import { epochPath } from "./lease.ts";
-import { environmentOf, LITESTREAM } from "./litestream.ts";
+import { LITESTREAM, litestreamEnvironment } from "./litestream.ts";
 
 export type Follower = ReturnType<typeof followEpoch>;
 
@@ -33,11 +33,11 @@ const CANNOT_RESUME = /cannot resume follow mode/;
 const PATIENCE_MS = 120_000;
 
 /** The folder of single transactions. Litestream keeps the last one of them for good. */
-const transactionsOf = (epoch: number): string => `${epochPath(epoch)}/0000/`;
+const transactionFolder = (epoch: number): string => `${epochPath(epoch)}/0000/`;
 
 /** The last transaction in the replica of an epoch; undefined if it has none. `after`: one that is known. @throws S3Error */
 export async function lastTransaction(objects: S3Objects, epoch: number, after = ""): Promise<string | undefined> {
-  const folder = transactionsOf(epoch);
+  const folder = transactionFolder(epoch);
   let last = after;
   for (let from: string | undefined = folder + after; from !== undefined; ) {
     const found: Awaited<ReturnType<S3Objects["list"]>> = await objects.list(folder, from);
@@ -125,7 +125,7 @@ export function followEpoch({
         name: LITESTREAM.name,
         command: [executable, "restore", "-f", "-follow-interval", FOLLOW_INTERVAL, ...output, url],
         folder: dirname(file),
-        env: environmentOf(location),
+        env: litestreamEnvironment(location),
         secret: location.secretAccessKey,
         hear: (line) => (line === "" ? "ignore" : { last: line.replace(/^Error: /, "") }),
       },

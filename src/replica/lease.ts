@@ -8,7 +8,7 @@
  */
 import { pause } from "../base/pause.ts";
 import { base32, type Runtime } from "../base/runtime.ts";
-import { isoOf } from "../base/time.ts";
+import { toIsoTime } from "../base/time.ts";
 import { S3Error, type S3Objects, type WriteCondition } from "../net/s3.ts";
 import type { Identity, KnownIdentity } from "./replica-identity.ts";
 
@@ -261,7 +261,7 @@ async function hold(
     open = [...open, nonce].slice(-REMEMBERED);
     remembered = [...remembered, nonce].slice(-REMEMBERED);
     if (goesOn) await keep({ place, holder, epoch, nonces: open });
-    const lease: Lease = { epoch, holder, nonce, released, url, renewedAt: isoOf(runtime.now()) };
+    const lease: Lease = { epoch, holder, nonce, released, url, renewedAt: toIsoTime(runtime.now()) };
     const startedAt = runtime.elapsed();
     const written = await objects.put(KEY, `${JSON.stringify(lease)}\n`, condition);
     if (written === undefined) return undefined;

@@ -19,7 +19,7 @@ import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../net/answer.ts";
-import { placeOf, type S3Location } from "../net/s3.ts";
+import { formatS3Place, type S3Location } from "../net/s3.ts";
 import type { Core } from "../store/core.ts";
 import { epochPath } from "./lease.ts";
 
@@ -39,18 +39,18 @@ export const REPLICA_FOLDER = "replica";
 const CONFIG_FILE = "litestream.yml";
 const SOCKET = "litestream.sock";
 
-const configOf = (data: string): string => resolve(data, REPLICA_FOLDER, CONFIG_FILE);
+const configPath = (data: string): string => resolve(data, REPLICA_FOLDER, CONFIG_FILE);
 
 /** Kills what a killed server has left of its Litestream. @throws Error if it does not end */
 export const endLitestream = (data: string, runtime: Parameters<typeof endLeftovers>[2]): Promise<void> =>
-  endLeftovers(LITESTREAM.name, ["-config", configOf(data)], runtime);
+  endLeftovers(LITESTREAM.name, ["-config", configPath(data)], runtime);
 
 /**
  * What it knows of an epoch, which begins with a copy of the whole database. That of another is of no use: its
  * transactions have the same numbers.
  */
-const metaOf = (location: S3Location, epoch: number): string =>
-  `meta-${epoch}-${Bun.hash(placeOf(location)).toString(36)}`;
+const metaFolderName = (location: S3Location, epoch: number): string =>
+  `meta-${epoch}-${Bun.hash(formatS3Place(location)).toString(36)}`;
 /** The longest path of a socket (sun_path). */
 const LONGEST_SOCKET = 107;
 
@@ -76,13 +76,13 @@ export async function findLitestream(
 }
 
 /** The environment in which Litestream runs: the credentials and nothing else of ours. */
-export const environmentOf = ({ accessKeyId, secretAccessKey }: S3Location): Record<string, string> => ({
+export const litestreamEnvironment = ({ accessKeyId, secretAccessKey }: S3Location): Record<string, string> => ({
   LITESTREAM_ACCESS_KEY_ID: accessKeyId,
   LITESTREAM_SECRET_ACCESS_KEY: secretAccessKey,
 });
 
 /** The replica of an epoch, as its configuration names it. */
-const replicaOf = ({ bucket, prefix, endpoint, region }: S3Location, epoch: number) => ({
+const replicaConfig = ({ bucket, prefix, endpoint, region }: S3Location, epoch: number) => ({
   type: "s3",
   bucket,
   path: `${prefix}${epochPath(epoch)}`,
@@ -126,7 +126,7 @@ export async function syncReplica(
 ): Promise<void> {
   // Its own limit, in whole seconds, ends the work; ours is for a process that hangs.
   const timeout = Math.max(1, Math.floor(limitMs / 1_000));
-  const body = { path: databaseOf(data), wait: true, timeout };
+  const body = { path: databasePath(data), wait: true, timeout };
   const answer = await askLitestream(data, runtime, "/sync", limitMs + 1_000, body);
   const { txid, replicated_txid: replicated } = answer as { txid?: unknown; replicated_txid?: unknown };
   if (typeof txid !== "number" || typeof replicated !== "number" || replicated === 0) {
@@ -134,13 +134,13 @@ export async function syncReplica(
   }
 }
 
-const databaseOf = (data: string): string => resolve(data, "mailroom.db");
+const databasePath = (data: string): string => resolve(data, "mailroom.db");
 
 export function createLitestream({ options, runtime, log, site }: Core, location: S3Location) {
   const data = site.folder;
   // Absolute, because the folder is the process's working directory, where relative paths lead elsewhere.
   const folder = resolve(data, REPLICA_FOLDER);
-  const config = configOf(data);
+  const config = configPath(data);
   const over = new AbortController();
   let state: ProcessState = { state: "off", restarts: 0 };
   let starts = 0;
@@ -165,7 +165,7 @@ export function createLitestream({ options, runtime, log, site }: Core, location
         `the path of the data folder is too long for a socket in it (${socket}): at most ${LONGEST_SOCKET} bytes`,
       );
     }
-    const meta = metaOf(location, epoch);
+    const meta = metaFolderName(location, epoch);
     for (const name of readdirSync(folder)) {
       if (name.startsWith("meta-") && name !== meta) rmSync(join(folder, name), { recursive: true, force: true });
     }
@@ -175,11 +175,11 @@ export function createLitestream({ options, runtime, log, site }: Core, location
       "shutdown-sync-timeout": "3s",
       dbs: [
         {
-          path: databaseOf(data),
+          path: databasePath(data),
           "meta-path": join(folder, meta),
           "monitor-interval": INTERVAL,
           "busy-timeout": BUSY,
-          replica: { ...replicaOf(location, epoch), "sync-interval": INTERVAL },
+          replica: { ...replicaConfig(location, epoch), "sync-interval": INTERVAL },
         },
       ],
     };
@@ -199,7 +199,7 @@ export function createLitestream({ options, runtime, log, site }: Core, location
         name: LITESTREAM.name,
         command: [path, "replicate", "-config", config],
         folder,
-        env: environmentOf(location),
+        env: litestreamEnvironment(location),
         secret: location.secretAccessKey,
         hear(line) {
           const [, message = ""] = /\blevel=ERROR msg=(.*)$/.exec(line) ?? /^Error: (.*)$/.exec(line) ?? [];

@@ -13,18 +13,18 @@ import { syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { renewUidValidity } from "../mailbox/imap/uids.ts";
-import { placeOf, S3Error, type S3Location } from "../net/s3.ts";
+import { formatS3Place, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { strangeIn } from "../store/own-schema.ts";
 import { drizzleOver } from "../store/statement.ts";
 import { type Follower, lastTransaction } from "./follow.ts";
 import {
   followedDatabase,
+  readFileSchemaVersion,
   readStandby,
   STANDBY_FILE,
   STANDBY_FOLDER,
   type Standby,
-  schemaOf,
 } from "./follow-replica.ts";
 import { LeaseTaken, readLease, takeLease } from "./lease.ts";
 import { readIdentity, writeIdentity } from "./replica-identity.ts";
@@ -118,7 +118,7 @@ export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promi
   try {
     if (!isResumed) {
       tell(`waiting until the lease of ${lease.url} is released or over, at most half a minute`);
-      const place = placeOf(location);
+      const place = formatS3Place(location);
       const keep = (identity: Parameters<typeof writeIdentity>[1]) => writeIdentity(data, identity);
       const leaseParts = { objects: standby.objects, runtime, place, url, keep, observer: standby.observe() };
       const held = await patiently(() => takeLease(leaseParts, undefined, signal), parts);
@@ -134,7 +134,7 @@ export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promi
   const takenAt = runtime.now();
   const transaction = await applyTheLast(parts, follower, signal);
   // Of what came since, too.
-  requireOwn(follower.file, schemaOf(follower.file));
+  requireOwn(follower.file, readFileSchemaVersion(follower.file));
   tell(`everything in the replica is applied, to transaction ${transaction}`);
   return {
     epoch,

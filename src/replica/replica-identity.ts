@@ -6,7 +6,7 @@ import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isMissing, syncFolder } from "../base/files.ts";
-import { placeOf, type S3Location } from "../net/s3.ts";
+import { formatS3Place, type S3Location } from "../net/s3.ts";
 import { REPLICATED as IDENTITY_FILE } from "../store/wal.ts";
 
 export interface Identity {
@@ -31,7 +31,7 @@ interface Kept extends Identity {
   readonly machine: string;
 }
 
-function machineOf(data: string): string {
+function identifyMachine(data: string): string {
   const { dev, ino } = statSync(data);
   return `${readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()} ${dev}:${ino}`;
 }
@@ -48,7 +48,9 @@ export function readIdentity(data: string, location: S3Location): KnownIdentity 
   }
   try {
     const { machine, ...identity } = JSON.parse(text) as Kept;
-    return identity.place === placeOf(location) ? { ...identity, isHere: machine === machineOf(data) } : undefined;
+    return identity.place === formatS3Place(location)
+      ? { ...identity, isHere: machine === identifyMachine(data) }
+      : undefined;
   } catch (error) {
     // Of a write that a power cut ended.
     if (error instanceof SyntaxError) return undefined;
@@ -64,7 +66,7 @@ const BYTES = 2_048;
  * the file system
  */
 export async function writeIdentity(data: string, identity: Identity): Promise<void> {
-  const kept: Kept = { ...identity, machine: machineOf(data) };
+  const kept: Kept = { ...identity, machine: identifyMachine(data) };
   const path = join(data, IDENTITY_FILE);
   const isNew = !existsSync(path);
   await writeFile(path, `${JSON.stringify(kept).padEnd(BYTES - 1)}\n`, {

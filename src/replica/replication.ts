@@ -10,7 +10,7 @@
 import { Fenced, unavailable } from "../base/errors.ts";
 import type { Metrics } from "../base/metrics.ts";
 import { atMost, pause } from "../base/pause.ts";
-import { openS3, placeOf, S3Error, type S3Location } from "../net/s3.ts";
+import { formatS3Place, openS3, S3Error, type S3Location } from "../net/s3.ts";
 import type { Core } from "../store/core.ts";
 import { leaveCheckpoints } from "../store/wal.ts";
 import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
@@ -92,7 +92,7 @@ export function createReplication(core: Core, location: S3Location) {
     await probeConditions(objects, runtime);
     const identity = readIdentity(data, location);
     const parts = {
-      ...{ objects, runtime, url, place: placeOf(location) },
+      ...{ objects, runtime, url, place: formatS3Place(location) },
       keep: (kept: Identity) => writeIdentity(data, kept),
     };
     try {
@@ -131,7 +131,7 @@ export function createReplication(core: Core, location: S3Location) {
       await takeAtLast(true, over.signal);
     } catch (error) {
       if (over.signal.aborted) return;
-      fence(error instanceof Fenced ? error : new Fenced(reasonOf(error), true));
+      fence(error instanceof Fenced ? error : new Fenced(describeError(error), true));
     }
     if (lease && lease.epoch !== epoch)
       fence(new Fenced("the replica is in another epoch: the server starts anew", false));
@@ -140,7 +140,7 @@ export function createReplication(core: Core, location: S3Location) {
   /** Notes why the replica does not keep up. */
   function failed(error: unknown): never {
     if (reason === undefined) log.error("the replica does not get what happens here", { error });
-    reason = reasonOf(error);
+    reason = describeError(error);
     throw error;
   }
 
@@ -276,7 +276,7 @@ function shared(work: () => Promise<void>): () => Promise<void> {
   };
 }
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** The server answered, and will answer the same again. */
 const isRefusal = ({ status }: S3Error): boolean =>

@@ -10,7 +10,7 @@
  *   others:                         FAR + messages.seq
  */
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
-import { type SeqSet, setOf } from "./sets.ts";
+import { createSeqSet, type SeqSet } from "./sets.ts";
 
 /**
  * Messages in a group, conversations in a block, and dense messages per conversation. For mail that people wrote, the
@@ -26,7 +26,7 @@ const BLOCK_NUMBERS = BLOCK * NEAR;
 const FAR = 2 ** 48;
 
 /** threads.seq of a message. */
-export const threadOf = (messageSeq: number): number => Math.floor(messageSeq / MESSAGES_PER_THREAD);
+export const toThreadSeq = (messageSeq: number): number => Math.floor(messageSeq / MESSAGES_PER_THREAD);
 
 /** The number of a near message, by conversation and position in it. */
 function nearNumber(thread: number, ordinal: number): number {
@@ -36,8 +36,8 @@ function nearNumber(thread: number, ordinal: number): number {
 }
 
 /** The number of a message, by messages.seq. */
-export function documentNumberOf(messageSeq: number): number {
-  const thread = threadOf(messageSeq);
+export function toDocumentNumber(messageSeq: number): number {
+  const thread = toThreadSeq(messageSeq);
   const ordinal = messageSeq - thread * MESSAGES_PER_THREAD;
   return ordinal < NEAR ? nearNumber(thread, ordinal) : FAR + messageSeq;
 }
@@ -56,7 +56,7 @@ export function threadOfDocument(document: number): number {
   if (document < SMALL) {
     return (document >>> BITS_OF_BLOCK_NUMBERS) * BLOCK + ((document & (ROW - 1)) >>> BITS_BESIDE);
   }
-  if (document >= FAR) return threadOf(document - FAR);
+  if (document >= FAR) return toThreadSeq(document - FAR);
   const block = Math.floor(document / BLOCK_NUMBERS);
   return block * BLOCK + Math.floor(((document - block * BLOCK_NUMBERS) % ROW) / BESIDE);
 }
@@ -65,7 +65,7 @@ const nearOrdinal = (document: number): number =>
   (Math.floor(document / ROW) % (NEAR / BESIDE)) * BESIDE + (document % BESIDE);
 
 /** messages.seq of a document. */
-export const messageOf = (document: number): number =>
+export const toMessageSeq = (document: number): number =>
   document < FAR ? threadOfDocument(document) * MESSAGES_PER_THREAD + nearOrdinal(document) : document - FAR;
 
 /** In SQL, threads.seq of a document. */
@@ -79,7 +79,7 @@ export const messageSql = (document: string): string =>
     + ${document} / ${ROW} % ${NEAR / BESIDE} * ${BESIDE} + ${document} % ${BESIDE}, ${document} - ${FAR})`;
 
 /** The conversations of documents. */
-export const threadsOf = (documents: readonly number[]): SeqSet => setOf(documents, threadOfDocument);
+export const documentThreadSet = (documents: readonly number[]): SeqSet => createSeqSet(documents, threadOfDocument);
 
 /** From and to, inclusive. `inOrder`: ordered by conversation, otherwise only by block. */
 export interface NumberRange {
@@ -95,7 +95,7 @@ const FIRSTS = Array.from({ length: NEAR / BESIDE }, (_, four) => NEAR - (four +
  * The ranges of numbers that the messages of conversations `first` to `last` can have, later messages of a conversation
  * first. Over more than two blocks there are fewer ranges, whose first and last block include other conversations.
  */
-export function rangesOf(first: number, last: number): NumberRange[] {
+export function listDocumentRanges(first: number, last: number): NumberRange[] {
   const far = {
     from: FAR + first * MESSAGES_PER_THREAD,
     to: FAR + (last + 1) * MESSAGES_PER_THREAD - 1,

@@ -187,7 +187,7 @@ export function foldAddresses(addresses: readonly EmailAddress[]): string {
 }
 
 /** The characters that an index document has in all. */
-export const charactersOf = (document: IndexDocument): number =>
+export const countDocumentCharacters = (document: IndexDocument): number =>
   Object.values(document).reduce((sum: number, field: string) => sum + field.length, 0);
 
 /** Cuts folded text after `tokens` tokens. */
@@ -234,7 +234,7 @@ function foldRecipients({ to, cc }: Pick<Foldable, "to" | "cc">): string {
 }
 
 /** Of the folded text, and then what the folded visible text of the HTML has beside it. */
-function bodyOf(text: string, seen: string): string {
+function joinFoldedBody(text: string, seen: string): string {
   const own = firstTokens(text, MOST_BODY_TOKENS);
   const all = [own, ...missingFrom(own, seen)].filter((run) => run !== "").join(` ${BARRIER} `);
   return withoutExcess(firstTokens(all, MOST_BODY_TOKENS));
@@ -244,7 +244,7 @@ function bodyOf(text: string, seen: string): string {
 export function foldDocument(message: Foldable): IndexDocument {
   return {
     subject: fold(message.subject.slice(0, LONGEST_SUBJECT)),
-    body: bodyOf(fold(message.text.slice(0, LONGEST_BODY)), fold(message.seen?.slice(0, LONGEST_BODY) ?? "")),
+    body: joinFoldedBody(fold(message.text.slice(0, LONGEST_BODY)), fold(message.seen?.slice(0, LONGEST_BODY) ?? "")),
     sender: foldAddresses(message.from),
     recipients: foldRecipients(message),
     files: firstTokens(
@@ -261,7 +261,7 @@ export function foldDocument(message: Foldable): IndexDocument {
 export async function foldDocumentInTurns(message: Foldable, turn: () => Promise<void>): Promise<IndexDocument> {
   const text = await foldInTurns(message.text.slice(0, LONGEST_BODY), turn);
   const seen = await foldInTurns(message.seen?.slice(0, LONGEST_BODY) ?? "", turn);
-  return { ...foldDocument({ ...message, text: "", seen: "" }), body: bodyOf(text, seen) };
+  return { ...foldDocument({ ...message, text: "", seen: "" }), body: joinFoldedBody(text, seen) };
 }
 
 /*
@@ -293,7 +293,7 @@ const spaced = (folded: string): string => folded.replace(/ +/g, " ");
 const foldCluster = (cluster: string): string => (OWN_TOKEN.test(cluster) ? ` ${cluster} ` : foldRun(cluster));
 
 /** Splits a run beyond ASCII into clusters; keeps it whole if the clusters fold differently together. */
-function piecesOf(run: string): string[] {
+function splitIntoClusters(run: string): string[] {
   const pieces = run.match(CLUSTER) ?? [];
   return spaced(pieces.map(foldCluster).join("")) === spaced(foldRun(run)) ? pieces : [run];
 }
@@ -360,7 +360,7 @@ export function foldWithOffsets(text: string, base = 0): PlacedToken[] {
     if (text.charCodeAt(at) > 0x7f) {
       while (text.charCodeAt(at) > 0x7f) at++;
       let position = from;
-      for (const piece of piecesOf(text.slice(from, at))) {
+      for (const piece of splitIntoClusters(text.slice(from, at))) {
         appendPiece(piece, position);
         position += piece.length;
       }

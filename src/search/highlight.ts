@@ -5,7 +5,7 @@
  * Invariants: ranges lie within their snippet, ascend and do not overlap; the text in a range, folded, is what the
  * query asks for, as far as the snippet reaches. `Work` bounds the cost of hostile mail.
  */
-import { oneOf, type Static, t } from "../base/json-schema.ts";
+import { type Static, stringEnum, t } from "../base/json-schema.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { shownText } from "../message/characters.ts";
 import {
@@ -21,10 +21,10 @@ import {
 import {
   findOccurrence,
   isRunAt,
+  prepareSought,
   type Readable,
   readable,
   type Sought,
-  soughtOf,
   type Work,
   wholeCharacters,
 } from "./occurrences.ts";
@@ -41,7 +41,7 @@ type Range = [start: number, end: number];
 export const LONGEST_SNIPPET = 160;
 
 export const Highlight = t.Object({
-  field: oneOf(HIGHLIGHT_FIELDS),
+  field: stringEnum(HIGHLIGHT_FIELDS),
   snippet: t.String({
     description: `A piece of that field on one line, at most ${LONGEST_SNIPPET} UTF-16 code units; an ellipsis stands where it was cut`,
   }),
@@ -105,23 +105,23 @@ export function createHighlighter(
   const texts = conditions.filter((condition) => condition.kind === "text").filter(({ negated }) => !negated);
   if (texts.length === 0) return undefined;
   const wanted = [
-    ...found.map((word): Wanted => ({ ...soughtOf(word), fields: FIELDS_OF.any, address: undefined })),
+    ...found.map((word): Wanted => ({ ...prepareSought(word), fields: FIELDS_OF.any, address: undefined })),
     ...texts.map(({ field, text }): Wanted => {
       const address = isOfPeople(field) ? foldAddress(text) : undefined;
-      return { ...soughtOf(text), fields: FIELDS_OF[field], address };
+      return { ...prepareSought(text), fields: FIELDS_OF[field], address };
     }),
   ];
-  return (message, work) => highlightsOf(message, wanted, work);
+  return (message, work) => highlightMessage(message, wanted, work);
 }
 
-function highlightsOf(message: SearchedMessage, wanted: readonly Wanted[], work: Work): Highlight[] {
+function highlightMessage(message: SearchedMessage, wanted: readonly Wanted[], work: Work): Highlight[] {
   const of = (field: HighlightField) => wanted.filter(({ fields }) => fields.includes(field));
   const short = [
-    ...fragmentsOf("subject", [message.subject.slice(0, LONGEST_SUBJECT)], of("subject"), work),
+    ...findValueFragments("subject", [message.subject.slice(0, LONGEST_SUBJECT)], of("subject"), work),
     ...(["from", "to", "cc"] as const).flatMap((field) =>
       addressFragments(field, field === "from" ? [message.from] : message[field], of(field), work),
     ),
-    ...fragmentsOf(
+    ...findValueFragments(
       "attachment",
       message.filenames.slice(0, MOST_ENTRIES).map((name) => name.slice(0, LONGEST_ENTRY)),
       of("attachment"),
@@ -137,21 +137,21 @@ function highlightsOf(message: SearchedMessage, wanted: readonly Wanted[], work:
 
 /** Up to MOST fragments in field order, preferring those that show a further condition. */
 function chosen(fragments: readonly Fragment[]): Highlight[] {
-  const inOrder = fragments.toSorted((a, b) => orderOf(a) - orderOf(b));
-  const shown = new Set<Wanted>();
+  const inOrder = fragments.toSorted((a, b) => highlightOrder(a) - highlightOrder(b));
+  const formatNamedAddress = new Set<Wanted>();
   const telling = inOrder.filter(({ shows }) => {
-    const tells = [...shows].some((one) => !shown.has(one));
-    for (const one of shows) shown.add(one);
+    const tells = [...shows].some((one) => !formatNamedAddress.has(one));
+    for (const one of shows) formatNamedAddress.add(one);
     return tells;
   });
   const kept = new Set([...new Set([...telling, ...inOrder])].slice(0, MOST));
   return inOrder.filter((fragment) => kept.has(fragment)).map(({ shows: _, ...highlight }) => highlight);
 }
 
-const orderOf = ({ field }: Highlight): number => HIGHLIGHT_FIELDS.indexOf(field);
+const highlightOrder = ({ field }: Highlight): number => HIGHLIGHT_FIELDS.indexOf(field);
 
 /** For each condition the first value that matches. */
-function fragmentsOf(
+function findValueFragments(
   field: HighlightField,
   values: readonly string[],
   wanted: readonly Wanted[],
@@ -159,7 +159,7 @@ function fragmentsOf(
 ): Fragment[] {
   return gather(values, wanted, work, (value, left) => {
     const read = readable(value);
-    return firstOf(left, (one) => fragmentIn(field, read, one, wanted, work, true));
+    return firstDefined(left, (one) => fragmentIn(field, read, one, wanted, work, true));
   });
 }
 
@@ -168,13 +168,13 @@ function gather<T>(
   items: readonly T[],
   wanted: readonly Wanted[],
   work: Work,
-  fragmentOf: (item: T, left: readonly Wanted[]) => Fragment | undefined,
+  findFragment: (item: T, left: readonly Wanted[]) => Fragment | undefined,
 ): Fragment[] {
   const fragments: Fragment[] = [];
   let left = wanted;
   for (const item of items) {
     if (left.length === 0 || fragments.length === MOST || work.left <= 0) break;
-    const fragment = fragmentOf(item, left);
+    const fragment = findFragment(item, left);
     if (!fragment) continue;
     fragments.push(fragment);
     left = left.filter((one) => !fragment.shows.has(one));
@@ -183,7 +183,7 @@ function gather<T>(
 }
 
 /** The first defined result for any item. */
-function firstOf<T, R>(items: readonly T[], give: (item: T) => R | undefined): R | undefined {
+function firstDefined<T, R>(items: readonly T[], give: (item: T) => R | undefined): R | undefined {
   for (const item of items) {
     const given = give(item);
     if (given !== undefined) return given;
@@ -220,17 +220,17 @@ function fragmentIn(
   const shows = new Set<Wanted>();
   const ranges: Range[] = [];
   for (const other of all) {
-    for (const range of rangesOf(tokens, other)) {
+    for (const range of findTokenRanges(tokens, other)) {
       if (range[0] >= cut.end || range[0] < cut.start) continue;
       ranges.push([range[0], Math.min(range[1], cut.end)]);
       shows.add(other);
     }
   }
-  return { field, ...snippetOf(text, cut, ranges), shows };
+  return { field, ...cutHighlightSnippet(text, cut, ranges), shows };
 }
 
 /** The distinct ranges in which a run of tokens matches. */
-function rangesOf(tokens: readonly PlacedToken[], { tokens: sought, address }: Wanted): Range[] {
+function findTokenRanges(tokens: readonly PlacedToken[], { tokens: sought, address }: Wanted): Range[] {
   const ranges: Range[] = [];
   // An address matches only as a whole.
   if (address !== undefined) return ranges;
@@ -258,7 +258,7 @@ const UNSEEN_BREAK = /[\p{Cc}\ufff9-\ufffb\p{Noncharacter_Code_Point}]/gu;
 const onOneLine = (text: string): string => shownText(text.replace(UNSEEN_BREAK, " ")).replace(/[\s\u2800]+/gu, " ");
 
 /** The piece of a text on one line, with the ranges moved to match. */
-function snippetOf(text: string, { start, end }: { start: number; end: number }, found: readonly Range[]) {
+function cutHighlightSnippet(text: string, { start, end }: { start: number; end: number }, found: readonly Range[]) {
   const ranges: Range[] = [];
   let snippet = start > 0 ? "…" : "";
   let at = start;
@@ -296,8 +296,8 @@ function addressFragments(
   return gather(addresses.slice(0, MOST_ENTRIES), wanted, work, (address, left) => {
     work.left -= COST_OF_AN_ENTRY + address.email.length + (address.name?.length ?? 0);
     if (lacks(address, left)) return undefined;
-    const entry = entryOf(address);
-    return firstOf(left, (one) => addressFragment(field, entry, one, wanted, work));
+    const entry = prepareAddressEntry(address);
+    return firstDefined(left, (one) => addressFragment(field, entry, one, wanted, work));
   });
 }
 
@@ -321,7 +321,7 @@ function lacks({ email, name = "" }: EmailAddress, wanted: readonly Wanted[]): b
  */
 interface Entry {
   email: string;
-  shown: string;
+  formatNamedAddress: string;
   /** The token of the whole address. */
   address: string | undefined;
   /** Shown with the domain in each of its forms. */
@@ -330,15 +330,16 @@ interface Entry {
   folded(): string;
 }
 
-function entryOf({ email: full, name = "" }: EmailAddress): Entry {
+function prepareAddressEntry({ email: full, name = "" }: EmailAddress): Entry {
   const email = full.slice(0, LONGEST_ENTRY);
-  const shown = (written: string): string => (name === "" ? written : `${name.slice(0, LONGEST_ENTRY)} <${written}>`);
+  const formatNamedAddress = (written: string): string =>
+    name === "" ? written : `${name.slice(0, LONGEST_ENTRY)} <${written}>`;
   let folded: string | undefined;
   return {
     email,
-    shown: shown(email),
+    formatNamedAddress: formatNamedAddress(email),
     address: foldAddress(full),
-    forms: formsOf(email).map((form) => readable(shown(form))),
+    forms: listAddressForms(email).map((form) => readable(formatNamedAddress(form))),
     folded() {
       folded ??= ` ${foldAddresses([{ email, name }])} `;
       return folded;
@@ -348,34 +349,36 @@ function entryOf({ email: full, name = "" }: EmailAddress): Entry {
 
 function addressFragment(
   field: "from" | "to" | "cc",
-  { email, shown, address, forms, folded }: Entry,
+  { email, formatNamedAddress, address, forms, folded }: Entry,
   one: Wanted,
   all: readonly Wanted[],
   work: Work,
 ): Fragment | undefined {
   if (one.address !== undefined) {
-    return one.address === address ? { field, ...wholeEntry(shown, email), shows: new Set([one]) } : undefined;
+    return one.address === address
+      ? { field, ...wholeEntry(formatNamedAddress, email), shows: new Set([one]) }
+      : undefined;
   }
-  const found = firstOf(forms, (form) => fragmentIn(field, form, one, all, work, true));
+  const found = firstDefined(forms, (form) => fragmentIn(field, form, one, all, work, true));
   if (found || one.tokens.length === 1) return found;
   // A phrase may span two forms of the domain, which no single spelling shows.
   if (!folded().includes(` ${one.tokens.join(" ")} `)) return undefined;
-  return { field, ...wholeEntry(shown, shown), shows: new Set([one]) };
+  return { field, ...wholeEntry(formatNamedAddress, formatNamedAddress), shows: new Set([one]) };
 }
 
 /** An entry with one part marked, as far as it fits. */
 function wholeEntry(entry: string, part: string) {
   const start = entry.lastIndexOf(part);
   if (entry.length <= LONGEST_SNIPPET) {
-    return snippetOf(entry, { start: 0, end: entry.length }, [[start, start + part.length]]);
+    return cutHighlightSnippet(entry, { start: 0, end: entry.length }, [[start, start + part.length]]);
   }
   const first = wholeCharacters(entry, Math.max(0, Math.min(start - LEAD, entry.length - LONGEST_CUT)));
   const end = wholeCharacters(entry, Math.min(entry.length, first + LONGEST_CUT));
-  return snippetOf(entry, { start: first, end }, [[start, Math.min(start + part.length, end)]]);
+  return cutHighlightSnippet(entry, { start: first, end }, [[start, Math.min(start + part.length, end)]]);
 }
 
 /** The spellings of an address: as stored, and the other form of an internationalised domain. */
-function formsOf(email: string): string[] {
+function listAddressForms(email: string): string[] {
   const at = email.lastIndexOf("@");
   if (!/[^\0-\x7f]|xn--/i.test(email.slice(at + 1))) return [email];
   const { ascii, unicode } = domainForms(email.slice(at + 1));

@@ -7,7 +7,7 @@
  * at every place where its rarest token is.
  */
 import type { IndexDocument } from "./fold.ts";
-import { type MessageCondition, stretchesOf, type TextField } from "./query.ts";
+import { type MessageCondition, splitIntoPhrases, type TextField } from "./query.ts";
 
 /** What queries ask of a message. `date`: epoch ms; `size`: bytes. */
 export interface Candidate {
@@ -44,12 +44,14 @@ type Test = (candidate: Candidate, placesIn: (column: Column) => Places) => bool
 export function createMatcher(queries: readonly (readonly MessageCondition[])[]): (candidate: Candidate) => boolean[] {
   const wanted = createTokens();
   const tests = queries.map((conditions) =>
-    conditions.toSorted((a, b) => costOf(a) - costOf(b)).map((condition) => testOf(condition, wanted)),
+    conditions
+      .toSorted((a, b) => conditionCost(a) - conditionCost(b))
+      .map((condition) => compileConditionTest(condition, wanted)),
   );
   return (candidate) => {
     const known = new Map<Column, Places>();
     const placesIn = (column: Column): Places => {
-      const places = known.get(column) ?? placesOf(candidate.document[column], wanted);
+      const places = known.get(column) ?? findTokenPlaces(candidate.document[column], wanted);
       known.set(column, places);
       return places;
     };
@@ -57,14 +59,14 @@ export function createMatcher(queries: readonly (readonly MessageCondition[])[])
   };
 }
 
-const costOf = (condition: MessageCondition): number =>
+const conditionCost = (condition: MessageCondition): number =>
   condition.kind === "text" ? COLUMNS_OF[condition.field].length : 0;
 
 /** Adds the tokens of the condition to `wanted`. */
-function testOf(condition: MessageCondition, wanted: Tokens): Test {
+function compileConditionTest(condition: MessageCondition, wanted: Tokens): Test {
   switch (condition.kind) {
     case "text": {
-      const stretches = stretchesOf(condition);
+      const stretches = splitIntoPhrases(condition);
       for (const token of stretches.flat()) wanted.add(token);
       const columns = COLUMNS_OF[condition.field];
       return (_, placesIn) =>
@@ -106,7 +108,7 @@ function createTokens() {
   };
 }
 
-function placesOf(text: string, wanted: Tokens): Places {
+function findTokenPlaces(text: string, wanted: Tokens): Places {
   const of = new Map<string, number[]>();
   let start = 0;
   let hash = 0;

@@ -17,14 +17,14 @@ export function missingFrom(text: string, seen: string): string[] {
   if (seen === "" || seen === text) return [];
   const tokens = seen.split(" ");
   const ids = new Map<string, number>();
-  const idsOf = (names: readonly string[]): Int32Array =>
+  const numberTokens = (names: readonly string[]): Int32Array =>
     Int32Array.from(names, (name) => {
       const id = ids.get(name) ?? ids.size;
       ids.set(name, id);
       return id;
     });
-  const had = idsOf(text.split(" "));
-  const wanted = idsOf(tokens);
+  const had = numberTokens(text.split(" "));
+  const wanted = numberTokens(tokens);
   const length = Math.min(LONGEST_PHRASE, wanted.length);
   const places = new Map<number, number>();
   for (const [at, hash] of windowHashes(had, length).entries()) if (!places.has(hash)) places.set(hash, at);

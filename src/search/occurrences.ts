@@ -48,7 +48,7 @@ const FARTHEST = 2_000;
 /** Most positions examined at which the anchor matches and the whole phrase does not. */
 const MOST_POSITIONS = 60;
 
-export function soughtOf(text: string): Sought {
+export function prepareSought(text: string): Sought {
   const tokens = fold(text).split(" ");
   const anchor = tokens.reduce((longest, token) => (token.length > longest.length ? token : longest), "");
   const typed = lowered(text)

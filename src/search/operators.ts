@@ -56,7 +56,7 @@ export const OPERATORS: Readonly<Record<Operator, OperatorRow>> = TABLE;
 export const OPERATOR_NAMES = Object.keys(OPERATORS) as Operator[];
 
 /** Lists the values of an operator that has a fixed set of them. */
-export function valuesOf(operator: Operator): readonly string[] | undefined {
+export function listOperatorValues(operator: Operator): readonly string[] | undefined {
   const { words, values } = OPERATORS[operator];
   return typeof words === "string" ? values : Object.keys(words);
 }

@@ -27,7 +27,7 @@ import { AppError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
 import { asCc, fold, foldAddress, foldWithOffsets } from "./fold.ts";
 import { LONGEST_PHRASE } from "./missing.ts";
-import { type ListFolder, OPERATOR_NAMES, OPERATORS, type Operator, valuesOf } from "./operators.ts";
+import { type ListFolder, listOperatorValues, OPERATOR_NAMES, OPERATORS, type Operator } from "./operators.ts";
 
 /** The fields in which words are searched; `any` is every field. `recipients` includes `cc`. */
 export type TextField = "any" | "sender" | "recipients" | "cc" | "subject" | "files";
@@ -90,7 +90,7 @@ interface Term {
   quoted: boolean;
 }
 
-function termsOf(q: string): Term[] {
+function parseTerms(q: string): Term[] {
   return [...q.matchAll(TERM)].map(({ groups, indices }) => {
     const { minus, operator, quoted, word } = groups ?? {};
     const [start = 0] = indices?.groups?.[quoted === undefined ? "word" : "quoted"] ?? [];
@@ -121,14 +121,14 @@ export const isOfPeople = (field: TextField): boolean => ofPeople.includes(field
 export const tokenIn = (field: TextField, token: string): string => (field === "cc" ? asCc(token) : token);
 
 /** The tokens of a condition as the index has them. */
-export function tokensOf({ field, text }: TextCondition): string[] {
+export function listConditionTokens({ field, text }: TextCondition): string[] {
   const address = isOfPeople(field) ? foldAddress(text) : undefined;
   return (address ?? fold(text)).split(" ").map((token) => tokenIn(field, token));
 }
 
 /** The phrases, as tokens, that a message with the text of a condition has, each within one field. */
-export function stretchesOf(condition: TextCondition): string[][] {
-  const tokens = tokensOf(condition);
+export function splitIntoPhrases(condition: TextCondition): string[][] {
+  const tokens = listConditionTokens(condition);
   const last = Math.max(0, tokens.length - LONGEST_PHRASE);
   const stretches: string[][] = [];
   for (let at = 0; at < last + LONGEST_PHRASE / 2; at += LONGEST_PHRASE / 2) {
@@ -193,9 +193,9 @@ function operatorLikeIn(q: string, value: string, start: number): string | undef
 }
 
 /** Why an operator was taken as text. */
-function reasonOf(operator: Operator, value: string): string {
+function explainMisusedOperator(operator: Operator, value: string): string {
   if (value === "") return `${operator}: needs a value right after it`;
-  const expected = valuesOf(operator)?.join(", ") ?? OPERATORS[operator].takes ?? "words";
+  const expected = listOperatorValues(operator)?.join(", ") ?? OPERATORS[operator].takes ?? "words";
   return `${operator}: takes ${expected}`;
 }
 
@@ -228,7 +228,7 @@ export function parseQuery(q: string, now: number): ParsedQuery {
     const field = FIELD_OF_OPERATOR[operator];
     if (field !== undefined) return addText(field, value, negated, exact);
     const fixed = value.toLowerCase();
-    if (valuesOf(operator)?.includes(fixed) === false) return false;
+    if (listOperatorValues(operator)?.includes(fixed) === false) return false;
     switch (operator) {
       case "label":
         thread.push({ kind: "label", label: value, negated });
@@ -262,7 +262,7 @@ export function parseQuery(q: string, now: number): ParsedQuery {
     }
   }
 
-  for (const { operator, value: given, negated, quoted, start } of termsOf(q)) {
+  for (const { operator, value: given, negated, quoted, start } of parseTerms(q)) {
     const value = given.trim();
     const exact = quoted && value !== "";
     const minus = negated ? "-" : "";
@@ -271,10 +271,10 @@ export function parseQuery(q: string, now: number): ParsedQuery {
       const name = quoted ? undefined : operatorLikeIn(q, value, start);
       const bare = OPERATOR_NAMES.find((known) => !quoted && value.toLowerCase() === `${known}:`);
       if (name !== undefined) note(minus + value, `${shortened(name)}: is no operator`);
-      else if (bare !== undefined) note(minus + value, reasonOf(bare, ""));
+      else if (bare !== undefined) note(minus + value, explainMisusedOperator(bare, ""));
     } else if (value === "" || !addOperator(operator, value, negated, exact)) {
       addText("any", `${operator}:${value}`, negated, exact);
-      note(`${minus}${operator}:${value}`, reasonOf(operator, value));
+      note(`${minus}${operator}:${value}`, explainMisusedOperator(operator, value));
     }
   }
   return { message: distinct(message), thread: distinct(thread), notes: [...notes] };
@@ -329,8 +329,8 @@ export function replaced(q: string, replacements: readonly Replacement[]): strin
 const SHORTEST = 3;
 
 /** The words of a query that may be misspelt: letters only, and not excluded. */
-export function wordsOf(q: string): WordPosition[] {
-  return termsOf(q)
+export function listQueryWords(q: string): WordPosition[] {
+  return parseTerms(q)
     .filter(
       ({ operator, negated }) => !negated && (operator === undefined || FIELD_OF_OPERATOR[operator] !== undefined),
     )
@@ -347,13 +347,13 @@ export function wordsOf(q: string): WordPosition[] {
 }
 
 /** The labels in a query as typed, and their positions. */
-export const labelPositionsOf = (q: string): { label: string; start: number; end: number; quoted: boolean }[] =>
-  termsOf(q)
+export const listLabelPositions = (q: string): { label: string; start: number; end: number; quoted: boolean }[] =>
+  parseTerms(q)
     .filter(({ operator, negated, value }) => operator === "label" && !negated && value.trim() !== "")
     .map(({ value, start, quoted }) => ({ label: value, start, end: start + value.length, quoted }));
 
 /** The nearest of `words` to a word that is none of them, if near enough; of equally near ones, the preferred. */
-function nearestOf<T extends string>(
+function findNearestWord<T extends string>(
   word: string,
   words: readonly T[],
   isPreferred: (word: T) => boolean = () => false,
@@ -371,7 +371,7 @@ function nearestOf<T extends string>(
  * The query with each misspelt operator or fixed value corrected: `form:ann`, `is:unraed`. Undefined if there is none.
  */
 export function withOperatorsCorrected(q: string): string | undefined {
-  const replacements = termsOf(q).flatMap((term) => operatorCorrections(q, term));
+  const replacements = parseTerms(q).flatMap((term) => operatorCorrections(q, term));
   return replacements.length === 0 ? undefined : replaced(q, replacements);
 }
 
@@ -381,15 +381,19 @@ function operatorCorrections(q: string, { start, value, operator, quoted }: Term
   if (name === undefined) return [];
   const colon = start + name.length;
   const rest = value.slice(name.length + 1);
-  const meant = nearestOf(name, OPERATOR_NAMES, (known) => valuesOf(known)?.includes(rest.toLowerCase()) === true);
+  const meant = findNearestWord(
+    name,
+    OPERATOR_NAMES,
+    (known) => listOperatorValues(known)?.includes(rest.toLowerCase()) === true,
+  );
   if (meant === undefined) return [];
   return [{ start, end: colon, text: meant }, ...valueCorrections(meant, rest, colon + 1)];
 }
 
 function valueCorrections(operator: Operator, value: string, start: number): Replacement[] {
-  const values = valuesOf(operator);
+  const values = listOperatorValues(operator);
   if (values === undefined || value === "" || values.includes(value.toLowerCase())) return [];
-  const meant = nearestOf(value, values);
+  const meant = findNearestWord(value, values);
   return meant === undefined ? [] : [{ start, end: start + value.length, text: meant }];
 }
 

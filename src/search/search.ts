@@ -35,7 +35,7 @@ const REST_MS = 5_000;
 const messages = (count: number): string => `${count} ${count === 1 ? "message" : "messages"}`;
 
 /** A reason that anybody may read; the log has the exact error. */
-function reasonOf({ phase, behind, refused }: FeedState): string | undefined {
+function describeFeedTrouble({ phase, behind, refused }: FeedState): string | undefined {
   switch (phase) {
     case "down":
       return "meilisearch is not running";
@@ -125,7 +125,7 @@ export function createSearch({ store, options, runtime, log, wake }: Core) {
     state(): SearchState {
       const state: FeedState = feed?.state() ?? { phase: "off", behind: 0, refused: 0 };
       const isResting = state.phase === "current" && rests();
-      const fallback = isResting ? "meilisearch did not answer in time" : reasonOf(state);
+      const fallback = isResting ? "meilisearch did not answer in time" : describeFeedTrouble(state);
       const engine = state.phase === "current" && fallback === undefined ? "meilisearch" : "fts5";
       const backlog = countBacklog(store.db);
       const lacking = backlog === 0 ? undefined : `the index is taking in mail: ${messages(backlog)} to go`;

@@ -8,11 +8,11 @@ export type SeqSet = Uint32Array<ArrayBuffer>;
 
 const asItIs = (seq: number): number => seq;
 
-/** From numbers in any order; `seqOf` converts each. */
-export function setOf(list: readonly number[], seqOf: (one: number) => number = asItIs): SeqSet {
+/** From numbers in any order; `toSeq` converts each. */
+export function createSeqSet(list: readonly number[], toSeq: (one: number) => number = asItIs): SeqSet {
   let bits = new Uint32Array(64);
   for (const one of list) {
-    const seq = seqOf(one);
+    const seq = toSeq(one);
     if (seq >>> 5 >= bits.length) bits = withRoomFor(bits, seq);
     bits[seq >>> 5] = (bits[seq >>> 5] ?? 0) | (1 << (seq & 31));
   }
@@ -62,7 +62,7 @@ export function countCommon(a: SeqSet, b: SeqSet): number {
 }
 
 /** The intersection; undefined for no sets. */
-export function intersectionOf(sets: readonly SeqSet[]): SeqSet | undefined {
+export function intersectSets(sets: readonly SeqSet[]): SeqSet | undefined {
   const [smallest, ...others] = sets.toSorted((a, b) => a.length - b.length);
   const common = others.length === 0 ? smallest : smallest?.slice();
   for (const other of others) {

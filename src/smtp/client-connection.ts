@@ -12,7 +12,7 @@ import SMTPConnection, {
 } from "nodemailer/lib/smtp-connection";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult, toDeliveryResult } from "./delivery-result.ts";
 
 export interface TlsPolicy {
   /** `opportunistic`: STARTTLS where it is offered; `required`: STARTTLS; `implicit`: from the first byte. */
@@ -300,12 +300,12 @@ async function open(target: Target, context: ClientContext, withTls: boolean): P
     nodemailer.close();
     throw setupFailure(target, nodemailer, error as SmtpError);
   }
-  const problem = nodemailer.secure ? tls.check?.(chainOf(nodemailer._socket)) : undefined;
+  const problem = nodemailer.secure ? tls.check?.(listCertificateChain(nodemailer._socket)) : undefined;
   if (problem !== undefined) {
     nodemailer.close();
     throw tlsFailure(target, problem);
   }
-  const offered = extensionsOf(nodemailer.lastServerResponse || "");
+  const offered = parseEhloExtensions(nodemailer.lastServerResponse || "");
   nodemailer.takesChunks = offered.has("CHUNKING");
   log.debug("connected", { remote: host, address: target.address, port, tls: nodemailer.secure });
   return {
@@ -345,7 +345,7 @@ function openSocket(target: Target, { runtime, signal }: ClientContext): Promise
     const cancelTimer = runtime.setTimer(() => giveUp(`no connection within ${CONNECT_MS / 1000} seconds`), CONNECT_MS);
     signal.addEventListener("abort", stop);
     // This listener stays: a later error ends the connection, and the end is noticed.
-    socket.on("error", (error) => giveUp(reasonOf(error)));
+    socket.on("error", (error) => giveUp(describeSmtpError(error)));
     socket.once("connect", () => {
       cancelTimer();
       signal.removeEventListener("abort", stop);
@@ -361,7 +361,7 @@ function tlsFailure(target: Target, reason: string): TlsFailure {
 }
 
 /** Lists the certificates that the remote presents: its own first, and each issuer after what it issued. */
-function chainOf(socket: Socket | false): X509Certificate[] {
+function listCertificateChain(socket: Socket | false): X509Certificate[] {
   const chain: X509Certificate[] = [];
   let next = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
   while (next && chain.length < LONGEST_CHAIN) {
@@ -376,17 +376,17 @@ function setupFailure(target: Target, nodemailer: NodemailerConnection, error: S
   const isTls = nodemailer.startedTls || nodemailer.upgrading;
   const { responseCode: code, response = "" } = error;
   if (isTls) {
-    return tlsFailure(target, code ? response : reasonOf(error));
+    return tlsFailure(target, code ? response : describeSmtpError(error));
   }
-  if (!isRefusal(code)) return new DeliveryFailure(resultWithoutReply(target, "4.4.2", reasonOf(error)));
+  if (!isRefusal(code)) return new DeliveryFailure(resultWithoutReply(target, "4.4.2", describeSmtpError(error)));
   const command = error.command === "CONN" ? "connect" : "ehlo";
-  return new DeliveryFailure(deliveryResultOf({ command, code, text: response, remote: target.host }));
+  return new DeliveryFailure(toDeliveryResult({ command, code, text: response, remote: target.host }));
 }
 
 /** Makes the result for a missing reply, or one that does not count. `status`: of class 4. */
 export function resultWithoutReply({ host, address }: Target, status: string, reason: string): DeliveryResult {
   const name = host === address ? host : `${host} [${address}]`;
-  return deliveryResultOf({ command: "connect", status, text: `${name}: ${reason}`, remote: host });
+  return toDeliveryResult({ command: "connect", status, text: `${name}: ${reason}`, remote: host });
 }
 
 /** Tells whether a reply code refuses. */
@@ -401,11 +401,11 @@ const REASONS: Record<string, string> = {
 };
 
 /** Describes, for people, a failure without a reply. */
-export function reasonOf(error: SmtpError & { originalCode?: string | undefined }): string {
+export function describeSmtpError(error: SmtpError & { originalCode?: string | undefined }): string {
   return REASONS[error.originalCode ?? error.code ?? ""] ?? error.message;
 }
 
-function extensionsOf(reply: string): Map<string, string> {
+function parseEhloExtensions(reply: string): Map<string, string> {
   const lines = reply.split("\n").slice(1);
   return new Map(
     lines.map((line) => {

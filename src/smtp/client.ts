@@ -7,15 +7,15 @@ import { isAscii } from "node:buffer";
 import type { SMTPConnectionEnvelope, SMTPConnectionSendInfo, SMTPEnvelope } from "nodemailer/lib/smtp-connection";
 import {
   type ClientContext,
+  describeSmtpError,
   isRefusal,
   openSmtpConnection,
-  reasonOf,
   resultWithoutReply,
   type SmtpConnection,
   type SmtpError,
   type Target,
 } from "./client-connection.ts";
-import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult, toDeliveryResult } from "./delivery-result.ts";
 import { mailParameters, rcptParameters, type TransactionDsn } from "./dsn.ts";
 
 export interface Transaction {
@@ -95,11 +95,11 @@ export async function openSession(target: Target, context: ClientContext): Promi
         nodemailer.send(envelope, content, done),
       );
       unfinished = false;
-      return roundOf(connection.target, recipients, envelope, info.response);
+      return collectRoundResults(connection.target, recipients, envelope, info.response);
     } catch (error) {
       // RSET was refused, so the effect of another MAIL is unknown.
       if ((error as SmtpError).command === "RSET") connection.close();
-      return roundOf(connection.target, recipients, envelope, error as SmtpError);
+      return collectRoundResults(connection.target, recipients, envelope, error as SmtpError);
     }
   }
 
@@ -114,15 +114,15 @@ export async function openSession(target: Target, context: ClientContext): Promi
         const { responseCode: code, response = "" } = error;
         throw new DeliveryFailure(
           isRefusal(code)
-            ? deliveryResultOf({ command: "auth", code, text: response, remote: target.host })
-            : resultWithoutReply(target, "4.4.2", reasonOf(error)),
+            ? toDeliveryResult({ command: "auth", code, text: response, remote: target.host })
+            : resultWithoutReply(target, "4.4.2", describeSmtpError(error)),
         );
       }
     },
 
     async transmit({ reversePath, recipients, content, recode, dsn }) {
       const bytes = await contentFor(connection, content, recode);
-      const needs = needsOf(bytes);
+      const needs = neededExtensions(bytes);
       needs.utf8 ||= !isAsciiText(reversePath);
       const results = new Map<string, DeliveryResult>();
       for (const recipient of recipients) {
@@ -158,19 +158,19 @@ async function contentFor(
   content: Uint8Array,
   recode: Transaction["recode"],
 ): Promise<Buffer> {
-  const bytes = bufferOf(content);
+  const bytes = toBuffer(content);
   const eightBit = offered.has("8BITMIME");
   // RFC 6531 §3.1: only together with 8BITMIME.
   const utf8 = eightBit && offered.has("SMTPUTF8");
-  return isAscii(bytes) || utf8 || !recode ? bytes : bufferOf(await recode({ eightBit, utf8 }));
+  return isAscii(bytes) || utf8 || !recode ? bytes : toBuffer(await recode({ eightBit, utf8 }));
 }
 
-function needsOf(content: Buffer): Offers {
+function neededExtensions(content: Buffer): Offers {
   const eightBit = !isAscii(content);
-  return { eightBit, utf8: eightBit && !isAscii(headersOf(content)) };
+  return { eightBit, utf8: eightBit && !isAscii(sliceHeaderSection(content)) };
 }
 
-const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
+const toBuffer = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
   Buffer.from(buffer, byteOffset, byteLength);
 
 /** Returns the result for a recipient to whom this connection cannot carry the message; undefined when it can. */
@@ -181,7 +181,7 @@ function obstacleFor(
   needs: Offers,
 ): DeliveryResult | undefined {
   // The stage is EHLO: the remote lacks support, and the address is not at fault.
-  const because = (status: string, text: string) => deliveryResultOf({ command: "ehlo", status, text, remote: host });
+  const because = (status: string, text: string) => toDeliveryResult({ command: "ehlo", status, text, remote: host });
   const limit = Number(offered.get("SIZE") || 0);
   if (limit > 0 && size > limit) return because("5.3.4", `${host} takes no message of more than ${limit} bytes`);
   if ((needs.utf8 || !isAsciiText(recipient)) && !offered.has("SMTPUTF8")) {
@@ -203,7 +203,7 @@ interface Round {
 }
 
 /** Returns the results of a transaction. `end`: the reply to the message, or the error that ended the transaction. */
-function roundOf(
+function collectRoundResults(
   target: Target,
   recipients: readonly string[],
   { accepted = [], rejectedErrors = [], mailError }: Partial<NotedReplies>,
@@ -212,7 +212,7 @@ function roundOf(
   const refusals = new Map(rejectedErrors.map((error: SmtpError) => [error.recipient, error]));
   const rest =
     typeof end === "string"
-      ? deliveryResultOf({ command: "data", code: Number(end.slice(0, 3)), text: end, remote: target.host })
+      ? toDeliveryResult({ command: "data", code: Number(end.slice(0, 3)), text: end, remote: target.host })
       : resultOfFailure(target, end, accepted.length);
   const resultFor = (recipient: string): DeliveryResult => {
     // A remote that has refused MAIL refuses each pipelined RCPT as well, because there is no sender.
@@ -239,14 +239,14 @@ function resultOfFailure(target: Target, error: SmtpError, accepted: number): De
   }
   // Any other text that comes with the loss of a connection may be a reply to no command.
   return code === 421 && response !== undefined
-    ? deliveryResultOf({ command: "data", code, text: response, remote: target.host })
-    : resultWithoutReply(target, "4.4.2", reasonOf(error));
+    ? toDeliveryResult({ command: "data", code, text: response, remote: target.host })
+    : resultWithoutReply(target, "4.4.2", describeSmtpError(error));
 }
 
 function resultOfReply(target: Target, command: "mail" | "rcpt" | "data", error: SmtpError): DeliveryResult {
   const { responseCode: code, response } = error;
-  if (!isRefusal(code) || response === undefined) return resultWithoutReply(target, "4.5.0", reasonOf(error));
-  return deliveryResultOf({ command, code, text: response, remote: target.host });
+  if (!isRefusal(code) || response === undefined) return resultWithoutReply(target, "4.5.0", describeSmtpError(error));
+  return toDeliveryResult({ command, code, text: response, remote: target.host });
 }
 
 /**
@@ -259,7 +259,7 @@ function wasTooMany(result: DeliveryResult | undefined): boolean {
 
 const isAsciiText = (text: string): boolean => isAscii(Buffer.from(text));
 
-function headersOf(content: Buffer): Buffer {
+function sliceHeaderSection(content: Buffer): Buffer {
   const end = content.indexOf("\r\n\r\n");
   return end < 0 ? content : content.subarray(0, end);
 }

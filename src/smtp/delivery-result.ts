@@ -58,10 +58,10 @@ const LEADING_STATUS = /^\(?#?([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)\)?:?\s*/;
 /** The status as qmail and its relatives write it: `sorry, no mailbox here by that name (#5.1.1)`. */
 const MARKED_STATUS = /#([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/;
 
-export function deliveryResultOf({ command, code, status, text, remote }: Reply): DeliveryResult {
+export function toDeliveryResult({ command, code, status, text, remote }: Reply): DeliveryResult {
   const lines = text.split(/\r?\n/).map((line) => (code === undefined ? line : line.replace(/^\d{3}(?:[ -]|$)/, "")));
   const told = status ?? (code === undefined ? undefined : statusIn(lines));
-  const kind = kindOf(command, code === undefined ? told : String(code));
+  const kind = classifyReply(command, code === undefined ? told : String(code));
   const words = lines.map((line) => line.replace(LEADING_STATUS, "")).join(" ");
   return {
     kind,
@@ -74,7 +74,7 @@ export function deliveryResultOf({ command, code, status, text, remote }: Reply)
 }
 
 /** `code`: a reply code or a status, of which the first digit counts. */
-function kindOf(command: Stage, code: string | undefined): DeliveryResult["kind"] {
+function classifyReply(command: Stage, code: string | undefined): DeliveryResult["kind"] {
   // Our own credentials are wrong; they may be corrected before the next attempt.
   if (command === "auth") return "deferred";
   if (code?.startsWith("5")) return "refused";

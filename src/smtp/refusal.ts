@@ -87,7 +87,7 @@ export class Refusal extends Error {
 }
 
 /** Returns the refusal for any error. */
-export function refusalOf(error: unknown): Refusal {
+export function toSmtpRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   return new Refusal(isUnavailable(asUnavailable(error)) ? "storeUnavailable" : "failed", error);
 }
@@ -112,5 +112,5 @@ export function refusalOfSending(error: unknown): Refusal {
   const reason = error instanceof AppError ? REFUSAL_OF_CODE[error.code] : undefined;
   return reason !== undefined && error instanceof AppError
     ? new Refusal(reason, error, error.message)
-    : refusalOf(error);
+    : toSmtpRefusal(error);
 }

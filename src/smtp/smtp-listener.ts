@@ -11,7 +11,7 @@ import type { Log } from "../base/log.ts";
 import type { Core } from "../store/core.ts";
 import { type Certificates, tlsOptions } from "../tls/certificates.ts";
 import { MAIL_PARAMETERS, readMessageDsn, readRecipientDsn } from "./dsn.ts";
-import { type NoteRefusal, Refusal, type RefusalName, refusalOf } from "./refusal.ts";
+import { type NoteRefusal, Refusal, type RefusalName, toSmtpRefusal } from "./refusal.ts";
 import type { Credentials, Envelope, SmtpRole } from "./role.ts";
 import {
   Connection,
@@ -124,7 +124,7 @@ export function createSmtpListener(
         connection.enter();
       } catch (error) {
         socket.on("error", () => {});
-        connection.refuse(refusalOf(error).reason);
+        connection.refuse(toSmtpRefusal(error).reason);
         return;
       }
       connectionOf.set(connection.session, connection);
@@ -247,11 +247,11 @@ export function createSmtpListener(
       stream.once("end", () => connection.setDeadline(undefined));
       busy.set(stream, connection);
       connection.commands
-        .acceptMessage(envelopeOf(session), stream)
+        .acceptMessage(readSessionEnvelope(session), stream)
         .then(async (text) => {
           // The client hears of no message that may be lost yet.
           await store.replicated().catch((error) => {
-            throw refusalOf(error);
+            throw toSmtpRefusal(error);
           });
           return text;
         })
@@ -273,7 +273,7 @@ export function createSmtpListener(
 
   /** Returns the refusal for an error that a command threw. Logs a fault of ours as `fault`. */
   function refusalFor(error: unknown, session: SMTPServerSession, fault: string): Refusal {
-    const refusal = refusalOf(error);
+    const refusal = toSmtpRefusal(error);
     const { id: trace, remoteAddress: ip } = session;
     if (refusal.reason === "failed") log.error(fault, { trace, error });
     else note(refusal.reason, { trace, ip });
@@ -320,7 +320,7 @@ export function createSmtpListener(
   };
 }
 
-function envelopeOf(session: SMTPServerSession): Envelope {
+function readSessionEnvelope(session: SMTPServerSession): Envelope {
   const { mailFrom, rcptTo } = session.envelope;
   return {
     trace: session.id,

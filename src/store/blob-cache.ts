@@ -61,15 +61,15 @@ function isAbandoned(entry: string): boolean {
 export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "randomBytes">) {
   const folder = join(data, BLOB_CACHE);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const pathOf = (name: string): string => blobPath(folder, name);
-  const shardOf = (name: string): string => join(folder, name.slice(0, 2));
-  const leavingOf = (name: string): string => join(shardOf(name), `.${name.slice(2)}.leaving`);
+  const localBlobPath = (name: string): string => blobPath(folder, name);
+  const shardFolder = (name: string): string => join(folder, name.slice(0, 2));
+  const leavingMarkerPath = (name: string): string => join(shardFolder(name), `.${name.slice(2)}.leaving`);
   let limit = (): number => Number.POSITIVE_INFINITY;
   /** Bytes, as far as this process knows; undefined before the first look. */
   let known: number | undefined;
   let trimming: Promise<void> | undefined;
 
-  const statOf = (path: string) =>
+  const statIfPresent = (path: string) =>
     stat(path).catch((error) => {
       if (isMissing(error)) return undefined;
       throw error;
@@ -104,7 +104,7 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
       for (const name of names) {
         if (name.startsWith(".")) continue;
         const path = join(folder, shard, name);
-        const found = await statOf(path);
+        const found = await statIfPresent(path);
         if (found) entries.push({ path, bytes: found.size, usedAt: found.atimeMs });
       }
     }
@@ -140,13 +140,13 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
     },
     /** Bytes in the cache, as far as this process knows. */
     bytes: (): number => known ?? 0,
-    pathOf,
+    localBlobPath,
     trim,
 
     /** The file of a blob that is there, noted as used; undefined for others. */
     async use(name: string): Promise<{ path: string; storedAt: number } | undefined> {
-      const path = pathOf(name);
-      const found = await statOf(path);
+      const path = localBlobPath(name);
+      const found = await statIfPresent(path);
       if (!found) return undefined;
       const now = runtime.now();
       if (Math.abs(now - found.atimeMs) > NOTED_MS)
@@ -156,23 +156,23 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
 
     /** A path for a file of the blob that is on its way here or to S3. */
     async onTheWay(name: string): Promise<string> {
-      await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
+      await mkdir(shardFolder(name), { recursive: true, mode: 0o700 });
       const random = Buffer.from(runtime.randomBytes(12)).toString("hex");
-      return join(shardOf(name), `.${name.slice(2)}.${NAMESPACE}-${process.pid}-${random}`);
+      return join(shardFolder(name), `.${name.slice(2)}.${NAMESPACE}-${process.pid}-${random}`);
     },
 
     /** Takes over the file of a blob that is in S3 since `storedAt`, epoch ms. */
     async take(name: string, path: string, storedAt: number): Promise<void> {
       const { size } = await stat(path);
-      await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
+      await mkdir(shardFolder(name), { recursive: true, mode: 0o700 });
       await utimes(path, runtime.now() / 1_000, storedAt / 1_000);
-      await rename(path, pathOf(name));
+      await rename(path, localBlobPath(name));
       if (known !== undefined) known += size;
       if (known === undefined || known > room(known)) void trim().catch(() => {});
     },
 
     async drop(name: string): Promise<void> {
-      await unlink(pathOf(name)).catch(() => {});
+      await unlink(localBlobPath(name)).catch(() => {});
     },
 
     /*
@@ -181,20 +181,22 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
      */
 
     async isLeaving(name: string): Promise<boolean> {
-      const found = await statOf(leavingOf(name));
+      const found = await statIfPresent(leavingMarkerPath(name));
       return found !== undefined && Math.abs(runtime.now() - found.mtimeMs) < GRACE_MS;
     },
     /** True if nobody is uploading it; then `stay` is to be called at the end. */
     async leave(name: string): Promise<boolean> {
-      await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
-      await writeFile(leavingOf(name), "", { mode: 0o600 });
-      await utimes(leavingOf(name), runtime.now() / 1_000, runtime.now() / 1_000);
+      await mkdir(shardFolder(name), { recursive: true, mode: 0o700 });
+      await writeFile(leavingMarkerPath(name), "", { mode: 0o600 });
+      await utimes(leavingMarkerPath(name), runtime.now() / 1_000, runtime.now() / 1_000);
       const prefix = `.${name.slice(2)}.`;
-      const others = (await namesIn(shardOf(name))).filter((entry) => entry.startsWith(prefix) && !isAbandoned(entry));
+      const others = (await namesIn(shardFolder(name))).filter(
+        (entry) => entry.startsWith(prefix) && !isAbandoned(entry),
+      );
       return others.length === 1;
     },
     async stay(name: string): Promise<void> {
-      await unlink(leavingOf(name)).catch(() => {});
+      await unlink(leavingMarkerPath(name)).catch(() => {});
     },
 
     /** Removes the files that `isNamed` does not return and that are older than `olderThan`, and what was left on its way. */
@@ -204,14 +206,14 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
         for (const entry of entries) {
           if (named.has(shard + entry)) continue;
           const path = join(folder, shard, entry);
-          const found = await statOf(path);
+          const found = await statIfPresent(path);
           const oldest = entry.startsWith(".") ? runtime.now() - STALE_MS : olderThan;
           if (isAbandoned(entry) || (found && found.mtimeMs < oldest)) await rm(path, { force: true });
         }
       }
       for (const entry of await namesIn(folder)) {
         if (!entry.startsWith(".")) continue;
-        const found = await statOf(join(folder, entry));
+        const found = await statIfPresent(join(folder, entry));
         if (found && found.mtimeMs < runtime.now() - STALE_MS) {
           await rm(join(folder, entry), { recursive: true, force: true });
         }
@@ -226,7 +228,7 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
         for (const entry of entries) {
           const path = join(folder, shard, entry);
           if (!entry.startsWith(".") || entry.endsWith(".leaving") || isAbandoned(entry)) continue;
-          const found = await statOf(path);
+          const found = await statIfPresent(path);
           if (found && Math.abs(runtime.now() - found.mtimeMs) < STALE_MS) paths.push(path);
         }
       }

@@ -48,7 +48,7 @@ const isOtherSize = (path: string, size: number): boolean =>
   (statSync(path, { throwIfNoEntry: false })?.size ?? size) !== size;
 
 /** The blobs in S3, a page at a time. */
-async function* pagesOf(s3: S3Blobs): AsyncGenerator<S3Object[]> {
+async function* listBlobPages(s3: S3Blobs): AsyncGenerator<S3Object[]> {
   for (let from: string | undefined, isFirst = true; isFirst || from !== undefined; isFirst = false) {
     const { objects, next } = await s3.list(from);
     yield objects;
@@ -96,7 +96,7 @@ export async function moveToS3(request: MoveRequest): Promise<Moved> {
   async function store(name: string): Promise<void> {
     const path = await remote.locate(name).catch(unlessDamaged);
     if (path !== undefined && (await s3.put(name, path).catch(unlessDamaged))) {
-      leaving.push({ path: files.pathOf(name), at: runtime.now() });
+      leaving.push({ path: files.localBlobPath(name), at: runtime.now() });
       result.moved++;
       result.bytes += Bun.file(path).size;
     } else result.lost.push(name);
@@ -113,8 +113,8 @@ export async function moveToS3(request: MoveRequest): Promise<Moved> {
   }
   if (!isInterrupted()) {
     const missing = new Set(names());
-    for await (const objects of pagesOf(s3)) {
-      for (const { name, size } of objects) if (!isOtherSize(cache.pathOf(name), size)) missing.delete(name);
+    for await (const objects of listBlobPages(s3)) {
+      for (const { name, size } of objects) if (!isOtherSize(cache.localBlobPath(name), size)) missing.delete(name);
     }
     for (const name of result.lost) missing.delete(name);
     await each([...missing], isInterrupted, store);
@@ -143,23 +143,24 @@ export async function moveToFiles(request: MoveRequest): Promise<Moved> {
 
   /** False if there is no sound copy. */
   async function bring(name: string): Promise<boolean> {
-    if (await isSound(files.pathOf(name), name)) return true;
+    if (await isSound(files.localBlobPath(name), name)) return true;
     const path = await cache.onTheWay(name);
     try {
       // Not a copy of the cache, if possible: what S3 has damaged is found.
       if (await s3.get(name, path).catch(unlessDamaged)) await files.adopt(path, name);
-      else if (await isSound(cache.pathOf(name), name)) await files.write(await Bun.file(cache.pathOf(name)).bytes());
+      else if (await isSound(cache.localBlobPath(name), name))
+        await files.write(await Bun.file(cache.localBlobPath(name)).bytes());
       else return false;
     } finally {
       await unlink(path).catch(() => {});
     }
     result.moved++;
-    result.bytes += Bun.file(files.pathOf(name)).size;
+    result.bytes += Bun.file(files.localBlobPath(name)).size;
     onProgress(result);
     return true;
   }
 
-  for await (const objects of pagesOf(s3)) {
+  for await (const objects of listBlobPages(s3)) {
     const named = isNamed(objects.map(({ name }) => name));
     const young = runtime.now() - NAMED_MS;
     const wanted = objects.filter(({ name, modifiedAt }) => named.has(name) || modifiedAt > young);

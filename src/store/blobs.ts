@@ -62,7 +62,7 @@ const CHECK_BYTES = 256 * 1024;
 const LEAVING = ".leaving";
 
 /** SHA-256 in hex. */
-export function nameOf(pieces: readonly Uint8Array[]): string {
+export function hashPieces(pieces: readonly Uint8Array[]): string {
   const hash = new Bun.CryptoHasher("sha256");
   for (const piece of pieces) hash.update(piece);
   return hash.digest("hex");
@@ -83,8 +83,8 @@ export async function writeFileAt(path: string, pieces: readonly Uint8Array[], n
 /** Blobs in a folder. */
 export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">) {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const shardOf = (name: string): string => join(folder, name.slice(0, 2));
-  const pathOf = (name: string): string => blobPath(folder, name);
+  const shardFolder = (name: string): string => join(folder, name.slice(0, 2));
+  const localBlobPath = (name: string): string => blobPath(folder, name);
   const isSound = createSoundness(runtime);
 
   /** False if the file does not exist. */
@@ -102,7 +102,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
    * another process, may have made the entries a moment ago.
    */
   async function settle(name: string): Promise<void> {
-    const shard = shardOf(name);
+    const shard = shardFolder(name);
     await syncFolder(shard);
     if (settled.has(shard)) return;
     await syncFolder(folder);
@@ -114,8 +114,8 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
    * One that cannot be read is written anew.
    */
   async function isThere(name: string, now: Date): Promise<boolean> {
-    if (!(await touch(pathOf(name), now))) return false;
-    if (!(await isSound(pathOf(name), name).catch(() => false))) return false;
+    if (!(await touch(localBlobPath(name), now))) return false;
+    if (!(await isSound(localBlobPath(name), name).catch(() => false))) return false;
     await settle(name);
     return true;
   }
@@ -123,22 +123,22 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
   async function adopt(file: string, name: string): Promise<string> {
     const now = new Date(runtime.now());
     if (await isThere(name, now)) return name;
-    await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
+    await mkdir(shardFolder(name), { recursive: true, mode: 0o700 });
     await utimes(file, now, now);
-    await rename(file, pathOf(name));
+    await rename(file, localBlobPath(name));
     await settle(name);
     return name;
   }
 
   async function write(...pieces: readonly Uint8Array[]): Promise<string> {
-    const name = nameOf(pieces);
+    const name = hashPieces(pieces);
     const now = new Date(runtime.now());
     if (await isThere(name, now)) return name;
-    await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
-    const temporary = join(shardOf(name), `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
+    await mkdir(shardFolder(name), { recursive: true, mode: 0o700 });
+    const temporary = join(shardFolder(name), `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
     try {
       await writeFileAt(temporary, pieces, now);
-      await rename(temporary, pathOf(name));
+      await rename(temporary, localBlobPath(name));
     } catch (error) {
       await unlink(temporary).catch(() => {});
       throw error;
@@ -156,7 +156,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     stage: string,
     { apart = false } = {},
   ): Promise<{ name: string; file?: string }> {
-    const name = nameOf(pieces);
+    const name = hashPieces(pieces);
     const now = new Date(runtime.now());
     if (!apart && (await isThere(name, now))) return { name };
     await mkdir(stage, { recursive: true, mode: 0o700 });
@@ -201,16 +201,16 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
 
   async function sweepShard(shard: string, olderThan: number, isNamed: (names: string[]) => Set<string>) {
     const entries = await readdir(join(folder, shard));
-    const blobOf = (entry: string): string =>
+    const entryBlobName = (entry: string): string =>
       shard + (entry.endsWith(LEAVING) ? entry.slice(0, -LEAVING.length) : entry);
-    const named = isNamed(entries.map(blobOf));
+    const named = isNamed(entries.map(entryBlobName));
     let removed = 0;
     for (const entry of entries) {
       const path = join(folder, shard, entry);
-      const blob = blobOf(entry);
+      const blob = entryBlobName(entry);
       if (!named.has(blob)) removed += (await removeOld(path, olderThan)) ? 1 : 0;
       // A sweep was cut off before it restored this blob.
-      else if (entry.endsWith(LEAVING)) await putBack(path, pathOf(blob));
+      else if (entry.endsWith(LEAVING)) await putBack(path, localBlobPath(blob));
     }
     return removed;
   }
@@ -230,16 +230,16 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     writeStaged,
     adopt,
     check,
-    pathOf,
+    localBlobPath,
     isSound,
-    examine: (name: string): Promise<boolean> => isSound(pathOf(name), name),
+    examine: (name: string): Promise<boolean> => isSound(localBlobPath(name), name),
     async file(name: string): Promise<Bun.BunFile> {
-      await isSound(pathOf(name), name);
-      return Bun.file(pathOf(name));
+      await isSound(localBlobPath(name), name);
+      return Bun.file(localBlobPath(name));
     },
     async read(name: string): Promise<Uint8Array> {
-      const bytes = await Bun.file(pathOf(name)).bytes();
-      if (nameOf([bytes]) !== name) throw new DamagedBlob(name);
+      const bytes = await Bun.file(localBlobPath(name)).bytes();
+      if (hashPieces([bytes]) !== name) throw new DamagedBlob(name);
       return bytes;
     },
     async sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined> {

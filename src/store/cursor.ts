@@ -28,17 +28,17 @@ export interface RowPage {
 }
 
 /** `query`: everything that selects the rows, except cursor and page size. */
-const bindingOf = (query: unknown): string =>
+const hashQuery = (query: unknown): string =>
   createHash("sha256").update(JSON.stringify(query)).digest("base64url").slice(0, 12);
 
 export function encodeCursor(position: Position, query: unknown): string {
   const { at, seq, place, day } = position;
   const key = `${at}.${seq}${place === undefined ? "" : `.${place}`}${day === undefined ? "" : `.d${day}`}`;
-  return Buffer.from(`1.${key}.${bindingOf(query)}`).toString("base64url");
+  return Buffer.from(`1.${key}.${hashQuery(query)}`).toString("base64url");
 }
 
 export const encodeRowCursor = ({ at, id }: RowPosition, query: unknown): string =>
-  Buffer.from(`2.${at}.${bindingOf(query)}.${id}`).toString("base64url");
+  Buffer.from(`2.${at}.${hashQuery(query)}.${id}`).toString("base64url");
 
 /** Matches a cursor with `pattern`; its group `binding` must belong to the query. @throws AppError bad_request */
 function readCursor(cursor: string, pattern: RegExp, query: unknown): Record<string, string | undefined> {
@@ -48,7 +48,7 @@ function readCursor(cursor: string, pattern: RegExp, query: unknown): Record<str
   if (!groups || bytes.toString("base64url") !== cursor) {
     throw new AppError("bad_request", "cursor is not valid: pass the nextCursor of the previous page as it is");
   }
-  if (groups.binding !== bindingOf(query)) {
+  if (groups.binding !== hashQuery(query)) {
     throw new AppError("bad_request", "cursor belongs to another query: repeat the filters of the page it came from");
   }
   return groups;

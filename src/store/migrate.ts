@@ -65,7 +65,7 @@ import draftWriter from "./migrations/0059_draft_writer.sql" with { type: "text"
 import webhookMaker from "./migrations/0060_webhook_maker.sql" with { type: "text" };
 import locks from "./migrations/0061_locks.sql" with { type: "text" };
 
-const versionOf = (sqlite: Database): number =>
+const readSchemaVersion = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
 
 /**
@@ -88,7 +88,7 @@ export function migrate(
   },
 ): void {
   const known = migrations.length;
-  const found = versionOf(sqlite);
+  const found = readSchemaVersion(sqlite);
   if (found > known) {
     throw new Error(
       `The data folder was written by a newer Mailroom (schema ${found}, this one knows ${known}): start that version, or restore a backup`,
@@ -126,7 +126,7 @@ function applyMissing(sqlite: Database, migrations: readonly string[]): void {
   sqlite.exec("PRAGMA foreign_keys = OFF");
   // Two processes may start at once: the second finds the work done once it has the lock.
   sqlite.exec("BEGIN EXCLUSIVE");
-  const from = versionOf(sqlite);
+  const from = readSchemaVersion(sqlite);
   let reached = from;
   try {
     for (const sql of migrations.slice(from)) {

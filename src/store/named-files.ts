@@ -7,7 +7,7 @@ import { type FileHandle, link, mkdir, open, readdir, stat, unlink } from "node:
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
-import { folderOf, requirePlace } from "./ownership.ts";
+import { openFolderPath, requirePlace } from "./ownership.ts";
 
 export type Kind = "file" | "folder" | "other";
 
@@ -35,7 +35,7 @@ export interface NewFile {
 
 /** All reject with errors of the file system. */
 export interface NamedFiles {
-  kindOf(path: string): Promise<Kind>;
+  getFileKind(path: string): Promise<Kind>;
   /** By name. Links are "other". */
   list(path: string): Promise<Entry[]>;
   /** @throws Error for what is no plain file */
@@ -57,7 +57,7 @@ export async function* readPieces(file: Pick<OpenFile, "read">): AsyncGenerator<
   }
 }
 
-const kindOf = (found: { isFile(): boolean; isDirectory(): boolean }): Kind =>
+const getFileKind = (found: { isFile(): boolean; isDirectory(): boolean }): Kind =>
   found.isFile() ? "file" : found.isDirectory() ? "folder" : "other";
 
 async function openFolder(path: string): Promise<FileHandle> {
@@ -94,7 +94,7 @@ export async function makeFolderFor({ uid, gid }: { uid: number; gid: number }, 
   try {
     // What is in a folder of that user may be replaced between two steps.
     if ((await parent.stat()).uid === uid) return;
-    const place = join(folderOf(parent.fd, dirname(path)), basename(path));
+    const place = join(openFolderPath(parent.fd, dirname(path)), basename(path));
     await mkdir(place, { mode: 0o700 });
     const folder = await open(place, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
     try {
@@ -111,14 +111,14 @@ export async function makeFolderFor({ uid, gid }: { uid: number; gid: number }, 
 
 /** What this process may open. */
 export const OWN_FILES: NamedFiles = {
-  kindOf: async (path) => kindOf(await stat(path)),
+  getFileKind: async (path) => getFileKind(await stat(path)),
 
   async list(path) {
     const folder = await openFolder(path);
     try {
-      const entries = await readdir(folderOf(folder.fd, path), { withFileTypes: true });
+      const entries = await readdir(openFolderPath(folder.fd, path), { withFileTypes: true });
       return entries
-        .map((entry) => ({ name: entry.name, kind: kindOf(entry) }))
+        .map((entry) => ({ name: entry.name, kind: getFileKind(entry) }))
         .sort((a, b) => (a.name < b.name ? -1 : 1));
     } finally {
       await folder.close();
@@ -146,7 +146,7 @@ export const OWN_FILES: NamedFiles = {
 
   async create(path) {
     const folder = await openFolder(dirname(path));
-    const place = folderOf(folder.fd, dirname(path));
+    const place = openFolderPath(folder.fd, dirname(path));
     const named = join(place, basename(path));
     const partial = join(place, `.${basename(path)}.${process.pid}.partial`);
     let file: FileHandle;

@@ -16,7 +16,7 @@ const ALWAYS = /^(?:sqlite_(?:stat\d|sequence|autoindex_.*)|_litestream_(?:seq|l
 
 const isPlainTable = ({ type, sql }: Made): boolean => type === "table" && !/^CREATE VIRTUAL /i.test(sql ?? "");
 
-function schemaOf(db: Database): Map<string, string> {
+function readSchemaEntries(db: Database): Map<string, string> {
   const columns = db.prepare<Record<string, unknown>, [string]>(
     "SELECT name, upper(type) AS type, hidden FROM pragma_table_xinfo(?)",
   );
@@ -36,8 +36,8 @@ function schemaOf(db: Database): Map<string, string> {
 export function strangeIn(db: Database, schema: number): string | undefined {
   const own = Database.deserialize(emptyDatabase(schema), { strict: true });
   try {
-    const expected = schemaOf(own);
-    for (const [name, sql] of schemaOf(db)) if (expected.get(name) !== sql) return name;
+    const expected = readSchemaEntries(own);
+    for (const [name, sql] of readSchemaEntries(db)) if (expected.get(name) !== sql) return name;
     return undefined;
   } finally {
     own.close();

@@ -16,7 +16,7 @@ const MOST_LINKS = 40;
  * Where a path leads by links of root alone. What is missing is no link.
  * @throws Error if a link of another user is on the way, or is it; errors of the file system
  */
-function placeOf(path: string): string {
+function resolveRootLinks(path: string): string {
   const ahead = resolve(path).split("/");
   let place = "/";
   for (let links = 0; ahead.length > 0; ) {
@@ -37,7 +37,7 @@ function placeOf(path: string): string {
 
 /** @throws Error if a link of another user is on the way to `path`, or is it. What is missing is no link. */
 export function refuseLinks(path: string): void {
-  if (isRoot()) placeOf(path);
+  if (isRoot()) resolveRootLinks(path);
 }
 
 /**
@@ -46,12 +46,12 @@ export function refuseLinks(path: string): void {
  */
 export function requirePlace(fd: number, path: string): void {
   // Asked of the path once: between two questions, others may put a link there and take it away.
-  if (!isRoot() || placeOf(path) === readlinkSync(`/proc/self/fd/${fd}`)) return;
+  if (!isRoot() || resolveRootLinks(path) === readlinkSync(`/proc/self/fd/${fd}`)) return;
   throw new Error(`${path} was replaced while it was opened`);
 }
 
 /** A path of an open folder: for root one that leads to this very folder, whatever others put in its place. */
-export const folderOf = (fd: number, path: string): string => (isRoot() ? `/proc/self/fd/${fd}` : path);
+export const openFolderPath = (fd: number, path: string): string => (isRoot() ? `/proc/self/fd/${fd}` : path);
 
 /** Gives a file or folder that this process has made to the owner of its folder, whose server has to read it. */
 export function giveToOwner(fd: number, path: string): void {

@@ -14,7 +14,7 @@ import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openBlobCache } from "./blob-cache.ts";
 import { type BlobMark, readMark, writeMark } from "./blob-mark.ts";
-import { type Blobs, type FileBlobs, nameOf, writeFileAt } from "./blobs.ts";
+import { type Blobs, type FileBlobs, hashPieces, writeFileAt } from "./blobs.ts";
 import { claimBlobs } from "./claim.ts";
 import type { S3Blobs } from "./s3-blobs.ts";
 
@@ -88,7 +88,7 @@ export function openRemoteBlobs({
   }
 
   async function write(...pieces: readonly Uint8Array[]): Promise<string> {
-    const name = nameOf(pieces);
+    const name = hashPieces(pieces);
     if (await isFresh(name)) return name;
     const path = await cache.onTheWay(name);
     try {
@@ -132,7 +132,7 @@ export function openRemoteBlobs({
    */
   async function findHere(name: string): Promise<{ path?: string; fault?: unknown }> {
     let fault: unknown;
-    for (const path of [files.pathOf(name), (await cache.use(name))?.path]) {
+    for (const path of [files.localBlobPath(name), (await cache.use(name))?.path]) {
       try {
         if (path !== undefined && (await isSound(path, name))) return { path, fault };
       } catch (error) {
@@ -144,7 +144,7 @@ export function openRemoteBlobs({
 
   /** The sound file of a blob; undefined if it is nowhere. @throws as Blobs.file */
   async function locate(name: string): Promise<string | undefined> {
-    const local = files.pathOf(name);
+    const local = files.localBlobPath(name);
     for (let isSought = false; ; isSought = true) {
       const { path, fault } = await findHere(name);
       if (path !== undefined && path !== local) {
@@ -164,7 +164,7 @@ export function openRemoteBlobs({
   async function reading<T>(name: string, use: (path: string) => Promise<T>): Promise<T> {
     for (let n = 0; ; n++) {
       try {
-        return await use((await locate(name)) ?? files.pathOf(name));
+        return await use((await locate(name)) ?? files.localBlobPath(name));
       } catch (error) {
         if (!isMissing(error) || n === 2) throw error;
       }
@@ -191,12 +191,12 @@ export function openRemoteBlobs({
     if (await s3.get(name, path)) return;
     if (fault !== undefined) throw fault;
     // A move may have brought it back meanwhile.
-    await linkOrCopy(files.pathOf(name), path);
+    await linkOrCopy(files.localBlobPath(name), path);
   }
 
   async function examine(name: string): Promise<boolean> {
     let fault: unknown;
-    const isFile = await isSound(files.pathOf(name), name).catch((error) => {
+    const isFile = await isSound(files.localBlobPath(name), name).catch((error) => {
       fault = error;
       return false;
     });
@@ -262,7 +262,7 @@ export function openRemoteBlobs({
     locate,
     examine,
     check: files.check,
-    file: async (name: string): Promise<Bun.BunFile> => Bun.file((await locate(name)) ?? files.pathOf(name)),
+    file: async (name: string): Promise<Bun.BunFile> => Bun.file((await locate(name)) ?? files.localBlobPath(name)),
     read: (name: string): Promise<Uint8Array> =>
       reading(name, async (path) => new Uint8Array(await Bun.file(path).arrayBuffer())),
     /** As Blobs.sweep; undefined also while S3 is unavailable. */

@@ -6,7 +6,7 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Runtime } from "../base/runtime.ts";
-import { roomOf } from "./store.ts";
+import { findFileRoom } from "./store.ts";
 
 const FILE = "reserve";
 const MOST_BYTES = 32_000_000;
@@ -20,7 +20,7 @@ const sizeOn = (total: number): number => Math.floor(Math.min(MOST_BYTES, total 
 
 /** Takes the reserve, if it is not there and there is room. Never throws: the disk may fill meanwhile. */
 export function takeReserve(data: string, runtime: Pick<Runtime, "randomBytes">): void {
-  const room = roomOf(data);
+  const room = findFileRoom(data);
   const path = join(data, FILE);
   if (!room || room.free < TIMES * sizeOn(room.total) || existsSync(path)) return;
   const unfinished = `${path}.new`;
@@ -41,7 +41,7 @@ export function takeReserve(data: string, runtime: Pick<Runtime, "randomBytes">)
 
 /** Gives the reserve up, if the disk is full. Returns its bytes; undefined if there was no need, or none. */
 export function giveUpReserve(data: string): number | undefined {
-  const room = roomOf(data);
+  const room = findFileRoom(data);
   const kept = statSync(join(data, FILE), { throwIfNoEntry: false });
   if (!room || !kept || room.free > sizeOn(room.total)) return undefined;
   rmSync(join(data, FILE), { force: true });
@@ -51,6 +51,6 @@ export function giveUpReserve(data: string): number | undefined {
 /** True while the disk is full but for what was kept in reserve, which is for whoever makes room. */
 export function isReserveSpent(data: string): boolean {
   if (existsSync(join(data, FILE))) return false;
-  const room = roomOf(data);
+  const room = findFileRoom(data);
   return room !== undefined && room.free < sizeOn(room.total);
 }

@@ -10,7 +10,7 @@ import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../net/answer.ts";
-import { openS3, placeOf, S3Error, type S3Location, signerOf } from "../net/s3.ts";
+import { createS3Signer, formatS3Place, openS3, S3Error, type S3Location } from "../net/s3.ts";
 import { DamagedBlob, eachPiece } from "./sound.ts";
 
 /**
@@ -83,10 +83,10 @@ async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; si
 
 export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" | "setTimer" | "fetch">) {
   const { bucket, endpoint } = location;
-  const signer = signerOf(location);
+  const signer = createS3Signer(location);
   const lists = openS3(location, runtime, ATTEMPT_MS);
   const folder = location.prefix + FOLDER;
-  const keyOf = (name: string): string => `${folder}${name.slice(0, 2)}/${name.slice(2)}`;
+  const blobObjectKey = (name: string): string => `${folder}${name.slice(0, 2)}/${name.slice(2)}`;
   const listeners = new Set<(request: S3Request) => void>();
 
   /* The state of the server: after a failure it rests, and then one operation at a time finds out whether it works. */
@@ -234,7 +234,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     }
   }
 
-  const etagOf = (response: Response): string => (response.headers.get("etag") ?? "").replaceAll('"', "");
+  const readEtag = (response: Response): string => (response.headers.get("etag") ?? "").replaceAll('"', "");
 
   /** Reads the object to its end; undefined if there is none. */
   async function readObject(
@@ -244,7 +244,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     take: (piece: Uint8Array) => Promise<void>,
   ): Promise<number | undefined> {
     const hash = new Bun.CryptoHasher("sha256");
-    const size = await ask("GET", keyOf(name), { signal }, async (response) => {
+    const size = await ask("GET", blobObjectKey(name), { signal }, async (response) => {
       if (response.status === 404) return { result: undefined };
       if (Number(response.headers.get("content-length")) > LARGEST_BLOB) throw new DamagedBlob(name);
       let bytes = 0;
@@ -272,7 +272,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
   }
 
   return {
-    place: placeOf(location),
+    place: formatS3Place(location),
     /** Why the last operation failed; undefined if it did not. */
     failure: (): string | undefined => failure?.reason,
     onRequest: (listener: (request: S3Request) => void): void => void listeners.add(listener),
@@ -290,8 +290,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
         const attempt = async (signal: AbortSignal, came: (bytes: number) => void): Promise<boolean> => {
           // Over TLS, `fetch` reads a file whole, but not a stream.
           const body = Bun.file(path).stream();
-          const etag = await ask("PUT", keyOf(name), { signal, headers, body }, async (response) => ({
-            result: etagOf(response),
+          const etag = await ask("PUT", blobObjectKey(name), { signal, headers, body }, async (response) => ({
+            result: readEtag(response),
             bytes: size,
           }));
           if (await isStored(name, etag, md5, signal, came)) return true;
@@ -336,7 +336,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     stat: (name: string): Promise<S3Object | undefined> =>
       guarded(() =>
         patiently((signal) =>
-          ask("HEAD", keyOf(name), { signal }, async (response) => {
+          ask("HEAD", blobObjectKey(name), { signal }, async (response) => {
             if (response.status === 404) return { result: undefined };
             const size = Number(response.headers.get("content-length"));
             const modifiedAt = Date.parse(response.headers.get("last-modified") ?? "");
@@ -347,7 +347,9 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
 
     /** Also fine if there is none. @throws AppError server_error 503 */
     remove: (name: string): Promise<void> =>
-      guarded(() => patiently((signal) => ask("DELETE", keyOf(name), { signal }, async () => ({ result: undefined })))),
+      guarded(() =>
+        patiently((signal) => ask("DELETE", blobObjectKey(name), { signal }, async () => ({ result: undefined }))),
+      ),
 
     /** Up to a thousand blobs, in order, after those before. @throws AppError server_error 503 */
     list: (from?: string): Promise<{ objects: S3Object[]; next?: string }> =>
@@ -360,7 +362,9 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
             ok = true;
             const objects = listed.flatMap(({ key, size, modifiedAt }) => {
               const name = key.slice(FOLDER.length).replace("/", "");
-              return NAME.test(name) && location.prefix + key === keyOf(name) ? [{ name, size, modifiedAt }] : [];
+              return NAME.test(name) && location.prefix + key === blobObjectKey(name)
+                ? [{ name, size, modifiedAt }]
+                : [];
             });
             return { objects, ...(next !== undefined && { next }) };
           } finally {

@@ -877,7 +877,7 @@ export const leftLists = sqliteTable(
   "left_lists",
   {
     mailboxId: text("mailbox_id").notNull(),
-    /** As listOf gives it (message/mailing-list.ts). */
+    /** Id of the mailing list (message/mailing-list.ts). */
     list: text("list").notNull(),
     leftAt: integer("left_at").notNull(),
   },

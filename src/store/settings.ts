@@ -214,7 +214,7 @@ function origins(description: string): Setting<readonly string[]> {
     default: [],
     description,
     parse(text) {
-      const list = text.split(",").map((entry) => originOf(entry.trim()));
+      const list = text.split(",").map((entry) => parseOrigin(entry.trim()));
       if (list.length > 32 || !list.every((origin) => origin !== undefined)) {
         throw new ConfigError("give up to 32 origins, such as https://app.example.com, separated by commas");
       }
@@ -225,7 +225,7 @@ function origins(description: string): Setting<readonly string[]> {
 }
 
 /** The origin that a text names, and nothing beside it; undefined for any other text. */
-function originOf(text: string): string | undefined {
+function parseOrigin(text: string): string | undefined {
   const url = /^https?:\/\/[^/?#@*\\\s]+\/?$/i.test(text) ? URL.parse(text) : null;
   return url?.origin;
 }
@@ -564,7 +564,7 @@ function knownSetting(name: string): SettingName {
 }
 
 /** A setting whose name is only known at run time. */
-const settingOf = (name: SettingName): Setting<unknown> => SETTINGS[name] as Setting<unknown>;
+const getSetting = (name: SettingName): Setting<unknown> => SETTINGS[name] as Setting<unknown>;
 
 export function openOptions(store: Store) {
   let values = new Map<string, unknown>();
@@ -577,7 +577,7 @@ export function openOptions(store: Store) {
     for (const { name, value } of store.db.select().from(schema.options).all()) {
       if (!Object.hasOwn(SETTINGS, name)) continue;
       try {
-        read.set(name, settingOf(name as SettingName).parse(value));
+        read.set(name, getSetting(name as SettingName).parse(value));
       } catch {
         // Another version stored a value that is now invalid: the default applies, so that the appliance starts and the
         // setting can be reset.
@@ -597,26 +597,26 @@ export function openOptions(store: Store) {
   const get = <N extends SettingName>(name: N): SettingValue<N> =>
     (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
 
-  const textOf = (name: SettingName): string => settingOf(name).format(get(name));
+  const formatSetting = (name: SettingName): string => getSetting(name).format(get(name));
 
-  const rowOf = (name: SettingName): SettingRow => ({
+  const toSettingRow = (name: SettingName): SettingRow => ({
     id: name,
     name,
-    value: settingOf(name).hidden?.mask(textOf(name)) ?? textOf(name),
-    default: settingOf(name).format(SETTINGS[name].default),
+    value: getSetting(name).hidden?.mask(formatSetting(name)) ?? formatSetting(name),
+    default: getSetting(name).format(SETTINGS[name].default),
     description: SETTINGS[name].description,
   });
 
   return {
     get,
-    list: (): SettingRow[] => (Object.keys(SETTINGS) as SettingName[]).map(rowOf),
+    list: (): SettingRow[] => (Object.keys(SETTINGS) as SettingName[]).map(toSettingRow),
     /** The setting of that name, as listed. @throws ConfigError for an unknown name */
-    find: (name: string): SettingRow => rowOf(knownSetting(name)),
+    find: (name: string): SettingRow => toSettingRow(knownSetting(name)),
     /** True if it names a file or folder of this machine. @throws ConfigError for an unknown name */
-    isPath: (name: string): boolean => settingOf(knownSetting(name)).isPath === true,
+    isPath: (name: string): boolean => getSetting(knownSetting(name)).isPath === true,
     /** True if that value contains a secret. @throws ConfigError for an unknown name */
     hides: (name: string, text: string): boolean => {
-      const { hidden } = settingOf(knownSetting(name));
+      const { hidden } = getSetting(knownSetting(name));
       return hidden !== undefined && hidden.mask(text) !== text;
     },
     /**
@@ -625,10 +625,10 @@ export function openOptions(store: Store) {
      */
     set(tx: Tx, name: string, text: string): void {
       const known = knownSetting(name);
-      const setting = settingOf(known);
+      const setting = getSetting(known);
       let value: string;
       try {
-        value = setting.format(setting.parse(setting.hidden?.unmask(text, textOf(known)) ?? text));
+        value = setting.format(setting.parse(setting.hidden?.unmask(text, formatSetting(known)) ?? text));
       } catch (error) {
         if (!(error instanceof ConfigError)) throw error;
         const given = setting.hidden ? "that" : `"${text}"`;

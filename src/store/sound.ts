@@ -56,7 +56,7 @@ export async function eachPiece(path: string, take: (piece: Uint8Array) => void)
   }
 }
 
-const identityOf = ({ dev, ino, size, mtimeMs, ctimeMs }: Stats): string => [dev, ino, size, mtimeMs, ctimeMs].join();
+const fileIdentity = ({ dev, ino, size, mtimeMs, ctimeMs }: Stats): string => [dev, ino, size, mtimeMs, ctimeMs].join();
 
 export function createSoundness({ now }: Pick<Runtime, "now">) {
   /** When they were read, by path and identity; the oldest first. */
@@ -78,7 +78,7 @@ export function createSoundness({ now }: Pick<Runtime, "now">) {
     try {
       const found = await stat(path);
       if (!found.isFile()) throw new DamagedBlob(name);
-      const key = `${path} ${identityOf(found)}`;
+      const key = `${path} ${fileIdentity(found)}`;
       const readAt = remembered.get(key);
       if (readAt !== undefined && Math.abs(now() - readAt) < REMEMBERED_MS) return true;
       remembered.delete(key);

@@ -38,7 +38,7 @@ interface Target {
 
 const AS_IT_IS = new Set<unknown>([Column.prototype.mapToDriverValue, Column.prototype.mapFromDriverValue]);
 
-function sourceOf(param: unknown): Source {
+function toValueSource(param: unknown): Source {
   if (is(param, Placeholder)) return { name: param.name, encode: undefined };
   if (!is(param, Param) || !is(param.value, Placeholder)) return { constant: param as never };
   const { encoder, value } = param;
@@ -47,12 +47,12 @@ function sourceOf(param: unknown): Source {
 }
 
 /** Undefined for rows with nested fields. */
-function targetsOf(fields: SelectedFieldsOrdered): Target[] | undefined {
+function findRowTargets(fields: SelectedFieldsOrdered): Target[] | undefined {
   const targets: Target[] = [];
   for (const { path, field } of fields) {
     const [name] = path;
     if (name === undefined || path.length > 1) return undefined;
-    const decoder = is(field, Column) ? field : is(field, SQL) ? decoderOf(field) : undefined;
+    const decoder = is(field, Column) ? field : is(field, SQL) ? sqlDecoder(field) : undefined;
     if (!decoder) return undefined;
     const { mapFromDriverValue } = decoder;
     targets.push({ name, decode: AS_IT_IS.has(mapFromDriverValue) ? undefined : mapFromDriverValue.bind(decoder) });
@@ -61,10 +61,10 @@ function targetsOf(fields: SelectedFieldsOrdered): Target[] | undefined {
 }
 
 /** Hidden by drizzle's types. */
-const decoderOf = (expression: SQL): Pick<Column, "mapFromDriverValue"> =>
+const sqlDecoder = (expression: SQL): Pick<Column, "mapFromDriverValue"> =>
   (expression as unknown as { decoder: Column }).decoder;
 
-function rowOf(targets: readonly Target[], values: readonly unknown[]): Values {
+function decodeRow(targets: readonly Target[], values: readonly unknown[]): Values {
   const row: Values = {};
   for (let i = 0; i < targets.length; i++) {
     const { name, decode } = targets[i] as Target;
@@ -111,8 +111,8 @@ export class Statement extends PreparedQuery {
     super(statement as Prepared, query, new NoopLogger(), fields, method, isInArrayMode, mapRows);
     this.again = mapRows ? undefined : (other) => new Statement(other, query, fields, method, isInArrayMode);
     this.#statement = statement;
-    this.#sources = query.params.map(sourceOf);
-    this.#targets = mapRows === undefined && fields ? targetsOf(fields) : undefined;
+    this.#sources = query.params.map(toValueSource);
+    this.#targets = mapRows === undefined && fields ? findRowTargets(fields) : undefined;
   }
 
   #fill(values: Values = {}): never[] {
@@ -132,13 +132,13 @@ export class Statement extends PreparedQuery {
     const targets = this.#targets;
     if (!targets) return super.get(values);
     const [row] = this.#statement.values(...this.#fill(values));
-    return row && rowOf(targets, row);
+    return row && decodeRow(targets, row);
   }
 
   override all(values?: Values): unknown {
     const targets = this.#targets;
     if (!targets) return super.all(values);
-    return this.#statement.values(...this.#fill(values)).map((row) => rowOf(targets, row));
+    return this.#statement.values(...this.#fill(values)).map((row) => decodeRow(targets, row));
   }
 
   override values(values?: Values): unknown {

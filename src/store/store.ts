@@ -196,7 +196,7 @@ interface FileRoom extends Room {
 export const isRoomLow = ({ free, total }: Room): boolean => free < LOW_BYTES && free < total * LOW_SHARE;
 
 /** Undefined if the system does not tell. */
-export function roomOf(folder: string): FileRoom | undefined {
+export function findFileRoom(folder: string): FileRoom | undefined {
   try {
     const { bavail, blocks, bsize, files, ffree } = statfsSync(folder);
     return { free: bavail * bsize, total: blocks * bsize, files, freeFiles: ffree };
@@ -206,7 +206,7 @@ export function roomOf(folder: string): FileRoom | undefined {
 }
 
 /** True if the disk lacks space even for the files that SQLite opens beside a database. */
-const isFull = (folder: string): boolean => (roomOf(folder)?.free ?? LEAST_ROOM_BYTES) < LEAST_ROOM_BYTES;
+const isFull = (folder: string): boolean => (findFileRoom(folder)?.free ?? LEAST_ROOM_BYTES) < LEAST_ROOM_BYTES;
 
 /** @throws Error that names the folder and the reason why it cannot be used */
 export function openStore({
@@ -440,7 +440,7 @@ export function openStore({
       return health.works;
     },
     isDiskLow() {
-      const room = roomOf(folder);
+      const room = findFileRoom(folder);
       return room !== undefined && (isRoomLow(room) || room.freeFiles < room.files * LOW_SHARE);
     },
     dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,

@@ -21,11 +21,11 @@ const LOOK_MS = 60_000;
 /** The operator may choose an authority at any address. */
 const EVERYWHERE = ["0.0.0.0/0", "::/0"];
 
-const folderOf = (data: string): string => join(data, "tls", "acme");
+const acmeFolder = (data: string): string => join(data, "tls", "acme");
 
 /** Reads what a data folder has of an authority: the server's own certificate, and those of domains. Never rejects. */
 export async function readAcme(data: string): Promise<{ own: Kept; domains: (Kept & { domain: string })[] }> {
-  const folder = folderOf(data);
+  const folder = acmeFolder(data);
   const [own, domains] = await Promise.all([readKept(folder), readDomainCertificates(folder)]);
   return { own, domains };
 }
@@ -35,7 +35,7 @@ type AcmeMode = Extract<CertificateSetup["mode"], { mode: "acme" }>;
 export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   const { hostname, names = [hostname.toLowerCase()], domains: list = () => [], runtime, log } = setup;
   const { directory, email } = mode;
-  const folder = folderOf(setup.folder);
+  const folder = acmeFolder(setup.folder);
   const http = openHttpClient({ runtime, allow: () => EVERYWHERE });
   const challenge = openChallenge(mode.challenge, setup);
   const stopped = Promise.withResolvers<never>();

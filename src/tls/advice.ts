@@ -21,17 +21,17 @@ export function adviceOn({ type }: Pick<Trouble, "type">, asking: Asking): strin
       return "Wait: nothing here can be mended, and whatever is asked sooner counts against the limit of the authority, too.";
     case "dns":
       return challenge.type === "dns-hook"
-        ? needOf(asking)
+        ? describeChallengeNeed(asking)
         : `Publish an A record (and AAAA, if the machine has IPv6) of ${host} that leads to this machine, and see that every name server of the domain answers for it, with valid DNSSEC if it is signed.`;
     case "connection":
-      return `Every A and AAAA record of ${host} must lead to this machine. ${needOf(asking)}`;
+      return `Every A and AAAA record of ${host} must lead to this machine. ${describeChallengeNeed(asking)}`;
     case "unauthorized":
     case "incorrectResponse":
       return challenge.type === "dns-hook"
-        ? needOf(asking)
-        : `Something else answers in place of this server: every A and AAAA record of ${host} must lead to this machine, and no other web server or proxy may answer first. ${needOf(asking)}`;
+        ? describeChallengeNeed(asking)
+        : `Something else answers in place of this server: every A and AAAA record of ${host} must lead to this machine, and no other web server or proxy may answer first. ${describeChallengeNeed(asking)}`;
     case "caa":
-      return `A CAA record of ${host}, or of a domain above it, allows other authorities only: remove it, or add one with ${caaOf(directory)}.`;
+      return `A CAA record of ${host}, or of a domain above it, allows other authorities only: remove it, or add one with ${caaRecordValue(directory)}.`;
     case "rejectedIdentifier":
       return `The authority's policy rules this name out: choose another name (MAILROOM_HOSTNAME, MAILROOM_BASE_URL), or another authority (MAILROOM_ACME_DIRECTORY).`;
     case "invalidContact":
@@ -45,12 +45,12 @@ export function adviceOn({ type }: Pick<Trouble, "type">, asking: Asking): strin
     case "clock":
       return "Set the clock right: timedatectl set-ntp true.";
     default:
-      return needOf(asking);
+      return describeChallengeNeed(asking);
   }
 }
 
 /** The value of the record that allows an authority. */
-function caaOf(directory: string): string {
+function caaRecordValue(directory: string): string {
   const host = URL.parse(directory)?.hostname ?? directory;
   return LETS_ENCRYPT.test(host)
     ? '0 issue "letsencrypt.org"'
@@ -58,7 +58,7 @@ function caaOf(directory: string): string {
 }
 
 /** The precondition of the challenge, for the operator. */
-export function needOf({ challenge, host }: Pick<Asking, "challenge" | "host">): string {
+export function describeChallengeNeed({ challenge, host }: Pick<Asking, "challenge" | "host">): string {
   if (challenge.type === "http") {
     return `Port 80 of ${host} must lead to MAILROOM_HTTP from everywhere; where it cannot, MAILROOM_ACME_CHALLENGE=tls-alpn needs port 443 alone.`;
   }

@@ -32,13 +32,13 @@ export class AuthorityRefusal extends Error {
 
   /** `problem`: the document of RFC 7807 that it sent, if it is one. */
   constructor(status: number, problem: unknown, retryAt: number | undefined) {
-    const { type, detail, subproblems, identifier } = fieldsOf(problem);
+    const { type, detail, subproblems, identifier } = readObjectFields(problem);
     super(sentenceIn(detail) || `HTTP status ${status}`);
     this.status = status;
-    this.type = wordOf(type);
+    this.type = problemWord(type);
     const parts = Array.isArray(subproblems) ? subproblems.slice(0, MOST_REFUSED) : [];
-    this.names = [identifier, ...parts.map((one) => fieldsOf(one).identifier)].flatMap(
-      (one) => sentenceIn(fieldsOf(one).value) || [],
+    this.names = [identifier, ...parts.map((one) => readObjectFields(one).identifier)].flatMap(
+      (one) => sentenceIn(readObjectFields(one).value) || [],
     );
     this.retryAt = retryAt;
   }
@@ -220,7 +220,7 @@ export function openAuthority({
     }
     const kept = begun && (await client.getOrder({ url: begun.url } as never).catch(ignoreRefusal));
     const isKept =
-      begun !== undefined && kept !== undefined && kept.status !== "invalid" && areOf(kept.identifiers, names);
+      begun !== undefined && kept !== undefined && kept.status !== "invalid" && hasOnlyNames(kept.identifiers, names);
     const key = isKept ? begun.key : request.key;
     let current = isKept ? kept : await newOrder();
     await request.began({ url: current.url, key });
@@ -257,7 +257,7 @@ export function openAuthority({
     const failures: Failure[] = [];
     if (order.authorizations.length > names.length) throw new Error(NOT_ORDERED);
     const pending = (await client.getAuthorizations(order)).filter(({ status }) => status !== "valid");
-    if (!areOf([...order.identifiers, ...pending.map(({ identifier }) => identifier)], names)) {
+    if (!hasOnlyNames([...order.identifiers, ...pending.map(({ identifier }) => identifier)], names)) {
       throw new Error(NOT_ORDERED);
     }
     const shown = await Promise.all(
@@ -295,7 +295,7 @@ export function openAuthority({
     /** Resolves with the chain, PEM, and the key it is for. @throws AuthorityRefusal, ChallengeFailure, Error */
     order: (request: OrderRequest) => way.run(send, () => order(request)),
     /**
-     * `id`: from renewalIdOf. Resolves with undefined when the authority suggests no window.
+     * `id`: from findRenewalId. Resolves with undefined when the authority suggests no window.
      * @throws AuthorityRefusal, Error
      */
     async renewalWindow(id: string): Promise<RenewalWindow | undefined> {
@@ -313,20 +313,20 @@ export function openAuthority({
 }
 
 /** The last part of a problem's URN (RFC 8555 §6.7). */
-const wordOf = (urn: unknown): string => sentenceIn(urn).split(":").at(-1) ?? "";
+const problemWord = (urn: unknown): string => sentenceIn(urn).split(":").at(-1) ?? "";
 
 /** What the authority says of a failed challenge: the package tells its detail alone. Never rejects. */
 async function typeOfFailure(client: Client, order: Order, url: string): Promise<string> {
   try {
     const challenges = (await client.getAuthorizations(order)).flatMap(({ challenges }) => challenges);
     const { error } = (challenges.find((one) => one.url === url) ?? {}) as { error?: { type?: unknown } };
-    return wordOf(error?.type);
+    return problemWord(error?.type);
   } catch {
     return "";
   }
 }
 
-const areOf = (identifiers: Order["identifiers"], names: readonly string[]): boolean =>
+const hasOnlyNames = (identifiers: Order["identifiers"], names: readonly string[]): boolean =>
   identifiers.every(({ value }) => names.includes(value.toLowerCase()));
 
 function ignoreRefusal(error: unknown): undefined {
@@ -342,7 +342,7 @@ function problemIn(text: string): unknown {
 }
 
 /** The fields of an object; none of another value. */
-const fieldsOf = (value: unknown): Record<string, unknown> =>
+const readObjectFields = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 
 /** Returns when Retry-After ends (RFC 9110 §10.2.3), epoch ms. */

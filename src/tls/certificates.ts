@@ -20,7 +20,7 @@ export type { DomainHosts, KeyPair };
 
 export type Certificates = Awaited<ReturnType<typeof openCertificates>>;
 
-function sourceOf(setup: CertificateSetup): Source {
+function createCertificateSource(setup: CertificateSetup): Source {
   const { mode } = setup;
   if (mode.mode === "acme") return acmeSource(mode, setup);
   return mode.mode === "files" ? fileSource(mode, setup) : selfSignedSource(setup);
@@ -35,7 +35,7 @@ const NOBODY = {
 
 /** Opens the certificate. @throws ConfigError for files that cannot be read or do not belong together. */
 export async function openCertificates(setup: CertificateSetup) {
-  const source = sourceOf(setup);
+  const source = createCertificateSource(setup);
   const listeners = new Set<(pair: KeyPair) => void>();
   /** The keys of session tickets are the context's, so clients resume their sessions until the certificate changes. */
   const contexts = new WeakMap<KeyPair, SecureContext>();

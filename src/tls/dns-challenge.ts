@@ -197,7 +197,7 @@ const LONGEST_WAIT_MS = 20_000;
 async function followAliases(name: string, dns: DnsClient): Promise<string> {
   let target = name.toLowerCase();
   for (let step = 0; step < MOST_ALIASES; step++) {
-    const [alias] = await recordsOf(dns.ask(target, "CNAME"));
+    const [alias] = await listAnswerRecords(dns.ask(target, "CNAME"));
     if (alias === undefined) break;
     target = alias;
   }
@@ -238,17 +238,17 @@ async function findLacking(name: string, value: string, { dns }: Network): Promi
   );
   const lacking = answers.find(({ has }) => has === false);
   if (lacking || answers.some(({ has }) => has)) return lacking && `DNS server ${lacking.host}`;
-  return (await recordsOf(dns.ask(name, "TXT"))).includes(value) ? undefined : "DNS";
+  return (await listAnswerRecords(dns.ask(name, "TXT"))).includes(value) ? undefined : "DNS";
 }
 
 /** Gives the records of an answer; none when DNS fails. */
-const recordsOf = <T extends string>(question: Promise<{ records: T[] }>): Promise<T[]> =>
+const listAnswerRecords = <T extends string>(question: Promise<{ records: T[] }>): Promise<T[]> =>
   question.then(({ records }) => records).catch(() => []);
 
 /** Finds the servers of the closest zone that contains the name. */
 async function authoritativeServers(name: string, dns: DnsClient): Promise<NameServer[]> {
   for (let zone = name; zone.includes("."); zone = zone.replace(/^[^.]*\./, "")) {
-    const hosts = (await recordsOf(dns.ask(zone, "NS"))).slice(0, MOST_SERVERS);
+    const hosts = (await listAnswerRecords(dns.ask(zone, "NS"))).slice(0, MOST_SERVERS);
     if (hosts.length === 0) continue;
     const addresses = await Promise.all(hosts.map((host) => lookUpAddresses(host, dns).catch(() => [])));
     return [...new Set(addresses.flat())].slice(0, MOST_SERVERS).map((host) => ({ host, port: DNS_PORT }));

@@ -70,7 +70,7 @@ export function createDomainCertificates({
     isStopped = true;
   });
 
-  function entryOf(name: string): Entry {
+  function getOrCreateEntry(name: string): Entry {
     const known = entries.get(name);
     if (known) return known;
     const asked = () => entries.get(name)?.listed?.hosts ?? [];
@@ -80,8 +80,8 @@ export function createDomainCertificates({
     return entry;
   }
 
-  const wantedOf = ({ issued, here }: Entry): readonly string[] => issued.wanted(here);
-  const nextOrderOf = (entry: Entry): number => entry.issued.nextOrderAt(wantedOf(entry));
+  const listWantedNames = ({ issued, here }: Entry): readonly string[] => issued.wanted(here);
+  const nextOrderTime = (entry: Entry): number => entry.issued.nextOrderAt(listWantedNames(entry));
 
   /** When another order may begin, epoch ms. */
   const roomAt = (): number => spentUntil - (MOST_AT_ONCE - 1) * DISTANCE_MS;
@@ -91,7 +91,7 @@ export function createDomainCertificates({
   }
 
   /** When what is kept of a domain is of no more use while nothing of it leads here: a failure is forgotten after a day. */
-  function endOf({ issued }: Entry): number {
+  function forgetTime({ issued }: Entry): number {
     const trouble = issued.trouble();
     return issued.until() ?? (trouble ? trouble.retryAt + DAY_MS : Number.POSITIVE_INFINITY);
   }
@@ -105,14 +105,14 @@ export function createDomainCertificates({
     }
   }
 
-  async function addressesOf(host: string): Promise<string[]> {
+  async function lookUpHostAddresses(host: string): Promise<string[]> {
     return lookUpAddresses(host, runtime.dns).catch(() => []);
   }
 
   /** Finds out which hosts of a domain lead here. `addresses`: the server's. */
   async function findHosts(entry: Entry, addresses: readonly string[]): Promise<void> {
     const hosts = entry.listed?.hosts ?? [];
-    const found = await Promise.all(hosts.map(addressesOf));
+    const found = await Promise.all(hosts.map(lookUpHostAddresses));
     entry.here = hosts.filter((_, i) => found[i]?.some((address) => addresses.includes(address)));
   }
 
@@ -125,20 +125,20 @@ export function createDomainCertificates({
       .sort((a, b) => (a.examinedAt ?? 0) - (b.examinedAt ?? 0))
       .slice(0, MOST_EXAMINED);
     if (due.length === 0) return;
-    const addresses = await addressesOf(own[0] ?? "");
+    const addresses = await lookUpHostAddresses(own[0] ?? "");
     await Promise.all(
       due.map(async (entry) => {
         await findHosts(entry, addresses);
         await entry.issued.askWindow();
         entry.examinedAt = now;
-        if (entry.here.length === 0 && endOf(entry) < now) await remove(entry);
+        if (entry.here.length === 0 && forgetTime(entry) < now) await remove(entry);
       }),
     );
   }
 
   /** The domain whose turn it is; undefined when none is due. Owners take turns, and new orders come before repeated ones. */
   function chooseDue(now: number): Entry | undefined {
-    const due = [...entries.values()].filter((entry) => nextOrderOf(entry) <= now);
+    const due = [...entries.values()].filter((entry) => nextOrderTime(entry) <= now);
     if (due.length < 2) return due[0];
     const last = new Map<string | undefined, number>();
     for (const { listed, issued } of entries.values()) {
@@ -151,7 +151,7 @@ export function createDomainCertificates({
   return {
     /** Reads the files of all domains. Never rejects. */
     async load(): Promise<void> {
-      for (const name of await namesIn(join(folder, FOLDER))) await entryOf(name).issued.load();
+      for (const name of await namesIn(join(folder, FOLDER))) await getOrCreateEntry(name).issued.load();
       const orders = [...entries.values()].map(({ issued }) => Math.min(issued.orderedAt(), runtime.now()));
       for (const at of orders.sort((a, b) => a - b)) spend(at);
     },
@@ -169,7 +169,7 @@ export function createDomainCertificates({
       for (const entry of entries.values()) entry.listed = undefined;
       for (const domain of listed.filter(({ name }) => FOLDER_NAME.test(name))) {
         const hosts = domain.hosts.filter((host) => !own.includes(host));
-        const entry = entryOf(domain.name);
+        const entry = getOrCreateEntry(domain.name);
         entry.listed = { ...domain, hosts };
         const pair = ours.pair();
         if (!pair || entry.issued.pair() || !hosts.some(ours.covers)) continue;
@@ -195,16 +195,16 @@ export function createDomainCertificates({
       const entry = chooseDue(now);
       if (!entry) return false;
       spend(now);
-      await entry.issued.order(wantedOf(entry));
+      await entry.issued.order(listWantedNames(entry));
       return true;
     },
     /** Orders a domain's certificate for a person who asks for it. @throws Error that says why nothing is ordered */
     async renew(name: string): Promise<Renewal> {
       const entry = entries.get(name);
       if (!entry?.listed) throw new Error(`this server serves no domain ${name}`);
-      await findHosts(entry, await addressesOf(own[0] ?? ""));
+      await findHosts(entry, await lookUpHostAddresses(own[0] ?? ""));
       entry.issued.forgive();
-      const names = wantedOf(entry);
+      const names = listWantedNames(entry);
       if (names.length === 0) {
         throw new Error(`none of the hosts of ${name} leads here (${entry.listed.hosts.join(", ")})`);
       }
@@ -216,7 +216,7 @@ export function createDomainCertificates({
     nextAt(): number {
       const isNew = [...entries.values()].some(({ examinedAt }) => examinedAt === undefined);
       if (isNew) return runtime.now();
-      const next = Math.min(...[...entries.values()].map(nextOrderOf));
+      const next = Math.min(...[...entries.values()].map(nextOrderTime));
       return Math.max(next, roomAt());
     },
     /** The pair for a host, given in lower case; undefined when it has none of its own. */

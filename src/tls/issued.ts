@@ -26,12 +26,12 @@ import {
 } from "./certificate-authority.ts";
 import {
   faultOfChain,
+  findPairProblem,
+  findRenewalId,
   type KeyPair,
+  listCertificateNames,
   loadPair,
-  namesOf,
-  problemOf,
   readPrivately,
-  renewalIdOf,
   savePair,
   savePrivately,
 } from "./pair.ts";
@@ -126,7 +126,7 @@ export function createIssued({
   issuer: Issuer;
 }) {
   const { directory, email, authority, challenge, stopped, runtime, log } = issuer;
-  const fileOf = (name: string): string => join(folder, name);
+  const issuedFilePath = (name: string): string => join(folder, name);
   /** Names that failed, and when: epoch ms. */
   const leftOut = new Map<string, number>();
   let held: { pair: KeyPair; certificate: X509Certificate; names: ReadonlySet<string> } | undefined;
@@ -136,7 +136,7 @@ export function createIssued({
 
   function hold(pair: KeyPair): void {
     const certificate = new X509Certificate(pair.cert);
-    held = { pair, certificate, names: new Set(namesOf(certificate)) };
+    held = { pair, certificate, names: new Set(listCertificateNames(certificate)) };
     suggested = undefined;
     askWindowAt = 0;
   }
@@ -146,13 +146,13 @@ export function createIssued({
   /** The last failure, unless something else is asked for now. */
   const standing = (): Trouble | undefined => (state.trouble?.of === subject() ? state.trouble : undefined);
 
-  const saveState = () => savePrivately(fileOf("state.json"), JSON.stringify(state));
+  const saveState = () => savePrivately(issuedFilePath("state.json"), JSON.stringify(state));
 
   const isOfDirectory = (): boolean => held !== undefined && state.directory === directory;
 
   const covers = (name: string): boolean => held?.names.has(name) ?? false;
 
-  async function accountOf(): Promise<Account> {
+  async function loadAcmeAccount(): Promise<Account> {
     const kept = await readJson<AccountFile>(accountFile);
     if (kept?.directory === directory && kept.key) return kept;
     const account = { directory, key: newKey(), url: undefined };
@@ -161,8 +161,8 @@ export function createIssued({
   }
 
   async function obtain(names: readonly string[]): Promise<KeyPair> {
-    const account = await accountOf();
-    const kept = await readJson<OrderFile>(fileOf("order.json"));
+    const account = await loadAcmeAccount();
+    const kept = await readJson<OrderFile>(issuedFilePath("order.json"));
     const isSame = kept?.directory === directory && kept.names.join() === names.join();
     const signed = await authority.order({
       account,
@@ -170,24 +170,24 @@ export function createIssued({
       names,
       key: newKey(),
       begun: isSame ? kept : undefined,
-      replaces: held && suggested ? await renewalIdOf(held.pair.cert) : undefined,
+      replaces: held && suggested ? await findRenewalId(held.pair.cert) : undefined,
       registered: (url) => savePrivately(accountFile, JSON.stringify({ ...account, directory, url })),
-      began: (order) => savePrivately(fileOf("order.json"), JSON.stringify({ ...order, directory, names })),
+      began: (order) => savePrivately(issuedFilePath("order.json"), JSON.stringify({ ...order, directory, names })),
       challenge: challenge.type,
       show: challenge.show,
     });
     const obtained = { cert: signed.cert.trim(), key: signed.key.trim() };
     requireUsable(obtained, names);
-    await savePair(fileOf("certificate.pem"), obtained);
+    await savePair(issuedFilePath("certificate.pem"), obtained);
     return obtained;
   }
 
   /** @throws Error for a pair that cannot take the place of the one in use */
   function requireUsable(pair: KeyPair, names: readonly string[]): void {
-    const problem = problemOf(pair) ?? faultOfChain(pair.cert);
+    const problem = findPairProblem(pair) ?? faultOfChain(pair.cert);
     if (problem !== undefined) throw new Error(`the authority gave a certificate that is none: ${problem}`);
     const certificate = new X509Certificate(pair.cert);
-    const its = new Set(namesOf(certificate));
+    const its = new Set(listCertificateNames(certificate));
     const missing = names.find((name) => !its.has(name));
     if (missing !== undefined) throw new Error(`the authority gave a certificate that is not for ${missing}`);
     const until = certificate.validToDate;
@@ -202,13 +202,13 @@ export function createIssued({
     const reason = sentenceIn((error as Error).message);
     const [byte = 0] = runtime.randomBytes(1);
     const askedFor = error instanceof AuthorityRefusal ? error.retryAt : undefined;
-    const about = { reason, type: typeOf(error), of: subject() };
+    const about = { reason, type: failureType(error), of: subject() };
     const trouble = afterFailure(standing(), { now, chance: byte / 255, askedFor, ...about });
     state = { ...state, orderedAt: now, trouble };
     const wrong = blamed(error, names);
     for (const name of wrong) if (name !== required) leftOut.set(name, now);
     // A failed order is of no more use; an interrupted one can continue.
-    if (wrong.length > 0) await rm(fileOf("order.json"), { force: true });
+    if (wrong.length > 0) await rm(issuedFilePath("order.json"), { force: true });
     // The next attempt registers a new account.
     const isForgotten = error instanceof AuthorityRefusal && error.type === "accountDoesNotExist";
     if (isForgotten) await rm(accountFile, { force: true });
@@ -262,7 +262,7 @@ export function createIssued({
     /** Takes the certificate of another for the time until its own is there. */
     async adopt(pair: KeyPair): Promise<void> {
       hold(pair);
-      await savePair(fileOf("certificate.pem"), pair);
+      await savePair(issuedFilePath("certificate.pem"), pair);
     },
     /** Asks when the authority wants a renewal, as often as it allows; it wants a revoked certificate renewed at once. */
     async askWindow(): Promise<void> {
@@ -274,7 +274,7 @@ export function createIssued({
       if (!held || !isOfDirectory() || runtime.now() < askWindowAt) return;
       askWindowAt = runtime.now() + ASK_AGAIN_MS;
       try {
-        const id = await renewalIdOf(held.pair.cert);
+        const id = await findRenewalId(held.pair.cert);
         suggested = id === undefined ? undefined : await Promise.race([authority.renewalWindow(id), stopped]);
         askWindowAt = suggested?.askAt ?? askWindowAt;
       } catch (error) {
@@ -305,7 +305,7 @@ export function createIssued({
           state.trouble = afterFailure(last, { now, reason: CLOCK, type: "clock", of: subject(), chance: 0 });
         }
         await saveState();
-        await rm(fileOf("order.json"), { force: true });
+        await rm(issuedFilePath("order.json"), { force: true });
         const until = held?.certificate.validToDate;
         log.info("certificate obtained", { directory, challenge: challenge.type, names, until });
         return pair;
@@ -326,7 +326,7 @@ export function createIssued({
 }
 
 /** The kind of a failure: the authority's word for it, or `away` when it did not respond. */
-function typeOf(error: unknown): string | undefined {
+function failureType(error: unknown): string | undefined {
   if (error instanceof AuthorityAway) return "away";
   return error instanceof AuthorityRefusal || error instanceof ChallengeFailure ? error.type : undefined;
 }

@@ -15,7 +15,7 @@ export interface KeyPair {
 }
 
 /** Describes what is wrong with a pair; undefined when it is usable. */
-export function problemOf({ cert, key }: KeyPair): string | undefined {
+export function findPairProblem({ cert, key }: KeyPair): string | undefined {
   let certificate: X509Certificate;
   try {
     certificate = new X509Certificate(cert);
@@ -55,7 +55,7 @@ function isCertificate(pem: string): boolean {
 }
 
 /** The DNS names of a certificate, in lower case. */
-export const namesOf = ({ subjectAltName = "" }: X509Certificate): string[] =>
+export const listCertificateNames = ({ subjectAltName = "" }: X509Certificate): string[] =>
   subjectAltName.split(", ").flatMap((name) => (name.startsWith("DNS:") ? name.slice(4).toLowerCase() : []));
 
 /** `hostname`: a host name, or an IP address, which may be a literal as in SMTP (RFC 5321 §4.1.3). */
@@ -73,7 +73,7 @@ export async function loadPair(path: string): Promise<KeyPair | undefined> {
   const [key = ""] = /-----BEGIN PRIVATE KEY-----[\s\S]*?-----END PRIVATE KEY-----/.exec(pem ?? "") ?? [];
   const chain = pem?.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g) ?? [];
   const pair = { key, cert: chain.join("\n") };
-  return problemOf(pair) === undefined ? pair : undefined;
+  return findPairProblem(pair) === undefined ? pair : undefined;
 }
 
 /** Saves key and certificates in one file, so that a crash cannot leave halves that do not match. */
@@ -151,20 +151,20 @@ export async function selfSign(
       new x509.SubjectAlternativeNameExtension([{ type: isIP(name) ? "ip" : "dns", value: name }]),
       new x509.BasicConstraintsExtension(false, undefined, true),
       new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-      ...(proof === undefined ? [] : [new x509.Extension(ACME_IDENTIFIER, true, octetString(digestOf(proof)))]),
+      ...(proof === undefined ? [] : [new x509.Extension(ACME_IDENTIFIER, true, octetString(hashProof(proof)))]),
     ],
   });
   const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
   return { cert: certificate.toString("pem"), key: x509.PemConverter.encode(key, "PRIVATE KEY") };
 }
 
-const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+const hashProof = (text: string): Buffer => createHash("sha256").update(text).digest();
 
 /** Encodes less than 128 bytes as a DER octet string. */
 const octetString = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => Uint8Array.of(4, bytes.length, ...bytes);
 
 /** Returns the id of a PEM certificate for renewal information (RFC 9773 §4.1); undefined without a key identifier. */
-export async function renewalIdOf(cert: string): Promise<string | undefined> {
+export async function findRenewalId(cert: string): Promise<string | undefined> {
   const x509 = await load();
   const certificate = new x509.X509Certificate(cert);
   const issuer = certificate.getExtension(x509.AuthorityKeyIdentifierExtension)?.keyId;

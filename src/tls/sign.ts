@@ -12,12 +12,12 @@ const SIGNATURES = {
   ec: { algorithm: "1.2.840.10045.4.3.2" },
 } as const;
 
-const typeOf = ({ key }: KeyPair): string => createPrivateKey(key).asymmetricKeyType ?? "";
+const signingKeyType = ({ key }: KeyPair): string => createPrivateKey(key).asymmetricKeyType ?? "";
 
 /** Tells whether the pair signs what devices can check: its key is RSA or EC, and an authority issued it. */
 export function signs(pair: KeyPair): boolean {
   const certificate = new X509Certificate(pair.cert);
-  return typeOf(pair) in SIGNATURES && !certificate.verify(certificate.publicKey);
+  return signingKeyType(pair) in SIGNATURES && !certificate.verify(certificate.publicKey);
 }
 
 /** Signs with a pair that `signs`. Returns the content, the signature and the chain of the certificate, as DER. */
@@ -49,8 +49,12 @@ export async function signFile(content: Uint8Array, pair: KeyPair, now: number):
     }),
     digestAlgorithm,
     signedAttrs,
-    signatureAlgorithm: new cms.SignatureAlgorithmIdentifier(SIGNATURES[typeOf(pair) as keyof typeof SIGNATURES]),
-    signature: new OctetString(sign("sha256", setOf(signedAttrs.map((one) => AsnConvert.serialize(one))), pair.key)),
+    signatureAlgorithm: new cms.SignatureAlgorithmIdentifier(
+      SIGNATURES[signingKeyType(pair) as keyof typeof SIGNATURES],
+    ),
+    signature: new OctetString(
+      sign("sha256", encodeDerSet(signedAttrs.map((one) => AsnConvert.serialize(one))), pair.key),
+    ),
   });
   const signed = new cms.SignedData({
     version: cms.CMSVersion.v1,
@@ -69,7 +73,7 @@ export async function signFile(content: Uint8Array, pair: KeyPair, now: number):
 }
 
 /** Encodes less than 128 bytes, in the order of DER, as a set: what a signature of attributes signs (RFC 5652 §5.4). */
-function setOf(encoded: readonly ArrayBuffer[]): Uint8Array {
+function encodeDerSet(encoded: readonly ArrayBuffer[]): Uint8Array {
   const bytes = Buffer.concat(encoded.map((one) => new Uint8Array(one)));
   return Buffer.concat([Uint8Array.of(0x31, bytes.length), bytes]);
 }

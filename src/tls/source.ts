@@ -9,7 +9,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { TlsMode } from "../config.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
-import { isForHost, type KeyPair, loadPair, problemOf, savePair, selfSign } from "./pair.ts";
+import { findPairProblem, isForHost, type KeyPair, loadPair, savePair, selfSign } from "./pair.ts";
 
 /** A domain that is served here, for people of a tenant. */
 export interface DomainHosts {
@@ -112,7 +112,7 @@ export function fileSource(files: { cert: string; key: string }, { runtime, log 
   async function read(): Promise<KeyPair> {
     const [cert, key] = await Promise.all([readFile(files.cert, "utf8"), readFile(files.key, "utf8")]);
     const pair = { cert, key };
-    const problem = problemOf(pair);
+    const problem = findPairProblem(pair);
     if (problem) throw new ConfigError(`MAILROOM_TLS: ${problem} (${files.cert}, ${files.key})`);
     const until = new X509Certificate(cert).validToDate;
     if (until.getTime() < runtime.now()) log.warn("certificate has expired", { cert: files.cert, until });

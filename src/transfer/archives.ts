@@ -11,7 +11,7 @@ import { createTarDecoder, type ParsedTarEntry } from "modern-tar";
 import { type Entry, fromRandomAccessReaderPromise, RandomAccessReader } from "../base/zip.ts";
 import type { Entry as Listed } from "../store/named-files.ts";
 import { isMbox } from "./mbox.ts";
-import { beginningOf, type MailFile, type Tree, unpacked } from "./tree.ts";
+import { type MailFile, readUnpackedBeginning, type Tree, unpacked } from "./tree.ts";
 
 /** The list of a zip's files takes 1 kB for each. */
 const MOST_FILES = 500_000;
@@ -126,7 +126,7 @@ export async function openZip(file: RandomFile, root: string): Promise<Tree> {
     };
   }
 
-  return { list: listing.list, open, isMbox: async (path) => isMbox(await beginningOf(await open(path))) };
+  return { list: listing.list, open, isMbox: async (path) => isMbox(await readUnpackedBeginning(await open(path))) };
 }
 
 /* tar (POSIX.1-2024, pax), perhaps gzipped. */
@@ -148,7 +148,7 @@ interface TarFile {
   content?: Buffer;
 }
 
-async function* entriesOf(file: MailFile): AsyncGenerator<ParsedTarEntry> {
+async function* readTarEntries(file: MailFile): AsyncGenerator<ParsedTarEntry> {
   const bytes = unpacked(file);
   const archive = new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -163,7 +163,7 @@ async function* entriesOf(file: MailFile): AsyncGenerator<ParsedTarEntry> {
 
 export interface Tar extends Tree {
   /** The place of a file: an archive is read from its beginning to its end, and once more for what lies before. */
-  numberOf(path: string): number;
+  getEntryNumber(path: string): number;
   /** Why it could not be read to its end. What was read until then is in the tree. */
   fault: string | undefined;
   close(): Promise<void>;
@@ -176,7 +176,7 @@ export async function openTar(file: MailFile, root: string): Promise<Tar> {
   let number = 0;
   let keywords = 0;
   try {
-    for await (const { header, body } of entriesOf(file)) {
+    for await (const { header, body } of readTarEntries(file)) {
       if (header.type !== "file") continue;
       const known: TarFile = {
         number: number++,
@@ -185,7 +185,7 @@ export async function openTar(file: MailFile, root: string): Promise<Tar> {
         isMbox: false,
       };
       listing.add(header.name, known);
-      const beginning = await beginningOf({ pieces: () => body as unknown as AsyncIterable<Uint8Array> });
+      const beginning = await readUnpackedBeginning({ pieces: () => body as unknown as AsyncIterable<Uint8Array> });
       known.isMbox = isMbox(beginning);
       if (basename(header.name) === KEYWORDS && ++keywords <= MOST_KEYWORDS) known.content = beginning;
     }
@@ -193,13 +193,13 @@ export async function openTar(file: MailFile, root: string): Promise<Tar> {
     fault = `the archive is cut off or damaged: fetch it again (${error instanceof Error ? error.message : error})`;
   }
 
-  let entries = entriesOf(file);
+  let entries = readTarEntries(file);
   let next = 0;
 
-  async function* piecesOf(wanted: number): AsyncGenerator<Uint8Array> {
+  async function* readEntryPieces(wanted: number): AsyncGenerator<Uint8Array> {
     if (wanted < next) {
       await entries.return(undefined);
-      entries = entriesOf(file);
+      entries = readTarEntries(file);
       next = 0;
     }
     for (let entry = await entries.next(); !entry.done; entry = await entries.next()) {
@@ -217,10 +217,10 @@ export async function openTar(file: MailFile, root: string): Promise<Tar> {
     isMbox: async (path) => listing.file(path).isMbox,
     async open(path) {
       const { number, size, modifiedAt, content } = listing.file(path);
-      const pieces = () => (content ? Readable.from([content]) : piecesOf(number));
+      const pieces = () => (content ? Readable.from([content]) : readEntryPieces(number));
       return { size, modifiedAt, pieces, close: NOTHING };
     },
-    numberOf: (path) => listing.file(path).number,
+    getEntryNumber: (path) => listing.file(path).number,
     fault,
     close: () => entries.return(undefined).then(NOTHING, NOTHING),
   };

@@ -58,7 +58,7 @@ async function write(
       written.lost.push(message.row.id);
       continue;
     }
-    const entry = entryOf(message, message.raw);
+    const entry = formatMboxEntry(message, message.raw);
     waiting.push(entry);
     size += entry.byteLength;
     written.messages++;
@@ -71,9 +71,9 @@ async function write(
 }
 
 /** The message with its `From ` line and a final empty line. */
-function entryOf(message: ExportedMessage, raw: Uint8Array): Buffer {
+function formatMboxEntry(message: ExportedMessage, raw: Uint8Array): Buffer {
   const text = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength).toString("latin1");
-  const marks = marksOf(message)
+  const marks = listExportMarkLines(message)
     .map((line) => `${line}\n`)
     .join("");
   // A message with mixed line ends keeps CRLF, so that an import does not turn its lone LFs into CRLF.
@@ -81,18 +81,27 @@ function entryOf(message: ExportedMessage, raw: Uint8Array): Buffer {
   const lines = isMixed ? marks.replaceAll("\n", "\r\n") + text : (marks + text).replaceAll("\r\n", "\n");
   const end = isMixed ? "\r\n" : "\n";
   const quoted = lines.replace(/^(>*From )/gm, ">$1");
-  const entry = `${fromLineOf(message)}${end}${quoted}${quoted.endsWith("\n") ? "" : end}${end}`;
+  const entry = `${formatFromLine(message)}${end}${quoted}${quoted.endsWith("\n") ? "" : end}${end}`;
   return Buffer.from(entry, "latin1");
 }
 
 /** RFC 4155 appendix A: the time is UTC, as asctime writes it. */
-function fromLineOf({ row }: ExportedMessage): string {
+function formatFromLine({ row }: ExportedMessage): string {
   const [weekday, day = "", month, year, time] = new Date(row.filedAt).toUTCString().replace(",", "").split(" ");
   const sender = /^[!-~]+$/.test(row.from.email) ? row.from.email : "MAILER-DAEMON";
   return `From ${sender} ${weekday} ${month} ${day.replace(/^0/, " ")} ${time} ${year}`;
 }
 
-function marksOf({ row, kind, ownFolder, thread, labels, sentBy, imapFlags, results }: ExportedMessage): string[] {
+function listExportMarkLines({
+  row,
+  kind,
+  ownFolder,
+  thread,
+  labels,
+  sentBy,
+  imapFlags,
+  results,
+}: ExportedMessage): string[] {
   const { folder, starred, snoozedUntil, id: conversation } = thread;
   const { read, filedAt, deliveredAt, receivedOn, fingerprint, size, auth } = row;
   const mark = writeExportMark({

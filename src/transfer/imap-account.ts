@@ -20,7 +20,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { BIT_OF, IMAP_FLAGS } from "../mailbox/imap/uids.ts";
 import { firstMessageId } from "../message/message-id.ts";
 import { openConfiguredNames } from "../net/configured-names.ts";
-import { codeOf, NO_CONNECTION } from "../net/http-client.ts";
+import { errorCode, NO_CONNECTION } from "../net/http-client.ts";
 import type { Folder } from "../store/schema.ts";
 import { addFlag, addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
 import { type FoundMessage, filedAs, type KnownMessage, type NotFound, type Source } from "./sources.ts";
@@ -148,7 +148,7 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
           `${account.host} takes no tokens: it offers neither OAUTHBEARER nor XOAUTH2`,
         );
       }
-      if (TOO_LARGE.has(codeOf(error) ?? "")) throw tooMuch(account, reason);
+      if (TOO_LARGE.has(errorCode(error) ?? "")) throw tooMuch(account, reason);
       const at = `${remaining?.length} ${remaining?.[0]?.lastUid}`;
       if (at !== lostAt) failures = 0;
       lostAt = at;
@@ -177,7 +177,7 @@ async function connect(request: ImapRequest): Promise<ImapFlow> {
       return client;
     } catch (error) {
       client.close();
-      if (turn + 1 >= addresses.length || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
+      if (turn + 1 >= addresses.length || !NO_CONNECTION.has(errorCode(error) ?? "")) throw error;
     }
   }
 }
@@ -285,10 +285,15 @@ async function foldersToRead(client: ImapFlow, request: ImapRequest): Promise<Fo
   return listed
     .filter(isRead)
     .sort((a, b) => isAll(a) - isAll(b))
-    .map((folder) => ({ path: folder.path, source: sourceOf(folder, account), uidValidity: undefined, lastUid: 0 }));
+    .map((folder) => ({
+      path: folder.path,
+      source: toFolderSource(folder, account),
+      uidValidity: undefined,
+      lastUid: 0,
+    }));
 }
 
-function sourceOf({ path, delimiter, specialUse = "" }: ListResponse, { host }: ImapAccount): Source {
+function toFolderSource({ path, delimiter, specialUse = "" }: ListResponse, { host }: ImapAccount): Source {
   const name = delimiter ? path.split(delimiter).join("/") : path;
   return { path: `${host} ${name}`, format: "imap", ...filedAs(name, FOLDER_OF_USE[specialUse]) };
 }
@@ -319,7 +324,7 @@ async function* read(
       else sizes.set(uid, size);
     }
     for (let i = 0; i < known; i++) yield { source, known: true };
-    for (const some of portionsOf(sizes, mostBytes)) yield* fetchSome(client, folder, some, isGmail, request);
+    for (const some of splitIntoPortions(sizes, mostBytes)) yield* fetchSome(client, folder, some, isGmail, request);
     folder.lastUid = portion.at(-1) ?? folder.lastUid;
   }
 }
@@ -349,7 +354,7 @@ async function uidsIn(
 }
 
 /** Groups UIDs into portions of BYTES_AT_ONCE; a larger message is a portion of its own. */
-function* portionsOf(sizes: ReadonlyMap<number, number>, mostBytes: number): Generator<Map<number, number>> {
+function* splitIntoPortions(sizes: ReadonlyMap<number, number>, mostBytes: number): Generator<Map<number, number>> {
   let portion = new Map<number, number>();
   let bytes = 0;
   for (const [uid, size] of [...sizes].sort(([a], [b]) => a - b)) {
@@ -398,7 +403,7 @@ async function* fetchSome(
       content,
       unquoted: true,
       size: isTooLarge ? (sizes.get(uid) ?? content.byteLength) : content.byteLength,
-      marks: marksOf(message, isGmail ? folder.source : undefined),
+      marks: readImapMarks(message, isGmail ? folder.source : undefined),
       ...(Number.isNaN(at) ? {} : { receivedAt: at }),
     };
     folder.lastUid = Math.max(folder.lastUid, uid);
@@ -406,7 +411,10 @@ async function* fetchSome(
 }
 
 /** `gmail`: the folder, if the account is Gmail's, whose labels tell the rest. */
-function marksOf({ flags = new Set(), labels = new Set() }: FetchMessageObject, gmail: Source | undefined): Marks {
+function readImapMarks(
+  { flags = new Set(), labels = new Set() }: FetchMessageObject,
+  gmail: Source | undefined,
+): Marks {
   const marks: Marks = { labels: [], read: flags.has("\\Seen") };
   if (flags.has("\\Flagged")) marks.starred = true;
   if (flags.has("\\Draft")) marks.folder = "drafts";

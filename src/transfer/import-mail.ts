@@ -14,10 +14,10 @@ import { pause } from "../base/pause.ts";
 import { originalOnly } from "../mailbox/filing/prepare.ts";
 import { fileKept, isKept, type KeptMessage } from "../mailbox/filing/transfer.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { usageOf } from "../mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { parseSender } from "../message/address.ts";
-import { headerOf, withoutBcc } from "../message/headers.ts";
-import { fingerprintOf, firstMessageId } from "../message/message-id.ts";
+import { findHeader, withoutBcc } from "../message/headers.ts";
+import { fingerprintMessage, firstMessageId } from "../message/message-id.ts";
 import { createDnsCache } from "../net/dns-cache.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { isClaimed } from "../store/claim.ts";
@@ -26,7 +26,7 @@ import { isBusy } from "../store/store.ts";
 import { UnparseableError } from "../workers/jobs.ts";
 import { createParserPool, type ParserPool } from "../workers/parser-pool.ts";
 import type { StartParser } from "../workers/parser-process.ts";
-import { type Destination, type Placement, placementOf } from "./placement.ts";
+import { choosePlacement, type Destination, type Placement } from "./placement.ts";
 import { type FoundMessage, type KnownMessage, type NotFound, type Source, type Unwrapped, unwrap } from "./sources.ts";
 
 /** Bytes. A larger message is reported instead of imported, and its source yields only its beginning. */
@@ -95,7 +95,7 @@ export async function importMail(
       tally.fail(source, { place, reason: "empty" });
       return;
     }
-    const placement = placementOf(unwrapped, source, destination, runtime.now());
+    const placement = choosePlacement(unwrapped, source, destination, runtime.now());
     if (!placement || isThere(unwrapped, placement)) {
       tally.count(source, "skipped");
       return;
@@ -111,8 +111,8 @@ export async function importMail(
     isKept(core.db, {
       mailboxId,
       kind,
-      messageId: firstMessageId(headerOf(fields, "message-id") ?? ""),
-      fingerprint: () => exported?.fingerprint ?? fingerprintOf(content),
+      messageId: firstMessageId(findHeader(fields, "message-id") ?? ""),
+      fingerprint: () => exported?.fingerprint ?? fingerprintMessage(content),
     });
 
   async function prepare({ bytes: content, fields }: Unwrapped, placement: Placement): Promise<KeptMessage> {
@@ -121,7 +121,7 @@ export async function importMail(
       if (!(error instanceof UnparseableError)) throw error;
       log.error("message cannot be parsed", { size: content.byteLength, error });
       const original = withoutBcc(content);
-      const from = parseSender(headerOf(fields, "from") ?? "")?.email ?? "";
+      const from = parseSender(findHeader(fields, "from") ?? "")?.email ?? "";
       return originalOnly(original, from, await store.blobs.write(original), error.message);
     });
     if (!exported) return { ...kept, message };
@@ -155,7 +155,7 @@ export async function importMail(
       store.transact((tx) => {
         begun();
         const filed: ("imported" | "skipped")[] = [];
-        let { bytes: used, quotaBytes } = usageOf(core, destination.mailboxId);
+        let { bytes: used, quotaBytes } = readMailboxUsage(core, destination.mailboxId);
         for (const { kept } of ready) {
           if (used + kept.message.size > quotaBytes) break;
           const { duplicate } = fileKept(core, tx, kept);

@@ -6,7 +6,7 @@
 import type { KeptMessage } from "../mailbox/filing/transfer.ts";
 import { routeWithin } from "../mailbox/state/addresses.ts";
 import { parseAddressList, parseSender } from "../message/address.ts";
-import { headerOf, headersOf } from "../message/headers.ts";
+import { findHeader, listHeaders } from "../message/headers.ts";
 import type { Reader } from "../store/core.ts";
 import type { Folder } from "../store/schema.ts";
 import { type ExportMark, readExportMark } from "./marks.ts";
@@ -20,7 +20,7 @@ export interface Destination {
   ownAddress(email: string): string | undefined;
   ownerId: string | null;
   /** Id of the user with that sign-in name in the mailbox's workspace. */
-  userIdOf(email: string): string | undefined;
+  findUserId(email: string): string | undefined;
   /** For mail without a known folder. */
   folder: Folder;
   /** Files all mail as read. */
@@ -31,7 +31,7 @@ export interface Destination {
 const MOST_KNOWN = 10_000;
 
 /** The destination for imports into a mailbox. `users`: those of its workspace. */
-export function destinationOf(
+export function createImportDestination(
   { db }: Reader,
   {
     id: mailboxId,
@@ -58,14 +58,14 @@ export function destinationOf(
       known.set(email, own);
       return own;
     },
-    userIdOf: (email) => ids.get(email),
+    findUserId: (email) => ids.get(email),
   };
 }
 
 export type Placement = Omit<KeptMessage, "message"> & { exported: ExportMark | undefined };
 
 /** How a message is filed; undefined for one that its source marks as deleted. `now`: epoch ms. */
-export function placementOf(
+export function choosePlacement(
   { fields, marks, receivedAt }: Unwrapped,
   source: Pick<Source, "folder" | "sent" | "labels">,
   destination: Destination,
@@ -79,9 +79,9 @@ export function placementOf(
   // The message's own marks come before the name of its file.
   const filed = marks.folder === undefined ? source : marks;
   const folder = marks.folder ?? source.folder ?? destination.folder;
-  const from = ownAddress(parseSender(headerOf(fields, "from") ?? "")?.email ?? "");
+  const from = ownAddress(parseSender(findHeader(fields, "from") ?? "")?.email ?? "");
   // Where others' mail arrives, From may be forged.
-  const hasArrived = (folder === "inbox" || folder === "spam") && headerOf(fields, "received") !== undefined;
+  const hasArrived = (folder === "inbox" || folder === "spam") && findHeader(fields, "received") !== undefined;
   const isFromUs = from !== undefined && !hasArrived;
   const isSent = marks.sent === true || filed.sent === true || folder === "sent" || isFromUs;
   const kind = folder === "drafts" ? "draft" : isSent ? "sent" : "received";
@@ -103,7 +103,7 @@ export function placementOf(
 
 function placementOfExported(
   mark: ExportMark,
-  { mailboxId, address, ownAddress, userIdOf, read }: Destination,
+  { mailboxId, address, ownAddress, findUserId, read }: Destination,
 ): Placement {
   const { receivedOn, sentBy } = mark;
   return {
@@ -121,7 +121,7 @@ function placementOfExported(
     read: read || mark.read,
     receivedOn: (receivedOn === undefined ? undefined : ownAddress(receivedOn)) ?? address,
     receivedAt: mark.filedAt,
-    sentBy: sentBy === undefined ? undefined : userIdOf(sentBy),
+    sentBy: sentBy === undefined ? undefined : findUserId(sentBy),
     exported: mark,
   };
 }
@@ -129,7 +129,7 @@ function placementOfExported(
 /** The mailbox's address that received it: as delivered, else as addressed, else the mailbox's first. */
 function arrivedOn(fields: Unwrapped["fields"], { address, ownAddress }: Destination): string {
   for (const name of ["delivered-to", "x-original-to", "envelope-to", "to", "cc"]) {
-    for (const { email } of parseAddressList(headersOf(fields, name).join(", "))) {
+    for (const { email } of parseAddressList(listHeaders(fields, name).join(", "))) {
       const own = ownAddress(email);
       if (own !== undefined) return own;
     }

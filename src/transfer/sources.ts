@@ -7,13 +7,13 @@ import { basename, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { IMAP_FLAGS } from "../mailbox/imap/uids.ts";
 import { parseDate } from "../message/date.ts";
-import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
+import { type HeaderField, listHeaders, readHeaders } from "../message/headers.ts";
 import { type Entry, type NamedFiles, OWN_FILES, readPieces } from "../store/named-files.ts";
 import type { Folder } from "../store/schema.ts";
 import { isTar, isZip, KEYWORDS, openTar, openZip } from "./archives.ts";
 import { addFlag, addKeywords, folderNamed, labelNamed, type Marks, takeMarks } from "./marks.ts";
 import { isMbox, readMbox } from "./mbox.ts";
-import { beginningOf, isGzip, type MailFile, type Tree } from "./tree.ts";
+import { isGzip, type MailFile, readUnpackedBeginning, type Tree } from "./tree.ts";
 
 /** A unit that the import counts: an mbox, a folder of a Maildir, a folder of messages, a folder of an account. */
 export interface Source {
@@ -69,7 +69,7 @@ interface Batch {
   read(): AsyncGenerator<FoundMessage | NotFound>;
 }
 
-function treeOf(files: NamedFiles): Tree {
+function createFileTree(files: NamedFiles): Tree {
   async function open(path: string): Promise<MailFile> {
     const file = await files.open(path);
     return { ...file, pieces: () => readPieces(file) };
@@ -80,7 +80,7 @@ function treeOf(files: NamedFiles): Tree {
     async isMbox(path) {
       const file = await open(path);
       try {
-        return isMbox(await beginningOf(file));
+        return isMbox(await readUnpackedBeginning(file));
       } finally {
         await file.close();
       }
@@ -97,8 +97,8 @@ export async function* findMessages(
   mostBytes: number,
   files = OWN_FILES,
 ): AsyncGenerator<FoundMessage | NotFound> {
-  const tree = treeOf(files);
-  const kind = await files.kindOf(path);
+  const tree = createFileTree(files);
+  const kind = await files.getFileKind(path);
   if (kind === "folder") {
     yield* readAll(walk(tree, path, [], mostBytes));
     return;
@@ -110,9 +110,9 @@ export async function* findMessages(
   }
   const file = await tree.open(path);
   try {
-    const beginning = await beginningOf(file);
+    const beginning = await readUnpackedBeginning(file);
     const isArchive = isTar(beginning) || isZip(beginning);
-    const folder = folderNamed(nameOf(path));
+    const folder = folderNamed(mailFolderName(path));
     const named = folder === undefined ? { labels: [] } : { folder, sent: folder === "sent", labels: [] };
     if (isArchive) yield* archived(tree, path, mostBytes);
     else if (isMbox(beginning)) yield* mbox(tree, { path, format: "mbox", ...named }, mostBytes);
@@ -138,8 +138,8 @@ async function* archived(tree: Tree, path: string, mostBytes: number): AsyncGene
       const tar = await openTar(file, path);
       try {
         const batches = await Array.fromAsync(walk(tar, path, [], mostBytes));
-        const placeOf = (batch: Batch | NotFound): number => ("read" in batch ? tar.numberOf(batch.path) : -1);
-        yield* readAll(batches.sort((a, b) => placeOf(a) - placeOf(b)));
+        const batchPlace = (batch: Batch | NotFound): number => ("read" in batch ? tar.getEntryNumber(batch.path) : -1);
+        yield* readAll(batches.sort((a, b) => batchPlace(a) - batchPlace(b)));
       } finally {
         await tar.close();
       }
@@ -148,7 +148,7 @@ async function* archived(tree: Tree, path: string, mostBytes: number): AsyncGene
       await file.close();
     }
   } catch (error) {
-    yield { path, reason: reasonOf(error) };
+    yield { path, reason: describeError(error) };
   }
 }
 
@@ -162,7 +162,7 @@ async function* readAll(
 }
 
 /** `names`: names of the folders, from the outermost to this one. */
-function sourceOf(path: string, format: Source["format"], names: readonly string[]): Source {
+function createFolderSource(path: string, format: Source["format"], names: readonly string[]): Source {
   const name = names.join("/");
   return { path, format, ...(name === "" ? { labels: [] } : filedAs(name)) };
 }
@@ -174,11 +174,11 @@ export function filedAs(name: string, folder = folderNamed(name)): Pick<Source, 
 }
 
 /** The entries of a folder; or the reason why it cannot be read. */
-async function entriesOf(tree: Tree, path: string): Promise<Entry[] | NotFound> {
+async function listFolderEntries(tree: Tree, path: string): Promise<Entry[] | NotFound> {
   try {
     return await tree.list(path);
   } catch (error) {
-    return { path, reason: reasonOf(error) };
+    return { path, reason: describeError(error) };
   }
 }
 
@@ -188,7 +188,7 @@ async function* walk(
   names: readonly string[],
   mostBytes: number,
 ): AsyncGenerator<Batch | NotFound> {
-  const entries = await entriesOf(tree, path);
+  const entries = await listFolderEntries(tree, path);
   if ("reason" in entries) {
     yield entries;
     return;
@@ -197,7 +197,7 @@ async function* walk(
   const parts = ["cur", "new"].filter((part) => folders.includes(part));
   const isMaildir = parts.length > 0;
   if (isMaildir) yield* maildir(tree, path, names, parts, mostBytes);
-  const messages = sourceOf(path, "messages", names);
+  const messages = createFolderSource(path, "messages", names);
   for (const { name } of isMaildir ? [] : entries.filter(({ kind }) => kind === "file")) {
     const file = join(path, name);
     if (name.startsWith(".") || /\.(?:msf|dat|json|html|ini)$/i.test(name)) continue;
@@ -208,11 +208,11 @@ async function* walk(
         yield { path: file, read: () => archived(tree, file, mostBytes) };
       } else if (await tree.isMbox(file)) {
         // Apple Mail keeps a folder as NAME.mbox/mbox.
-        const own = name === "mbox" && names.length > 0 ? names : [...names, nameOf(name)];
-        yield { path: file, read: () => mbox(tree, sourceOf(file, "mbox", own), mostBytes) };
+        const own = name === "mbox" && names.length > 0 ? names : [...names, mailFolderName(name)];
+        yield { path: file, read: () => mbox(tree, createFolderSource(file, "mbox", own), mostBytes) };
       }
     } catch (error) {
-      yield { path: file, reason: reasonOf(error) };
+      yield { path: file, reason: describeError(error) };
     }
   }
   for (const name of folders) {
@@ -223,13 +223,13 @@ async function* walk(
       continue;
     }
     // Maildir++: `.Work.Clients` beside `cur` of the inbox.
-    const inner = name.startsWith(".") ? name.slice(1).split(".") : [nameOf(name)];
+    const inner = name.startsWith(".") ? name.slice(1).split(".") : [mailFolderName(name)];
     yield* walk(tree, join(path, name), [...names, ...inner.map(decodeFolderName)], mostBytes);
   }
 }
 
 /** A folder's name: the name of its file without the suffixes that mail programs add. */
-const nameOf = (path: string): string =>
+const mailFolderName = (path: string): string =>
   basename(path)
     .replace(/\.gz$/i, "")
     .replace(/\.(?:mbox|mbx|sbd|mboxrd)$/i, "");
@@ -286,10 +286,10 @@ async function* maildir(
   parts: readonly string[],
   mostBytes: number,
 ): AsyncGenerator<Batch | NotFound> {
-  const source = sourceOf(path, "maildir", names.length === 0 ? ["inbox"] : names);
+  const source = createFolderSource(path, "maildir", names.length === 0 ? ["inbox"] : names);
   const keywords = await keywordsIn(tree, join(path, KEYWORDS));
   for (const part of parts) {
-    const entries = await entriesOf(tree, join(path, part));
+    const entries = await listFolderEntries(tree, join(path, part));
     if ("reason" in entries) {
       yield entries;
       continue;
@@ -321,7 +321,7 @@ async function* mbox(tree: Tree, source: Source, mostBytes: number): AsyncGenera
       await file.close();
     }
   } catch (error) {
-    yield { path: source.path, reason: reasonOf(error) };
+    yield { path: source.path, reason: describeError(error) };
   }
 }
 
@@ -337,7 +337,7 @@ async function* ownFile(
       const { size, modifiedAt } = opened;
       const found = { source, place: basename(path), unquoted: true, writtenAt: modifiedAt };
       if (size > mostBytes) {
-        yield { ...found, content: await beginningOf(opened), size };
+        yield { ...found, content: await readUnpackedBeginning(opened), size };
         return;
       }
       const file = Buffer.concat(await Array.fromAsync(opened.pieces()));
@@ -347,11 +347,11 @@ async function* ownFile(
       await opened.close();
     }
   } catch (error) {
-    yield { path, reason: reasonOf(error) };
+    yield { path, reason: describeError(error) };
   }
 }
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /* Names of IMAP folders on disk: modified UTF-7 (RFC 3501 §5.1.3). */
 
@@ -395,7 +395,7 @@ export function unwrap(
   const receivedAt =
     found.receivedAt ??
     parseDate(found.fromLine?.replace(/^From \S*/, "") ?? "") ??
-    arrivalOf(fields) ??
+    findArrivalTime(fields) ??
     found.writtenAt;
   return { bytes, fields, marks: { ...taken.marks, ...found.marks }, receivedAt };
 }
@@ -416,7 +416,7 @@ function withCrlf(text: string): string {
 }
 
 /** The date of the topmost Received field (RFC 5321 §4.4). */
-function arrivalOf(fields: readonly HeaderField[]): number | undefined {
-  const newest = headersOf(fields, "received")[0];
+function findArrivalTime(fields: readonly HeaderField[]): number | undefined {
+  const newest = listHeaders(fields, "received")[0];
   return newest === undefined ? undefined : parseDate(newest.slice(newest.lastIndexOf(";") + 1));
 }

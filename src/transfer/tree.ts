@@ -63,7 +63,7 @@ export async function* unpacked(file: Pick<MailFile, "pieces">): AsyncGenerator<
 const BEGINNING_BYTES = 4096;
 
 /** The first bytes of a file, unpacked. @throws errors of the file system and of gzip */
-export async function beginningOf(file: Pick<MailFile, "pieces">): Promise<Buffer> {
+export async function readUnpackedBeginning(file: Pick<MailFile, "pieces">): Promise<Buffer> {
   let beginning: Buffer = Buffer.alloc(0);
   for await (const chunk of unpacked(file)) {
     beginning = Buffer.concat([beginning, chunk.subarray(0, BEGINNING_BYTES - beginning.length)]);

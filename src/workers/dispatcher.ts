@@ -123,7 +123,7 @@ export function createDispatcher({
   const arriving = openGroup("arriving", workers);
   const documents = openGroup("documents", 0);
   const groups = [interactive, arriving, documents];
-  const groupOf = ({ group }: Task | Slot): Group => ({ interactive, arriving, documents })[group];
+  const getWorkerGroup = ({ group }: Task | Slot): Group => ({ interactive, arriving, documents })[group];
   const parked = new Set<Task>();
   /** Large tasks whose results are being filed. */
   const filing = new Set<Task>();
@@ -146,12 +146,12 @@ export function createDispatcher({
     },
     asked: (slot: Slot, task: Task, question: Question) => void answer(slot, task, question),
     replied(slot: Slot, task: Task, reply: JobReply) {
-      groupOf(slot).hasFailedToStart = false;
+      getWorkerGroup(slot).hasFailedToStart = false;
       unpark(task);
       slot.release(task);
       noteCost(task);
       finish(task);
-      if ("failure" in reply) task.reject(failureOf(reply.failure));
+      if ("failure" in reply) task.reject(toTaskError(reply.failure));
       else {
         if (task.size > LARGE_BYTES && task.released) void keepUntil(task, task.released);
         task.resolve(reply.result);
@@ -161,7 +161,7 @@ export function createDispatcher({
     failed: fail,
     heldUp(slot: Slot) {
       const [only] = slot.inHand.values();
-      const isolated = isolatedIn(groupOf(slot));
+      const isolated = isolatedIn(getWorkerGroup(slot));
       if (!only || slot.inHand.size > 1 || (isolated && isolated.inHand.size > 0)) {
         fail(slot, HELD_UP);
         return;
@@ -173,7 +173,7 @@ export function createDispatcher({
       dispatch();
     },
     gone(slot: Slot) {
-      groupOf(slot).slots.delete(slot);
+      getWorkerGroup(slot).slots.delete(slot);
       dispatch();
     },
   };
@@ -248,7 +248,7 @@ export function createDispatcher({
     const waitingForDns = new Set(inHand.filter((task) => task.parked));
     for (const task of inHand) unpark(task);
     if (!slot.started) {
-      const group = groupOf(slot);
+      const group = getWorkerGroup(slot);
       log.error("parser did not start", { how });
       // Something else may have ended the first, such as the kernel for want of memory.
       if (group.hasFailedToStart) {
@@ -279,7 +279,7 @@ export function createDispatcher({
   }
 
   function wait(task: Task): void {
-    const { queue } = groupOf(task);
+    const { queue } = getWorkerGroup(task);
     task.took = 0;
     task.asked = 0;
     if (!task.bulk) {
@@ -327,23 +327,23 @@ export function createDispatcher({
   }
 
   /** The bytes of a large task: those of a message that takes as much memory. 0 for another. */
-  function largeBytesOf({ size, memory }: Task): number {
+  function largeTaskBytes({ size, memory }: Task): number {
     if (memory !== undefined) return memory / TIMES_ITS_SIZE;
     return size > LARGE_BYTES ? size : 0;
   }
 
   /** False for a large task while too many bytes of others are in the parsers or being filed. */
   function hasRoom(task: Task): boolean {
-    const size = largeBytesOf(task);
+    const size = largeTaskBytes(task);
     if (size === 0) return true;
     const inHand = groups.flatMap(({ slots }) => [...slots].flatMap((slot) => [...slot.inHand.values()]));
-    const bytes = [...inHand, ...filing].reduce((sum, other) => sum + largeBytesOf(other), 0);
+    const bytes = [...inHand, ...filing].reduce((sum, other) => sum + largeTaskBytes(other), 0);
     return bytes === 0 || bytes + size <= mostLargeBytes;
   }
 
   /** The shared parser that should run a task; undefined if none can now. */
   function sharedFor(task: Task): Slot | undefined {
-    const group = groupOf(task);
+    const group = getWorkerGroup(task);
     let best: Slot | undefined;
     let fewest = mostInHand;
     const shared = sharedIn(group);
@@ -370,7 +370,7 @@ export function createDispatcher({
   }
 
   function run(task: Task, slot: Slot): void {
-    groupOf(task).queue.leave(task);
+    getWorkerGroup(task).queue.leave(task);
     task.cancelWait?.();
     slot.give(task);
   }
@@ -467,7 +467,7 @@ async function signatureFor(
 /**
  * The error for a failed job: the blobs could not be written (`code`), without fault of the message, or parsing failed.
  */
-function failureOf({ message, stack, code }: Extract<JobReply, { failure: unknown }>["failure"]): unknown {
+function toTaskError({ message, stack, code }: Extract<JobReply, { failure: unknown }>["failure"]): unknown {
   const error = Object.assign(new Error(message), { code, stack });
   return code === undefined
     ? new UnparseableError(`The parser failed: ${message}`, { cause: error })

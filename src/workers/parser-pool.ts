@@ -133,7 +133,7 @@ export function createParserPool({
   mostInHand = MOST_IN_HAND,
   mostLargeBytes = mostLarge(),
   mostIsolated = mostIsolatedFor(memoryLimit()),
-  workspaceOf = () => undefined,
+  findOwnerWorkspaceId = () => undefined,
   start = startParser,
   ...parts
 }: {
@@ -155,7 +155,7 @@ export function createParserPool({
   /** See createDispatcher. */
   mostIsolated?: number;
   /** The workspace of a person or mailbox, by its id. */
-  workspaceOf?: (owner: string) => string | undefined;
+  findOwnerWorkspaceId?: (owner: string) => string | undefined;
   start?: StartParser;
 }): ParserPool {
   const dispatcher = createDispatcher({
@@ -174,7 +174,7 @@ export function createParserPool({
   /** Time spent on documents does not count against the person's mail. */
   function owned(work: Work): Work {
     if (work.kind !== "interactive" && work.kind !== "document") return work;
-    const workspace = workspaceOf(work.source);
+    const workspace = findOwnerWorkspaceId(work.source);
     if (work.kind === "interactive") return { ...work, workspace };
     return { ...work, source: `documents of ${work.source}`, workspace: workspace && `documents of ${workspace}` };
   }
@@ -205,7 +205,10 @@ export function createParserPool({
   async function addFiling(
     work: Work,
     job: MessageJob,
-    { size = sizeOf(job.source), keys = [] }: { size?: number | undefined; keys?: readonly SigningKey[] } = {},
+    {
+      size = estimateSourceSize(job.source),
+      keys = [],
+    }: { size?: number | undefined; keys?: readonly SigningKey[] } = {},
   ): Promise<Prepared> {
     if (!remote) return add(work, job, size, { keys });
     const stage = nextStage();
@@ -267,12 +270,12 @@ export function createParserPool({
     },
     async prepareOutbound(account, source, signing) {
       const work: Work = { kind: "interactive", source: account };
-      const prepared = await addFiling(work, { source, signing: orderOf(signing) }, signing);
+      const prepared = await addFiling(work, { source, signing: toSigningOrder(signing) }, signing);
       const { message, content } = given(prepared, "message", "content");
       return { message, content };
     },
     async recodeOutbound(account, content, takes, signing) {
-      const job = { source: content, recoding: { takes, signing: orderOf(signing) } };
+      const job = { source: content, recoding: { takes, signing: toSigningOrder(signing) } };
       const { keys } = signing;
       const { content: recoded } = await add({ kind: "interactive", source: account }, job, content.byteLength, {
         keys,
@@ -314,7 +317,7 @@ const mostIsolatedFor = (memory: number): number => (memory < SMALL_MACHINE ? 1 
 const workersFor = (memory: number, processors: number): number =>
   Math.max(1, Math.min(MOST_WORKERS, processors - 1, Math.round(memory / MEMORY_PER_WORKER)));
 
-const orderOf = ({ keys, signedAt }: Signing): SigningOrder => ({
+const toSigningOrder = ({ keys, signedAt }: Signing): SigningOrder => ({
   signers: keys.map(({ privateKey: _, ...signer }) => signer),
   signedAt,
 });
@@ -364,7 +367,7 @@ function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Req
 }
 
 /** Size in bytes; an estimate for a message that is not composed yet. */
-function sizeOf(source: Source | Composition): number {
+function estimateSourceSize(source: Source | Composition): number {
   if (!isComposition(source)) return source.length;
   const { text = "", html = "", quoted, forwarded, files = [] } = source;
   const attached = files.reduce((sum, { size }) => sum + size, 0);

@@ -8,7 +8,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
-import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
+import { type Authentication, findOrganizationalDomains, judge } from "../authentication/dmarc.ts";
 import { type Arrival, evidenceOfHeader, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
 import { encodeMessage, hearParent, tellParent } from "../base/child-messages.ts";
@@ -108,7 +108,7 @@ async function perform({ id, reply, ...job }: Job & { id: number; reply: string 
 
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: await performReading(job.reading) };
-  if ("octets" in job) return { octets: await octetsOf(job) };
+  if ("octets" in job) return { octets: await composeJobOctets(job) };
   if ("recoding" in job) return await recoded(id, job);
   if ("document" in job || "invitation" in job) {
     const { performDocumentJob } = await import("./document-jobs.ts");
@@ -145,12 +145,12 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
   if (!signing) return { message: await prepareMessage(bytes, { write }, { written }), staged };
   const leaving = await recode(bytes, UNKNOWN_SERVER);
-  const content = await keepContent({ write }, await signaturesOf(id, leaving, signing), leaving);
+  const content = await keepContent({ write }, await createSignatures(id, leaving, signing), leaving);
   return { message: await prepareMessage(bytes, { write }, { written }), content, staged };
 }
 
 /** The signatures of a message, made with keys that the server has. */
-async function signaturesOf(id: number, message: Uint8Array, { signers, signedAt }: SigningOrder): Promise<Buffer> {
+async function createSignatures(id: number, message: Uint8Array, { signers, signedAt }: SigningOrder): Promise<Buffer> {
   const signature = async (signer: number, header: Uint8Array): Promise<Uint8Array> => {
     const answer = await askServer<Signature>(id, { signer, header });
     if ("signature" in answer) return answer.signature;
@@ -164,7 +164,9 @@ async function recoded(id: number, { source, recoding: { takes, signing } }: Rec
   readLarge ||= content.byteLength > LARGE_BYTES;
   const message = withoutSignatures(content);
   const leaving = await recode(message, takes);
-  return leaving === message ? {} : { content: { bytes: joined(await signaturesOf(id, leaving, signing), leaving) } };
+  return leaving === message
+    ? {}
+    : { content: { bytes: joined(await createSignatures(id, leaving, signing), leaving) } };
 }
 
 /** Reads blobs that were lent. */
@@ -173,7 +175,7 @@ const readIn =
   (name: string): Promise<Uint8Array> =>
     Bun.file(join(stage, name)).bytes();
 
-async function octetsOf({ octets, file, stage, blobFolder }: Extract<Job, { octets: unknown }>) {
+async function composeJobOctets({ octets, file, stage, blobFolder }: Extract<Job, { octets: unknown }>) {
   const read = stage === undefined ? keptFor(blobFolder).blobs.read : readIn(stage);
   const composed = await composeOctets(octets, read);
   const { bytes } = composed.content;
@@ -199,7 +201,7 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
   const evidence = await gather(signed, arrival, ask("evidence"));
   const asking = ask("policy");
   const authentication = await judge(evidence, message.authors, arrival, asking);
-  if (message.report) authentication.organizations = await organizationsOf(evidence, asking);
+  if (message.report) authentication.organizations = await findOrganizationalDomains(evidence, asking);
   return { message, authentication };
 }
 

@@ -3,9 +3,9 @@ import { describe, expect, test } from "bun:test";
 import {
   type Access,
   type Caller,
+  findReachableMailboxes,
   notFound,
   type Reach,
-  reachOf,
   reachTo,
   requireAccess,
   requireScope,
@@ -49,7 +49,7 @@ describe("reach", () => {
               : grant && { source: "grant", access: ofGrant[grant] };
           const reach = reachTo(world.store.db, caller, id);
           expect(reach && { source: reach.source, access: reach.access }).toEqual(expected);
-          expect(reachOf(world.store.db, caller).get(id)).toEqual(reach);
+          expect(findReachableMailboxes(world.store.db, caller).get(id)).toEqual(reach);
           if (reach) expect(reach.mailbox).toMatchObject({ id, address: "box@example.test", workspaceId });
         });
       }
@@ -67,7 +67,7 @@ describe("reach", () => {
       world.grant(granted, caller, "full");
       expect(reachTo(world.store.db, caller, granted)).toBeUndefined();
       expect(reachTo(world.store.db, caller, owned)).toBeUndefined();
-      expect([...reachOf(world.store.db, caller).keys()]).toEqual([]);
+      expect([...findReachableMailboxes(world.store.db, caller).keys()]).toEqual([]);
     }
   });
 
@@ -86,7 +86,7 @@ describe("reach", () => {
     const workspaceId = world.workspace("W", "example.test");
     const caller = world.user(workspaceId, "caller@example.test", "owner");
     for (const name of ["m", "a", "z"]) world.box(workspaceId, `${name}@example.test`);
-    expect([...reachOf(world.store.db, caller).values()].map(({ mailbox }) => mailbox.address)).toEqual([
+    expect([...findReachableMailboxes(world.store.db, caller).values()].map(({ mailbox }) => mailbox.address)).toEqual([
       "a@example.test",
       "m@example.test",
       "z@example.test",

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { openSeal } from "../../src/access/seal.ts";
 import {
   createSecondFactors,
+  findSecondFactor,
   proposeSecret,
   removeSecondFactor,
   renewRecoveryCodes,
-  secondFactorOf,
 } from "../../src/access/second-factor.ts";
-import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
 import { createLog } from "../../src/base/log.ts";
 import { recoveryCodes, secondFactors } from "../../src/store/schema.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -32,7 +32,7 @@ function setUp() {
   const reopened = () => createSecondFactors(openSeal(file, runtime, log), runtime);
   const factors = reopened();
   const secret = proposeSecret(runtime);
-  const codeNow = (aside = 0) => codeOf(secretOf(secret) as Uint8Array, stepAt(runtime.now()) + aside);
+  const codeNow = (aside = 0) => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(runtime.now()) + aside);
   return {
     store,
     runtime,
@@ -113,14 +113,14 @@ describe("recovery codes", () => {
     const codes = enrol();
     expect(codes).toHaveLength(10);
     for (const code of codes) expect(code).toMatch(/^[0-9a-hjkmnp-tv-z]{4}(-[0-9a-hjkmnp-tv-z]{4}){3}$/);
-    expect(secondFactorOf(store.db, userId)?.recoveryCodes).toBe(10);
+    expect(findSecondFactor(store.db, userId)?.recoveryCodes).toBe(10);
     const typed = codes.map(
       (code, i) =>
         [code, code.toUpperCase(), code.replaceAll("-", ""), ` ${code.replaceAll("-", " ")} `][i % 4] as string,
     );
     expect(typed.map((code) => use(code))).toEqual(Array(10).fill(true));
     expect(codes.map((code) => use(code))).toEqual(Array(10).fill(false));
-    expect(secondFactorOf(store.db, userId)?.recoveryCodes).toBe(0);
+    expect(findSecondFactor(store.db, userId)?.recoveryCodes).toBe(0);
   });
 
   test("accept similar letters: o is 0, i and l are 1", () => {
@@ -139,7 +139,7 @@ describe("recovery codes", () => {
     const [old = ""] = enrol();
     const [fresh = ""] = store.transact((tx) => renewRecoveryCodes(tx, runtime, userId));
     expect([use(old), use(fresh)]).toEqual([false, true]);
-    expect(secondFactorOf(store.db, userId)?.recoveryCodes).toBe(9);
+    expect(findSecondFactor(store.db, userId)?.recoveryCodes).toBe(9);
   });
 });
 
@@ -153,7 +153,7 @@ describe("enrolling", () => {
     expect(() => store.transact((tx) => reopened().enrol(tx, userId, given))).toThrow(
       expect.objectContaining({ code }),
     );
-    expect(secondFactorOf(store.db, userId)).toBeUndefined();
+    expect(findSecondFactor(store.db, userId)).toBeUndefined();
   });
 
   test("twice is refused, but not after removal, which also removes the codes", () => {
@@ -176,7 +176,7 @@ describe("at rest", () => {
     const kept = JSON.stringify(rows);
     for (const code of codes) for (const form of [code, code.replaceAll("-", "")]) expect(kept).not.toContain(form);
     const [row] = store.db.select().from(secondFactors).all();
-    expect(row?.secret.includes(Buffer.from(secretOf(secret) as Uint8Array))).toBe(false);
+    expect(row?.secret.includes(Buffer.from(readTotpSecret(secret) as Uint8Array))).toBe(false);
     expect(row?.secret.includes(secret)).toBe(false);
   });
 

@@ -1,12 +1,12 @@
 /** One-time passwords with the vectors of RFC 4226 and RFC 6238, and secrets for apps (RFC 4648). */
 import { describe, expect, test } from "bun:test";
-import { codeOf, keyUri, matchingStep, secretOf, stepAt, toBase32 } from "../../src/access/totp.ts";
+import { computeTotpCode, keyUri, matchingStep, readTotpSecret, stepAt, toBase32 } from "../../src/access/totp.ts";
 
 const SECRET = Buffer.from("12345678901234567890");
 
 test("RFC 4226, appendix D", () => {
   const codes = ["755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"];
-  expect(codes.map((_, counter) => codeOf(SECRET, counter))).toEqual(codes);
+  expect(codes.map((_, counter) => computeTotpCode(SECRET, counter))).toEqual(codes);
 });
 
 test.each([
@@ -17,7 +17,7 @@ test.each([
   [2000000000, "69279037"],
   [20000000000, "65353130"],
 ])("RFC 6238, appendix B: at %d s", (seconds, code) => {
-  expect(codeOf(SECRET, stepAt(seconds * 1_000), 8)).toBe(code);
+  expect(computeTotpCode(SECRET, stepAt(seconds * 1_000), 8)).toBe(code);
 });
 
 describe("a code", () => {
@@ -31,11 +31,11 @@ describe("a code", () => {
     [1, step + 1],
     [2, undefined],
   ])("%d steps aside", (aside, expected) => {
-    expect(matchingStep(SECRET, codeOf(SECRET, step + aside), now)).toBe(expected as number);
+    expect(matchingStep(SECRET, computeTotpCode(SECRET, step + aside), now)).toBe(expected as number);
   });
 
   test("of a step that is not later than the last one is invalid", () => {
-    const code = codeOf(SECRET, step);
+    const code = computeTotpCode(SECRET, step);
     expect([step - 1, step, step + 1].map((after) => matchingStep(SECRET, code, now, after))).toEqual([
       step,
       undefined,
@@ -64,12 +64,12 @@ describe("a secret", () => {
   test("is read as shown, also in groups and lower case", () => {
     const text = toBase32(SECRET);
     for (const typed of [text, text.toLowerCase(), ` ${text.replace(/.{4}/g, "$& ")}`]) {
-      expect(secretOf(typed)).toEqual(new Uint8Array(SECRET));
+      expect(readTotpSecret(typed)).toEqual(new Uint8Array(SECRET));
     }
   });
 
   test.each(["", "MZXW6YTB", `${"A".repeat(31)}1`, "A".repeat(33), "A".repeat(26)])("%j is invalid", (text) => {
-    expect(secretOf(text)).toBeUndefined();
+    expect(readTotpSecret(text)).toBeUndefined();
   });
 
   test("has a key URI for apps", () => {

@@ -5,7 +5,7 @@ import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as removals from "../../src/admin/removals.ts";
-import { addressOf } from "../../src/admin/typed-names.ts";
+import { readTypedAddress } from "../../src/admin/typed-names.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { type Zone, zone, zoneOf } from "../harness/peers/dns-server.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";
@@ -22,7 +22,7 @@ async function openWithDomain(world: (records: DnsRecord[]) => Zone) {
   const office = openOffice({ dns });
   const keys = await makeDkimKeys();
   const { id } = office.write((tx) => domains.addDomain(office.core, tx, office.acme, "shop.test", keys));
-  const records = domains.recordsOf(office.core, id);
+  const records = domains.listDomainRecords(office.core, id);
   Object.assign(description, world(records));
   return { ...office, id, records, dns };
 }
@@ -65,7 +65,7 @@ test("until one verifies it, each workspace may claim it, with its own token and
     "several workspaces have a mailbox info@shop.test",
   );
 
-  publish(domains.recordsOf(core, other.id));
+  publish(domains.listDomainRecords(core, other.id));
   const seen = await domains.verifyDomain(core, id);
   expect(seen.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
     "dkim",
@@ -85,7 +85,7 @@ test("until one verifies it, each workspace may claim it, with its own token and
   expect(mailboxAdmin.mailboxAt(core, "info@shop.test", acme).lost).toBe(true);
 
   // Neither the zone nor the operator can change that later.
-  publish(domains.recordsOf(core, id));
+  publish(domains.listDomainRecords(core, id));
   await expect(domains.verifyDomain(core, id)).rejects.toThrow("was verified by another workspace");
   expect(() => write((tx) => domains.markVerified(core, tx, id))).toThrow("was verified by another workspace");
   expect(() =>
@@ -107,7 +107,7 @@ test("when the records of two workspaces are published, one of them gets the dom
     write((tx) => domains.addDomain(core, tx, acme, "shop.test", ours)).id,
     write((tx) => domains.addDomain(core, tx, beta, "shop.test", theirs)).id,
   ];
-  Object.assign(published, zoneOf(ids.flatMap((id) => domains.recordsOf(core, id))));
+  Object.assign(published, zoneOf(ids.flatMap((id) => domains.listDomainRecords(core, id))));
   // Such a zone has two SPF and two DMARC records, which verification does not read.
   const ends = await Promise.allSettled(ids.map((id) => domains.verifyDomain(core, id)));
   expect(ends.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
@@ -235,7 +235,7 @@ test("a domain in use cannot be removed", () => {
   const { id } = domains.domainNamed(core, "acme.test");
   for (const name of ["b", "c", "d"]) {
     write((tx) =>
-      mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: addressOf(`${name}@acme.test`), name }),
+      mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: readTypedAddress(`${name}@acme.test`), name }),
     );
   }
   expect(() => write((tx) => domains.removeDomain(tx, id))).toThrow(

@@ -77,7 +77,7 @@ describe("who may see it", () => {
       callerOf(world, { userId: maxId, role: "member", email: MAX }),
     ];
     const other = store.transact((tx) => workspaceAdmin.addWorkspace(core, tx, "Other").id);
-    const find = (keyId: string, by?: Caller) => codeOf(() => journal.subjectOf(store.db, keyId, by));
+    const find = (keyId: string, by?: Caller) => codeOf(() => journal.getJournalSubject(store.db, keyId, by));
     expect([find(id, alice), find(maxKeyId, alice), find(maxKeyId, max), find(id)]).toEqual(["ok", "ok", "ok", "ok"]);
     expect(find(id, max)).toBe("forbidden");
     expect(find(id, { ...alice, workspaceId: other })).toBe("not_found");
@@ -97,7 +97,7 @@ describe("the list", () => {
     for (let i = 0; i < 5; i++) await key.api.patch(`/threads/${threadId}`, { starred: i % 2 === 0 });
     await key.api.post("/send", { from: ALICE, to: MAX, text: "Hi" });
   });
-  const subject = () => journal.subjectOf(world.core.store.db, key.id);
+  const subject = () => journal.getJournalSubject(world.core.store.db, key.id);
   const shown = ({ kind, operation }: JournalEntry) => `${kind} ${operation}`;
 
   test("newest first, all kinds or some", () => {
@@ -194,7 +194,7 @@ describe("undo", () => {
     expect((await world.api.patch(`/api/admin/v1/keys/${agent.id}`, { paused: true })).status).toBe(200);
     expect((await agent.api.patch(`/threads/${ids[0]}`, { folder: "spam" })).status).toBe(403);
     const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
-    const subject = journal.subjectOf(core.store.db, agent.id, alice);
+    const subject = journal.getJournalSubject(core.store.db, agent.id, alice);
     const undo = (dryRun: boolean) =>
       journal.undo(opened.core, subject, since, { person: () => alice, face: "app", dryRun });
     const wouldBe = await undo(true);
@@ -214,7 +214,7 @@ describe("undo", () => {
     const world = await bootExt();
     const { core, opened, runtime } = world;
     const { id } = newKey(world);
-    const subject = journal.subjectOf(core.store.db, id);
+    const subject = journal.getJournalSubject(core.store.db, id);
     const undo = (since: number) => journal.undo(opened.core, subject, since, { face: "cli", dryRun: true });
     expect((await undo(runtime.now() - 90 * DAY_MS)).reachesBack).toBe(true);
     expect((await undo(runtime.now() - 90 * DAY_MS - 1)).reachesBack).toBe(false);
@@ -227,7 +227,7 @@ describe("undo", () => {
     const agent = newKey(world);
     const { threadId } = await world.receive(ALICE, "News");
     await agent.api.patch(`/threads/${threadId}`, { folder: "trash" });
-    const subject = journal.subjectOf(core.store.db, agent.id);
+    const subject = journal.getJournalSubject(core.store.db, agent.id);
     const person = () => {
       throw Object.assign(new Error("no longer"), { code: "forbidden" });
     };
@@ -300,7 +300,7 @@ describe("with time and people", () => {
       );
       if (erases) continue;
       const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
-      const subject = journal.subjectOf(store.db, maxKeyId, alice);
+      const subject = journal.getJournalSubject(store.db, maxKeyId, alice);
       expect(subject).toEqual({ workspaceId: owner.workspaceId, keyId: maxKeyId, userId: maxId });
       const undone = await journal.undo(core, subject, 0, { person: () => alice, face: "app", dryRun: false });
       expect(undone).toMatchObject({ changes: 2, left: [] });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
 import * as domains from "../../src/admin/domains.ts";
-import { mailAppRecordsOf, settingsHostsOf } from "../../src/admin/mail-apps.ts";
+import { listMailAppRecords, listSettingsHosts } from "../../src/admin/mail-apps.ts";
 import { checkDomains } from "../../src/doctor/checks/mail-checks.ts";
 import type { DomainView } from "../../src/operations/admin/domain-administration.ts";
 import type { Core, MailAppPorts } from "../../src/store/core.ts";
@@ -17,7 +17,7 @@ const create = (ports: Partial<MailAppPorts>, baseUrl = "https://mail.test"): Co
   return { ...core, site: { ...core.site, hostname: "Mail.Example.Test", baseUrl, ports: { ...ALL, ...ports } } };
 };
 const lines = (core: Core) =>
-  mailAppRecordsOf(core, "example.test").map(({ type, name, value }) => `${name} ${type} ${value}`);
+  listMailAppRecords(core, "example.test").map(({ type, name, value }) => `${name} ${type} ${value}`);
 
 const SERVICES = [
   "_imaps._tcp.example.test SRV 0 1 993 mail.example.test",
@@ -35,7 +35,7 @@ describe("the records", () => {
       "autodiscover.example.test CNAME mail.example.test",
       ...SERVICES,
     ]);
-    expect(mailAppRecordsOf(create({}), "example.test").every(({ optional }) => optional)).toBe(true);
+    expect(listMailAppRecords(create({}), "example.test").every(({ optional }) => optional)).toBe(true);
     expect(lines(create({ imap: null, submissions: null }, "http://localhost"))).toEqual(
       SERVICES.filter((line) => !/^_(imap|submissions)\./.test(line)),
     );
@@ -43,7 +43,7 @@ describe("the records", () => {
 
   test("are none without IMAP", () => {
     const without = create({ imap: null, imaps: null });
-    expect([lines(without), settingsHostsOf(without, "example.test")]).toEqual([[], []]);
+    expect([lines(without), listSettingsHosts(without, "example.test")]).toEqual([[], []]);
   });
 
   test("stand among those of a domain when IMAP is on", async () => {
@@ -72,7 +72,7 @@ describe("the records", () => {
       "_pop3._tcp.example.test": { srv: [[0, 0, 0, ""]] },
       "_pop3s._tcp.example.test": "SERVFAIL",
     };
-    const found = await lookUp(zone(published), mailAppRecordsOf(create({}), "example.test"));
+    const found = await lookUp(zone(published), listMailAppRecords(create({}), "example.test"));
     expect(found.map(({ name, state }) => `${name.split(".")[0]} ${state}`)).toEqual([
       "autoconfig found",
       "autodiscover missing",

@@ -16,7 +16,7 @@ const set = ({ core }: Booted, mode: string) => core.store.transact((tx) => core
 
 function recordsOf({ opened }: Booted) {
   const { id } = domains.domainNamed(opened.core, "example.test");
-  return domains.recordsOf(opened.core, id).filter(({ optional }) => optional);
+  return domains.listDomainRecords(opened.core, id).filter(({ optional }) => optional);
 }
 
 describe("the policy", () => {
@@ -102,7 +102,7 @@ describe("its records", () => {
     const app = await boot(ON, zone(records));
     const { core } = app.opened;
     const { id } = domains.domainNamed(core, "example.test");
-    for (const { type, name, value, optional } of domains.recordsOf(core, id)) {
+    for (const { type, name, value, optional } of domains.listDomainRecords(core, id)) {
       if (!optional) records[name] = type === "MX" ? { mx: [[10, "mail.example.test"]] } : { txt: [value] };
     }
     const at = records["example.test"];

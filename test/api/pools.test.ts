@@ -1,6 +1,6 @@
 /** Whoever takes as much as they get of what all share leaves room for other persons and workspaces. */
 import { describe, expect, test } from "bun:test";
-import { createPools, registerPools, sharesOf } from "../../src/api/pools.ts";
+import { createPools, listPoolShares, registerPools } from "../../src/api/pools.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import type { Sharer, Shares } from "../../src/base/shares.ts";
 import { readExposition } from "../harness/clients/exposition.ts";
@@ -26,7 +26,7 @@ describe.each([
   ["bodies", MB],
   ["appended", MB],
 ])("%s", (name, amount) => {
-  const start = () => sharesOf(pools())[name] as Shares;
+  const start = () => listPoolShares(pools())[name] as Shares;
 
   test("a person with sixty keys leaves room for another of the workspace", () => {
     const shares = start();

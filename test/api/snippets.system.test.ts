@@ -1,8 +1,8 @@
 /** The snippets of every operation run, with a key and with ids of things that exist (docs/api-examples.md, /api/docs). */
 import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
-import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/openapi-document.ts";
-import { placeholdersOf, type Snippet, snippetsOf } from "../../src/api/reference/snippets.ts";
+import { type ApiDocument, getSuccessResponse, listApiEndpoints } from "../../src/api/reference/openapi-document.ts";
+import { listPathPlaceholders, type Snippet, writeRequestSnippets } from "../../src/api/reference/snippets.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { bootExamples, type ExampleWorld, PDF } from "../harness/servers/examples.ts";
@@ -22,21 +22,21 @@ async function snippetsIn(name: Snippet["name"], { http, paramsFor, runtime }: E
   const filled: Filled[] = [];
   for (const surface of [MAIL_API, EXT_API, ADMIN_API]) {
     const document = describeApi(surface, http) as unknown as ApiDocument;
-    for (const endpoint of endpointsOf(document)) {
+    for (const endpoint of listApiEndpoints(document)) {
       const { path, operation } = endpoint;
       const params = await paramsFor(surface, path);
-      const snippet = snippetsOf(document, endpoint).find((one) => one.name === name);
+      const snippet = writeRequestSnippets(document, endpoint).find((one) => one.name === name);
       // On the clock of this world: since and from are times past, any other is to come.
       let text =
         snippet?.text.replaceAll(
           /((?:since|from)"?: )?"\d{4}-\d\d-\d\dT[\d:]+Z"/g,
           (_, past = "") => `${past}"${past === "" ? soon : ago}"`,
         ) ?? "";
-      for (const [param, placeholder] of Object.entries(placeholdersOf(path))) {
+      for (const [param, placeholder] of Object.entries(listPathPlaceholders(path))) {
         expect(text).toContain(placeholder);
         text = text.replaceAll(placeholder, encodeURIComponent(params[param] ?? ""));
       }
-      filled.push({ operationId: operation.operationId, status: successOf(operation).status, text });
+      filled.push({ operationId: operation.operationId, status: getSuccessResponse(operation).status, text });
     }
   }
   return filled;

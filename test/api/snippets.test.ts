@@ -1,7 +1,7 @@
 /** Examples of all operations in several languages (docs/api-examples.md); snippets.system.test.ts runs them. */
 import { expect, test } from "bun:test";
 import { examplesPage } from "../../packaging/api-examples.ts";
-import { placeholdersOf } from "../../src/api/reference/snippets.ts";
+import { listPathPlaceholders } from "../../src/api/reference/snippets.ts";
 import { textOf } from "../harness/doc-pages.ts";
 
 test("the page of examples is as the operations make it: bun packaging/api-examples.ts", () => {
@@ -9,8 +9,8 @@ test("the page of examples is as the operations make it: bun packaging/api-examp
 });
 
 test("a placeholder says of what it is the id", () => {
-  expect(placeholdersOf("/mailboxes/{id}/grants/{userId}")).toEqual({ id: "MAILBOX_ID", userId: "USER_ID" });
-  expect(placeholdersOf("/people/{id}")).toEqual({ id: "PERSON_ID" });
-  expect(placeholdersOf("/queue/{id}/retry")).toEqual({ id: "QUEUE_ID" });
-  expect(placeholdersOf("/threads")).toEqual({});
+  expect(listPathPlaceholders("/mailboxes/{id}/grants/{userId}")).toEqual({ id: "MAILBOX_ID", userId: "USER_ID" });
+  expect(listPathPlaceholders("/people/{id}")).toEqual({ id: "PERSON_ID" });
+  expect(listPathPlaceholders("/queue/{id}/retry")).toEqual({ id: "QUEUE_ID" });
+  expect(listPathPlaceholders("/threads")).toEqual({});
 });

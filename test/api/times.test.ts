@@ -5,7 +5,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { ADMIN_API, EXT_API, MAIL_API, type Surface } from "../../src/api/surfaces.ts";
 import type { Schema } from "../../src/base/json-schema.ts";
-import { isoOf } from "../../src/base/time.ts";
+import { toIsoTime } from "../../src/base/time.ts";
 import { APP_OPERATIONS } from "../../src/operations/operations.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { START } from "../harness/runtime.ts";
@@ -37,7 +37,7 @@ const cases = operations.flatMap((one) =>
 );
 
 const DAY = 86_400_000;
-const HALF = isoOf(START + DAY).replace(/:00\.000Z$/, "");
+const HALF = toIsoTime(START + DAY).replace(/:00\.000Z$/, "");
 const FORMS = ["Z", ":00z", ":00.000000001Z", ":00+00:00", "-00:00"]
   .map((end) => HALF + end)
   .concat(`${HALF.replace("T", " ")}Z`);
@@ -55,7 +55,7 @@ const WRONG = [
   `${HALF}:00.${"0".repeat(60)}Z`,
 ];
 
-const absence = { from: isoOf(START), until: isoOf(START + 9 * DAY), text: "Away" };
+const absence = { from: toIsoTime(START), until: toIsoTime(START + 9 * DAY), text: "Away" };
 let count = 0;
 /** The body of a request, but for its time, where it is not that of the example. */
 const BODIES: Record<string, () => object> = {

@@ -1,6 +1,6 @@
 /** The client of the operations: where it puts what a call is given. */
 import { expect, spyOn, test } from "bun:test";
-import { allOf, api, urlTo } from "../../src/app/lib/api-client.ts";
+import { api, fetchAllPages, urlTo } from "../../src/app/lib/api-client.ts";
 
 /** Answers the next requests with these, and gives the request of a call. */
 async function requestOf(call: () => Promise<unknown>, answer: unknown = {}) {
@@ -54,7 +54,7 @@ test("a list is read to its end", async () => {
   ]) {
     fetched.mockResolvedValueOnce(Response.json(page));
   }
-  expect(await allOf(api.listSuppressions, "suppressions")).toEqual([1, 2, 3] as never);
+  expect(await fetchAllPages(api.listSuppressions, "suppressions")).toEqual([1, 2, 3] as never);
   expect(fetched.mock.calls.map(([url]) => url)).toEqual([
     "/app/settings/suppressions?limit=100",
     "/app/settings/suppressions?limit=100&cursor=c",

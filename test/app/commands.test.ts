@@ -1,6 +1,6 @@
 /** What Ctrl+K finds by name (app/lib/commands.ts). */
 import { expect, test } from "bun:test";
-import { type Command, commandsFor, matchOf } from "../../src/app/lib/commands.ts";
+import { type Command, commandsFor, rankMatch } from "../../src/app/lib/commands.ts";
 
 test.each([
   ["Archive", "arch", 0],
@@ -13,7 +13,7 @@ test.each([
   ["Snoozed", "zoo", undefined],
   ["Snoozed", "", 0],
 ])("%s is found by %j: %p", (text, typed, score) => {
-  expect(matchOf(text, typed)).toBe(score as number);
+  expect(rankMatch(text, typed)).toBe(score as number);
 });
 
 test("names come before other words, beginnings before what is inside, and equals stay in order", () => {

@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import {
   doubtsAbout,
-  htmlOf,
   isAddress,
   joinRecipients,
   shownName,
   signed,
   splitRecipients,
+  textToHtml,
 } from "../../src/app/lib/draft-content.ts";
 
 describe("recipients", () => {
@@ -75,7 +75,7 @@ describe("doubts about a message", () => {
 });
 
 test("plain text becomes HTML whose lines each have their own direction", () => {
-  expect(htmlOf("a < b\n\nשלום")).toBe(
+  expect(textToHtml("a < b\n\nשלום")).toBe(
     '<div dir="auto">a &lt; b</div><div dir="auto"><br></div><div dir="auto">שלום</div>',
   );
 });

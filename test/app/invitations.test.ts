@@ -1,10 +1,10 @@
 /** Invitations in words: times in the reader's zone, and which version replaces which. */
 import { describe, expect, test } from "bun:test";
-import { replaces, whenOf } from "../../src/app/lib/invitation-words.ts";
+import { formatEventTime, replaces } from "../../src/app/lib/invitation-words.ts";
 import type { InvitationView } from "../../src/app/lib/mail-views.ts";
 
 const IN_BERLIN = { timeZone: "Europe/Berlin", locale: "en-GB" };
-type When = Parameters<typeof whenOf>[0];
+type When = Parameters<typeof formatEventTime>[0];
 const spaces = (text: string | undefined) => text?.replace(/\s/gu, " ");
 
 describe("the time", () => {
@@ -44,7 +44,8 @@ describe("the time", () => {
     ],
     ["of none", {}, undefined],
   ];
-  for (const [name, when, words] of cases) test(name, () => expect(spaces(whenOf(when, IN_BERLIN))).toBe(words));
+  for (const [name, when, words] of cases)
+    test(name, () => expect(spaces(formatEventTime(when, IN_BERLIN))).toBe(words));
 });
 
 test("a later version, or the same one written later, replaces", () => {

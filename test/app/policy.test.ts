@@ -1,6 +1,12 @@
 /** Policies of keys in the app: their sentences, and the form that edits them. */
 import { describe, expect, test } from "bun:test";
-import { draftOf, type Policy, PURPOSES, policyOf, policySentences } from "../../src/app/lib/policy-words.ts";
+import {
+  draftToPolicy,
+  type Policy,
+  PURPOSES,
+  policySentences,
+  policyToDraft,
+} from "../../src/app/lib/policy-words.ts";
 
 const addressOf = (id: string) => ({ mbx_1: "sales@example.test", mbx_2: "team@example.test" })[id];
 
@@ -86,19 +92,23 @@ describe("the form of a policy", () => {
     ...PURPOSES.map(({ name, policy }): [string, Policy] => [`of the purpose ${name}`, policy]),
   ];
   test.each(PRESERVED)("gives back a policy %s", (_, policy) => {
-    expect(policyOf(draftOf(policy))).toEqual(policy);
+    expect(draftToPolicy(policyToDraft(policy))).toEqual(policy);
   });
 
   test("has each mailbox once, whether it is named by id or address", () => {
     const idOf = (address: string) => (address === "sales@example.test" ? "mbx_1" : undefined);
-    const draft = draftOf({ mailboxes: ["sales@example.test", "mbx_1", "mbx_2"] }, idOf);
+    const draft = policyToDraft({ mailboxes: ["sales@example.test", "mbx_1", "mbx_2"] }, idOf);
     expect(draft.mailboxes).toEqual(["mbx_1", "mbx_2"]);
   });
 
   test("reads addresses and networks however they are separated, and drops what does not count", () => {
-    const draft = { ...draftOf({}), addresses: " a@x.example,b@x.example;\n@y.example ", networks: "10.0.0.0/8 ::1" };
-    expect(policyOf(draft)).toEqual({ networks: ["10.0.0.0/8", "::1"] });
-    expect(policyOf({ ...draft, limitsRecipients: true, groups: ["known"] })).toEqual({
+    const draft = {
+      ...policyToDraft({}),
+      addresses: " a@x.example,b@x.example;\n@y.example ",
+      networks: "10.0.0.0/8 ::1",
+    };
+    expect(draftToPolicy(draft)).toEqual({ networks: ["10.0.0.0/8", "::1"] });
+    expect(draftToPolicy({ ...draft, limitsRecipients: true, groups: ["known"] })).toEqual({
       recipients: ["known", "a@x.example", "b@x.example", "@y.example"],
       networks: ["10.0.0.0/8", "::1"],
     });

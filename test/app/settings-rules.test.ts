@@ -1,16 +1,16 @@
 /** Rules in words. */
 import { expect, test } from "bun:test";
-import { deedsOf, type GivenRule, givenRule, moved } from "../../src/app/pages/settings/settings-rules.ts";
+import { describeRuleActions, type GivenRule, givenRule, moved } from "../../src/app/pages/settings/settings-rules.ts";
 import { ruleFor } from "../../src/app/parts/thread/make-rule.tsx";
 
 const rule = (...actions: GivenRule["actions"]): GivenRule => ({ match: "ann", actions });
 
 test("a rule is the end of a sentence", () => {
-  expect(deedsOf(rule({ type: "star" }))).toBe("star it");
-  expect(deedsOf(rule({ type: "label", label: "News" }, { type: "archive" }))).toBe(
+  expect(describeRuleActions(rule({ type: "star" }))).toBe("star it");
+  expect(describeRuleActions(rule({ type: "label", label: "News" }, { type: "archive" }))).toBe(
     "label it News and keep it out of the inbox",
   );
-  expect(deedsOf(rule({ type: "star" }, { type: "trash" }, { type: "forward", to: "bob@x.example" }))).toBe(
+  expect(describeRuleActions(rule({ type: "star" }, { type: "trash" }, { type: "forward", to: "bob@x.example" }))).toBe(
     "star it, move it to trash and forward it to bob@x.example",
   );
 });

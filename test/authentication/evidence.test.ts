@@ -1,6 +1,6 @@
 /** SPF, DKIM and DMARC of single messages, signed by code that shares nothing with the checks. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { organizationsOf } from "../../src/authentication/dmarc.ts";
+import { findOrganizationalDomains } from "../../src/authentication/dmarc.ts";
 import type { Check } from "../../src/authentication/evidence.ts";
 import { newSigner, type Signer, signed } from "../harness/mail/dkim-signer.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -359,7 +359,7 @@ describe("organizationsOf", () => {
   };
   const of = (...checks: Check[]) => {
     const [spf = none, ...signatures] = checks;
-    return organizationsOf({ spf, signatures, authors: [], fromFields: 1 }, ask);
+    return findOrganizationalDomains({ spf, signatures, authors: [], fromFields: 1 }, ask);
   };
 
   test.each<[name: string, checks: Check[], expected: string[]]>([

@@ -8,7 +8,7 @@ import {
   generationId,
   listGenerations,
   MARKER,
-  markOf,
+  markerText,
   readBackupState,
 } from "../../src/backup/backup-layout.ts";
 import { keepNewest } from "../../src/backup/make.ts";
@@ -143,7 +143,7 @@ const REFUSED: [what: string, folderOf: (data: string) => string, says: RegExp][
   ["a link into it", (data) => linkTo(data), /is in the data folder/],
   ["a folder that holds other files", (data) => join(data, ".."), /has other files in it/],
   ["a disk that is not mounted", () => join(temporaryFolder(), "disk", "backups"), /is its disk mounted/],
-  ["one of a later format", () => marked(markOf(FORMAT + 1)), /newer Mailroom/],
+  ["one of a later format", () => marked(markerText(FORMAT + 1)), /newer Mailroom/],
   ["one with a damaged marker", () => marked('{"format":1'), /is damaged/],
 ];
 
@@ -229,7 +229,7 @@ const DAY_MS = 86_400_000;
 
 test("backups from the future are removed first, then the oldest", async () => {
   const folder = temporaryFolder();
-  writeFileSync(join(folder, MARKER), markOf(1));
+  writeFileSync(join(folder, MARKER), markerText(1));
   const ids = [-2, -1, 0, 1, 2].map((days) => generationId(START + days * DAY_MS));
   for (const id of ids) mkdirSync(join(folder, GENERATIONS, id), { recursive: true });
   const kept = async (keep: number | undefined) => {

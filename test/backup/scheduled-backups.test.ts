@@ -6,7 +6,7 @@ import {
   GENERATIONS,
   generationId,
   MARKER,
-  markOf,
+  markerText,
   readBackupState,
   writeBackupState,
 } from "../../src/backup/backup-layout.ts";
@@ -31,7 +31,7 @@ function rig({ operators = () => "wsp_1" as string | undefined } = {}) {
   const state = {
     outcome: (): BackupChild => {
       mkdirSync(join(folder, GENERATIONS, generationId(runtime.now())), { recursive: true });
-      void Bun.write(join(folder, MARKER), markOf(1));
+      void Bun.write(join(folder, MARKER), markerText(1));
       return { done: writeBackupState(data, {}), kill: () => {} };
     },
   };

@@ -1,7 +1,7 @@
 /** Times as text: RFC 3339 §5.6 and §5.7. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { isoOf, maybeIsoOf, parseTime, readTime } from "../../src/base/time.ts";
+import { parseTime, readTime, toIsoTime, toIsoTimeOrNull } from "../../src/base/time.ts";
 
 const AT = Date.UTC(2026, 2, 2, 9, 30);
 
@@ -68,9 +68,9 @@ test.each([
 const year = fc.integer({ min: -62_167_219_200_000, max: 253_402_300_799_999 });
 
 test("what isoOf writes is read", () => {
-  fc.assert(fc.property(year, (ms) => parseTime(isoOf(ms)) === ms));
-  expect(maybeIsoOf(null)).toBeNull();
-  expect(maybeIsoOf(AT)).toBe("2026-03-02T09:30:00.000Z");
+  fc.assert(fc.property(year, (ms) => parseTime(toIsoTime(ms)) === ms));
+  expect(toIsoTimeOrNull(null)).toBeNull();
+  expect(toIsoTimeOrNull(AT)).toBe("2026-03-02T09:30:00.000Z");
 });
 
 test("an offset moves a time by as much", () => {
@@ -78,7 +78,7 @@ test("an offset moves a time by as much", () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 4e12 }), offset, (ms, { minutes, sign }) => {
       const zone = [Math.floor(minutes / 60), minutes % 60].map((part) => String(part).padStart(2, "0")).join(":");
-      const text = isoOf(ms).replace("Z", sign + zone);
+      const text = toIsoTime(ms).replace("Z", sign + zone);
       return parseTime(text) === ms - (sign === "+" ? 1 : -1) * minutes * 60_000;
     }),
   );

@@ -7,7 +7,7 @@ import { findCaller } from "../../src/access/credentials.ts";
 import { openIdentity } from "../../src/access/identity.ts";
 import { proposeSecret } from "../../src/access/second-factor.ts";
 import { startSession } from "../../src/access/sessions.ts";
-import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
 import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
@@ -65,7 +65,7 @@ test("a second factor is shown, and reset", async () => {
   const core = coreOver(store, runtime);
   const { secondFactors } = openIdentity({ ...core, site: { ...core.site, folder: data } });
   const secret = proposeSecret(runtime);
-  const code = codeOf(secretOf(secret) as Uint8Array, stepAt(runtime.now()));
+  const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(runtime.now()));
   store.transact((tx) => secondFactors.enrol(tx, userId, { secret, code }));
   store.close();
   expect([await ask(...totp), await ask("user", "list")]).toMatchObject([

@@ -4,7 +4,7 @@ import { Webhook } from "standardwebhooks";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
-import { type EventData, sampleOf } from "../../src/events/catalogue.ts";
+import { type EventData, makeSampleData } from "../../src/events/catalogue.ts";
 import type { EventName } from "../../src/events/kinds.ts";
 import { emit } from "../../src/events/outbox.ts";
 import { freePort } from "../../src/net/ip.ts";
@@ -35,7 +35,7 @@ async function startListening(...options: string[]) {
   let count = 0;
   function happen<E extends EventName>(event: E, { changed = {}, workspace = "acme.test" } = {}): string {
     const id = `evt_${++count}`;
-    const data = { ...sampleOf(event, runtime.now()), ...changed } as EventData[E];
+    const data = { ...makeSampleData(event, runtime.now()), ...changed } as EventData[E];
     const workspaceId = workspaceAdmin.workspaceNamed(core, workspace).id;
     store.transact((tx) => emit(tx, { id, workspaceId, event, data, now: runtime.now() }));
     return id;

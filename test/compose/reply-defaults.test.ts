@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type AnsweredMessage, replyHeaders, replyRecipients, replySubject } from "../../src/compose/reply.ts";
-import { subjectKeyOf } from "../../src/message/subject.ts";
+import { parseSubjectKey } from "../../src/message/subject.ts";
 
 const address = (email: string, name?: string) => (name === undefined ? { email } : { email, name });
 const message = (more: Partial<AnsweredMessage> = {}): AnsweredMessage => ({
@@ -155,7 +155,7 @@ describe("the subject of a reply", () => {
       fc.property(fc.string({ unit: "grapheme" }), (subject) => {
         const reply = replySubject(subject);
         expect(replySubject(reply)).toBe(reply);
-        expect(subjectKeyOf(reply)).toEqual({ key: subjectKeyOf(subject).key, isReply: true });
+        expect(parseSubjectKey(reply)).toEqual({ key: parseSubjectKey(subject).key, isReply: true });
       }),
     );
   });

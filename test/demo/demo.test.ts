@@ -10,7 +10,7 @@ import * as people from "../../src/admin/people.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
-import { ADA, BEN, lampPicture, pdfOf } from "../../src/demo/demo-mail.ts";
+import { ADA, BEN, lampPicture, makeOnePagePdf } from "../../src/demo/demo-mail.ts";
 import { markedDrafts } from "../../src/mailbox/changing/drafts.ts";
 import { heldMarks, holdsAmong } from "../../src/mailbox/changing/holds.ts";
 import { getThread } from "../../src/mailbox/changing/threads.ts";
@@ -193,7 +193,7 @@ test("the command on the terminal can be pasted", () => {
 });
 
 test("the attached files are valid", () => {
-  const pdf = Buffer.from(pdfOf(["Total (net)", "a\\b"])).toString("latin1");
+  const pdf = Buffer.from(makeOnePagePdf(["Total (net)", "a\\b"])).toString("latin1");
   expect(pdf).toContain("(Total \\(net\\)) Tj");
   const start = Number(/startxref\n(\d+)\n%%EOF\n$/.exec(pdf)?.[1]);
   expect(pdf.slice(start)).toStartWith("xref\n0 6\n");

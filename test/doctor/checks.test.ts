@@ -7,7 +7,7 @@ import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
-import { generationId, markOf, readBackupState, writeBackupState } from "../../src/backup/backup-layout.ts";
+import { generationId, markerText, readBackupState, writeBackupState } from "../../src/backup/backup-layout.ts";
 import { HELD } from "../../src/backup/restore.ts";
 import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
@@ -56,7 +56,7 @@ async function backedUp(data: string, folder: string, at: number): Promise<void>
   const generation = generationId(at);
   const path = join(folder, "generations", generation);
   mkdirSync(path, { recursive: true });
-  writeFileSync(join(folder, "mailroom-backup.json"), markOf(1));
+  writeFileSync(join(folder, "mailroom-backup.json"), markerText(1));
   const manifest = { format: 1, version: "0.1.0", schema: 1, createdAt: "", hostname: HOST, databaseBytes: 1 };
   writeFileSync(join(path, "manifest.json"), JSON.stringify({ ...manifest, blobs: 0, lacking: [] }));
   await writeBackupState(data, { lastGood: { at, folder, generation } });
@@ -90,7 +90,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
     domains.markVerified(core, tx, domains.addDomain(core, tx, id, "example.test", keys).id);
   });
   const [domain] = domains.listDomains(core);
-  for (const { type, name, value } of domains.recordsOf(core, domain?.id ?? "")) {
+  for (const { type, name, value } of domains.listDomainRecords(core, domain?.id ?? "")) {
     const published = records[name] as { txt?: string[] } | undefined;
     records[name] =
       type === "MX" ? { ...published, mx: [[10, HOST]] } : { ...published, txt: [...(published?.txt ?? []), value] };

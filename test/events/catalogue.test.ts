@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { compile } from "../../src/base/json-schema.ts";
-import { EVENT_DATA, sampleOf } from "../../src/events/catalogue.ts";
+import { EVENT_DATA, makeSampleData } from "../../src/events/catalogue.ts";
 import { EVENT_NAMES, EVENTS } from "../../src/events/kinds.ts";
 
 const root = join(import.meta.dir, "../..");
@@ -34,7 +34,7 @@ describe("the pages", () => {
 });
 
 test.each(EVENT_NAMES)("the sample of %s has the fields of its schema", (event) => {
-  const sample = sampleOf(event, 0);
+  const sample = makeSampleData(event, 0);
   expect(compile(EVENT_DATA[event], "answer")(sample)).toBeUndefined();
   expect(Object.keys(sample).sort()).toEqual(Object.keys(EVENT_DATA[event].properties).sort());
 });

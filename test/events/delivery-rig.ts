@@ -1,6 +1,6 @@
 /** Endpoints of one workspace, events and their deliveries, on a real store. */
 import { eq } from "drizzle-orm";
-import { sampleOf } from "../../src/events/catalogue.ts";
+import { makeSampleData } from "../../src/events/catalogue.ts";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
 import { listDeliveries } from "../../src/events/delivery-log.ts";
 import { recordAttempts } from "../../src/events/delivery-outcome.ts";
@@ -45,7 +45,13 @@ export function openDeliveries(
       store.transact((tx) => {
         for (let i = 0; i < count; i++) {
           const event = kinds[i % kinds.length] ?? "message.outbound";
-          emit(tx, { id: `evt_${++made}`, workspaceId, event, now: START, data: sampleOf(event, START) as never });
+          emit(tx, {
+            id: `evt_${++made}`,
+            workspaceId,
+            event,
+            now: START,
+            data: makeSampleData(event, START) as never,
+          });
         }
       });
     },

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { createPools } from "../../src/api/pools.ts";
-import { leavingOf, readJson } from "../../src/api/request.ts";
+import { clientLeavingSignal, readJson } from "../../src/api/request.ts";
 import { asStreamed } from "../../src/api/unread-answers.ts";
 import { shareDescriptors } from "../../src/base/descriptors.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -36,7 +36,8 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
       const path = new URL(request.url).pathname;
       begun.push(path);
       if (path === "/api/read") return Response.json(await readJson(request, 100_000).catch(() => "none"));
-      if (path === "/api/wait") await new Promise((resolve) => leavingOf(request).addEventListener("abort", resolve));
+      if (path === "/api/wait")
+        await new Promise((resolve) => clientLeavingSignal(request).addEventListener("abort", resolve));
       if (path === "/api/large") return new Response(LARGE);
       if (!["/api/live", "/api/ended", "/api/unfinished"].includes(path)) return Response.json({});
       const body = new ReadableStream({

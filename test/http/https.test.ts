@@ -1,7 +1,7 @@
 /** The HTTPS listener: it serves the whole appliance, and a new certificate breaks no connection. */
 import { describe, expect, test } from "bun:test";
 import { connect as connectTcp } from "node:net";
-import { leavingOf } from "../../src/api/request.ts";
+import { clientLeavingSignal } from "../../src/api/request.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
 import { type Answer, expectReplacing, GET, openTls, readAll, startBy, tls, WAYS } from "./https-rig.ts";
 
@@ -179,7 +179,7 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     const left = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
     const { port } = await start((request) => {
-      leavingOf(request).addEventListener("abort", () => left.resolve());
+      clientLeavingSignal(request).addEventListener("abort", () => left.resolve());
       begun.resolve();
       return new Promise<Response>(() => {});
     });

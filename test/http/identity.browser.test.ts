@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
 import { hashPassword } from "../../src/access/credentials.ts";
-import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";
 import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
@@ -51,7 +51,7 @@ const focused = (of: Page) => of.evaluate("document.activeElement?.getAttribute(
 /** Gives the next valid code. */
 async function nextCode(): Promise<string> {
   await booted.advance(STEP);
-  return codeOf(secretOf(secret) as Uint8Array, stepAt(booted.runtime.now()));
+  return computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
 }
 
 describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
 import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import {
@@ -97,7 +97,7 @@ describe.skipIf(!chromiumPresent)(`links and locks${chromiumNote}`, () => {
     const phone = await signInOnly(booted, BOB);
     await confirm(phone);
     const { secret } = (await phone.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = () => codeOf(secretOf(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
     await phone.send("POST", "/me/second-factor", { secret, code: code(), password: PASSWORD });
     await booted.advance(30_000);
 

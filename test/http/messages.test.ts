@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { METHODS } from "node:http";
 import fc from "fast-check";
 import { createPools } from "../../src/api/pools.ts";
-import { leavingOf } from "../../src/api/request.ts";
+import { clientLeavingSignal } from "../../src/api/request.ts";
 import { asStreamed } from "../../src/api/unread-answers.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
@@ -47,7 +47,7 @@ async function start(secure: boolean) {
     try {
       if (pathname === "/api/slow") await held.promise;
       if (pathname === "/api/wait") {
-        const leaving = leavingOf(request);
+        const leaving = clientLeavingSignal(request);
         if (!leaving.aborted) await new Promise((resolve) => leaving.addEventListener("abort", resolve));
       }
       if (pathname === "/api/live") {

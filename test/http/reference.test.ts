@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTools } from "../../src/api/mcp/tools.ts";
 import { describeApi } from "../../src/api/openapi.ts";
-import { exampleOf } from "../../src/api/reference/example.ts";
-import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/openapi-document.ts";
+import { makeExampleValue } from "../../src/api/reference/example.ts";
+import { type ApiDocument, getSuccessResponse, listApiEndpoints } from "../../src/api/reference/openapi-document.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { STATUS_OF_CODE } from "../../src/base/errors.ts";
 import { EVENT_NAMES } from "../../src/events/kinds.ts";
@@ -82,7 +82,7 @@ describe("the content", () => {
     const ids = new Set(all(/\sid="([^"]+)"/g));
     const text = textOf(html);
     for (const described of documents as unknown as ApiDocument[]) {
-      for (const { method, path, operation } of endpointsOf(described)) {
+      for (const { method, path, operation } of listApiEndpoints(described)) {
         expect([...ids]).toContain(operation.operationId);
         expect(text).toContain(`${method} ${path}`);
         expect(text).toContain(operation.summary);
@@ -151,11 +151,11 @@ describe("the content", () => {
 
   test("has examples of responses that match their schemas", () => {
     const checked = (documents as unknown as ApiDocument[]).flatMap((read) =>
-      endpointsOf(read).flatMap(({ operation }) => {
-        const schema = successOf(operation).response.content?.["application/json"]?.schema;
+      listApiEndpoints(read).flatMap(({ operation }) => {
+        const schema = getSuccessResponse(operation).response.content?.["application/json"]?.schema;
         if (!schema) return [];
-        const example = exampleOf(read, schema);
-        expect(codeOf(operation.operationId, `Response ${successOf(operation).status}`)).toBe(
+        const example = makeExampleValue(read, schema);
+        expect(codeOf(operation.operationId, `Response ${getSuccessResponse(operation).status}`)).toBe(
           JSON.stringify(example, null, 2),
         );
         return [[operation.operationId, faults(read as unknown as JsonObject, schema as JsonObject, example as Json)]];

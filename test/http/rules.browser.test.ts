@@ -1,7 +1,7 @@
 /** Rules and out-of-office in a real browser. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { rulesOf } from "../../src/mailbox/filing/rules.ts";
+import { readMailboxRules } from "../../src/mailbox/filing/rules.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/clients/browser-session.ts";
@@ -20,7 +20,7 @@ async function arrive(from: string, subject: string): Promise<void> {
   sender.close();
 }
 
-const stored = () => rulesOf(booted.core.store.db, booted.owner.mailboxId);
+const stored = () => readMailboxRules(booted.core.store.db, booted.owner.mailboxId);
 const rules = () => page.getByRole("list", { name: "Rules" }).getByRole("listitem");
 const making = () => page.getByRole("region", { name: "New rule" });
 

@@ -209,7 +209,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await shown.getByText("Until shop.test is verified no mail comes to its addresses").waitFor();
     await shown.getByRole("button", { name: "Verify shop.test" }).click();
     await page.getByText("shop.test is not verified yet").waitFor();
-    for (const { name, value, purpose } of domains.recordsOf(
+    for (const { name, value, purpose } of domains.listDomainRecords(
       booted.opened.core,
       domains.domainNamed(booted.opened.core, "shop.test").id,
     )) {

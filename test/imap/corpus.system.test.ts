@@ -7,7 +7,7 @@ import { connect as connectTls } from "node:tls";
 import { fileMessage } from "../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { createUids } from "../../src/mailbox/imap/uids.ts";
-import { contentOf, envelopeOf, structureOf } from "../../src/message/imap-data.ts";
+import { formatBodyStructure, formatImapEnvelope, openMessageContent } from "../../src/message/imap-data.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
 import { boot } from "../harness/servers/boot.ts";
@@ -106,9 +106,9 @@ const BARE = /(?<!\r)\n/;
 const withCrlf = (octets: Buffer): Buffer => Buffer.from(octets.toString("latin1").replace(/\r?\n/g, "\r\n"), "latin1");
 
 function toldOf(octets: Buffer): Map<string, Value> {
-  const content = contentOf(octets);
+  const content = openMessageContent(octets);
   const header = octets.toString("latin1", 0, content.root.header.bodyStart);
-  const told = `ENVELOPE ${envelopeOf(header)} BODYSTRUCTURE ${structureOf(content, true)}`;
+  const told = `ENVELOPE ${formatImapEnvelope(header)} BODYSTRUCTURE ${formatBodyStructure(content, true)}`;
   return fetched(Buffer.from(`* 1 FETCH (${told})\r\n`, "latin1"))[0] ?? new Map();
 }
 

@@ -2,16 +2,16 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
-  dateTimeOf,
   decodeUtf7,
   encodeUtf7,
+  formatImapDateTime,
+  formatSequenceSet,
   isIn,
-  keywordOf,
-  labelOf,
+  keywordToLabel,
+  labelToKeyword,
   Malformed,
   Parser,
-  quoted,
-  setOf,
+  quoteImapText,
 } from "../../src/imap/grammar.ts";
 import { createLines, type Read } from "../../src/imap/lines.ts";
 
@@ -102,7 +102,7 @@ test("sequence sets", () => {
     3, 4, 7, 9, 10, 4_294_967_295,
   ]);
   for (const bad of ["0", "1:0", "", "a", "4294967296"]) expect(() => parser(bad).sequenceSet()).toThrow(Malformed);
-  expect(setOf([1, 2, 3, 5, 7, 8])).toBe("1:3,5,7:8");
+  expect(formatSequenceSet([1, 2, 3, 5, 7, 8])).toBe("1:3,5,7:8");
 });
 
 for (const [text, items] of [
@@ -198,7 +198,7 @@ test("search keys", () => {
 
 test("dates", () => {
   expect(parser('" 5-Jan-2026 08:00:00 +0130"').dateTime()).toBe(Date.UTC(2026, 0, 5, 6, 30));
-  expect(dateTimeOf(Date.UTC(2026, 0, 5, 6, 30))).toBe('" 5-Jan-2026 06:30:00 +0000"');
+  expect(formatImapDateTime(Date.UTC(2026, 0, 5, 6, 30))).toBe('" 5-Jan-2026 06:30:00 +0000"');
 });
 
 test("names in modified UTF-7", () => {
@@ -206,22 +206,22 @@ test("names in modified UTF-7", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), (text) => {
       expect(decodeUtf7(encodeUtf7(text))).toBe(text);
-      expect(labelOf(keywordOf(text))).toBe(text);
-      expect(keywordOf(text)).toMatch(/^[^\s(){%*"\\\]]*$/);
+      expect(keywordToLabel(labelToKeyword(text))).toBe(text);
+      expect(labelToKeyword(text)).toMatch(/^[^\s(){%*"\\\]]*$/);
     }),
   );
-  expect([keywordOf("Invoices"), keywordOf("To do")]).toEqual(["Invoices", "To&ACA-do"]);
+  expect([labelToKeyword("Invoices"), labelToKeyword("To do")]).toEqual(["Invoices", "To&ACA-do"]);
   // What programs mean by a keyword of theirs is no label.
   for (const label of ["$Forwarded", "$MDNSent", "Junk", "NonJunk", "$é"]) {
-    expect(keywordOf(label)).toStartWith("&");
-    expect(labelOf(keywordOf(label))).toBe(label);
+    expect(labelToKeyword(label)).toStartWith("&");
+    expect(keywordToLabel(labelToKeyword(label))).toBe(label);
   }
 });
 
 test("a string of any text is read as it was written", () => {
   fc.assert(
     fc.property(fc.string({ unit: character }), (text) => {
-      const written = quoted(text);
+      const written = quoteImapText(text);
       const [, head = "", octets = ""] = /^(\{\d+\})\r\n([\s\S]*)$/.exec(written) ?? [];
       const read = new Parser({ text: head || written, literals: new Map([[0, Buffer.from(octets, "latin1")]]) });
       expect(read.string()).toBe(text.toWellFormed());

@@ -1,7 +1,7 @@
 /** Who signs in over IMAP, with what, what they may do then, and when their sessions end. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
@@ -298,7 +298,7 @@ describe("with the password of the web app", () => {
     await start();
     const waiting = await idling(JSON.stringify(PASSWORD));
     const { secret } = (await world.alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = codeOf(secretOf(secret) as Uint8Array, stepAt(world.runtime.now()));
+    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(world.runtime.now()));
     await world.alice.send("POST", "/me/second-factor", { secret, code, password: PASSWORD });
     await expectEnd(waiting);
     expect(await trySecret(JSON.stringify(PASSWORD))).toStartWith("NO");

@@ -1,6 +1,6 @@
 /** The disposition of mail from other servers by authentication (rules: DMARC, Spam), from the socket to the API. */
 import { describe, expect, test } from "bun:test";
-import { dispositionOf } from "../../src/inbound/data.ts";
+import { chooseDisposition } from "../../src/inbound/data.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { fileKept } from "../../src/mailbox/filing/transfer.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
@@ -499,5 +499,5 @@ test.each([
   ["reject", 0, 0, "quarantine"],
   ["none", 0, 0, "none"],
 ] as const)("the policy %s for %d %% makes lot %d: %s", (policy, percent, lot, disposition) => {
-  expect(dispositionOf({ policy, percent }, drawing(lot))).toBe(disposition);
+  expect(chooseDisposition({ policy, percent }, drawing(lot))).toBe(disposition);
 });

@@ -203,7 +203,7 @@ describe("mail", () => {
     expect(told()).toEqual([entry("sendEmail", [body.emailId, body.threadId], { outcome: "held", recipients: 3 })]);
     const sentSince = () =>
       journal
-        .undo(core, journal.subjectOf(store.db, held.id), 0, { face: "cli", dryRun: true })
+        .undo(core, journal.getJournalSubject(store.db, held.id), 0, { face: "cli", dryRun: true })
         .then(({ sent }) => sent);
     expect(await sentSince()).toEqual({ messages: 0, recipients: 0, latest: [] });
     expect((await apiWith(approver.key).post(`${ADMIN}/holds/${body.emailId}/approve`, {})).status).toBe(200);

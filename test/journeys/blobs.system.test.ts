@@ -358,7 +358,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
 
     // Back, with a damaged copy in the cache, which does not count.
     const [first = ""] = files;
-    writeFileSync(core.store.remote?.cache.pathOf(sha256(first)) ?? "", "damaged");
+    writeFileSync(core.store.remote?.cache.localBlobPath(sha256(first)) ?? "", "damaged");
     const back = ask("blobs", "move", "--to", "files");
     expect((await deliver(withFiles("later", "arrives during the way back"))).code).toBe(250);
     expect(await back).toMatchObject({ to: "files" });

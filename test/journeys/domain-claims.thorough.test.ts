@@ -67,7 +67,7 @@ async function world(description: Zone = {}, habits?: Habits) {
 
   /** Puts what the domain's records ask for into the world. */
   function publish({ id }: DomainEntry): void {
-    for (const { type, name, value } of domains.recordsOf(core, id)) {
+    for (const { type, name, value } of domains.listDomainRecords(core, id)) {
       if (type !== "TXT") continue;
       const before = (description[name] ?? {}) as Records;
       description[name] = { ...before, txt: [...(before.txt ?? []), value] };

@@ -36,7 +36,7 @@ function bytesOf({ core, core: { store }, owner }: Booted): [kept: number, count
       `SELECT coalesce(sum(bytes), 0) AS n FROM mailbox_usage JOIN mailboxes ON mailboxes.id = mailbox_id WHERE workspace_id = ?`,
     )
     .get(owner.workspaceId);
-  return [workspaceAdmin.useOf(core, owner.workspaceId).usedBytes, counted?.n ?? -1];
+  return [workspaceAdmin.getWorkspaceUse(core, owner.workspaceId).usedBytes, counted?.n ?? -1];
 }
 
 describe("further bytes", () => {
@@ -106,7 +106,7 @@ describe("further bytes", () => {
     expect(await deliver(it, "x")).toStartWith("250");
     store.transact((tx) => workspaceAdmin.limitWorkspace(tx, other, { mostBytes: null }));
     expect(await deliver(it, "x", "eve@other.test")).toStartWith("250");
-    expect(workspaceAdmin.useOf(core, other)).toMatchObject({ mailboxes: 1 });
+    expect(workspaceAdmin.getWorkspaceUse(core, other)).toMatchObject({ mailboxes: 1 });
   });
 
   test("leave a mailbox its own quota where that is less", async () => {

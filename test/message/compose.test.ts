@@ -9,11 +9,11 @@ import {
   bytesOfNode,
   composeMessage,
   composeNotice,
+  createRootNode,
   formatAddress,
   type MessageParts,
   type NoticeParts,
   type NoticeRecipient,
-  rootOf,
 } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readRecipients } from "../../src/message/recipients.ts";
@@ -377,7 +377,7 @@ describe("bytesOfNode", () => {
   })).body;
   type Body = { text: string } | { octets: Uint8Array; encoding: string } | { parts: Body[] };
 
-  function put(parent: ReturnType<typeof rootOf>, body: Body): ReturnType<typeof rootOf> {
+  function put(parent: ReturnType<typeof createRootNode>, body: Body): ReturnType<typeof createRootNode> {
     if ("text" in body) return addText(parent, "text/plain", body.text);
     if ("octets" in body) {
       const node = parent.createChild("application/pdf", { filename: "a.pdf" });
@@ -397,7 +397,9 @@ describe("bytesOfNode", () => {
   test("gives the bytes of MimeNode's build for any tree", async () => {
     await fc.assert(
       fc.asyncProperty(BODY, async (body) => {
-        expect(unbroken(bytesOfNode(put(rootOf("id"), body)))).toBe(unbroken(await put(rootOf("id"), body).build()));
+        expect(unbroken(bytesOfNode(put(createRootNode("id"), body)))).toBe(
+          unbroken(await put(createRootNode("id"), body).build()),
+        );
       }),
       {
         examples: [[{ text: LONG }], [{ text: `${LONG}\n${LONG}` }], [{ parts: [{ text: LONG }, { text: "short" }] }]],
@@ -408,7 +410,7 @@ describe("bytesOfNode", () => {
   test("writes quoted-printable in lines of at most 76 characters (RFC 2045 §6.7)", () => {
     fc.assert(
       fc.property(TEXT, (text) => {
-        const source = Buffer.from(bytesOfNode(put(rootOf("id"), { text }))).toString("latin1");
+        const source = Buffer.from(bytesOfNode(put(createRootNode("id"), { text }))).toString("latin1");
         fc.pre(source.includes("quoted-printable"));
         expect(Math.max(...source.split("\r\n").map(({ length }) => length))).toBeLessThanOrEqual(76);
       }),

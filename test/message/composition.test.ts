@@ -14,7 +14,7 @@ import {
   quotedText,
 } from "../../src/message/composition.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { snippetOf } from "../../src/message/text.ts";
+import { makeSnippet } from "../../src/message/text.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 import { dangersIn } from "../harness/mail/dangers.ts";
 
@@ -135,7 +135,7 @@ describe("quoting", () => {
     const [line = "", ...rest] = quotedText({ ...odd, text: "x" }).split("\n");
     expect(line).toMatch(/^[^\p{C}]{1,150}$/u);
     expect(rest).toEqual(["> x"]);
-    expect(snippetOf(`Agreed.\n\n${quotedText(ANN)}`)).toBe("Agreed.");
+    expect(makeSnippet(`Agreed.\n\n${quotedText(ANN)}`)).toBe("Agreed.");
     expect(quotedText({ ...ANN, from: { email: "ann@remote.example" } })).toStartWith(
       "On Tue, 1 Jul 2003 at 10:52 UTC, ann@remote.example wrote:\n",
     );

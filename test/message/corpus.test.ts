@@ -9,11 +9,11 @@ import { parseAddressList } from "../../src/message/address.ts";
 import { composeMessage } from "../../src/message/compose.ts";
 import { parseDate } from "../../src/message/date.ts";
 import { decodeWords, readHeaders } from "../../src/message/headers.ts";
-import { fingerprintOf, referencesOf } from "../../src/message/message-id.ts";
+import { fingerprintMessage, parseReferences } from "../../src/message/message-id.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { subjectKeyOf } from "../../src/message/subject.ts";
-import { snippetOf } from "../../src/message/text.ts";
+import { parseSubjectKey } from "../../src/message/subject.ts";
+import { makeSnippet } from "../../src/message/text.ts";
 import {
   type CorpusFile,
   corpusBytes,
@@ -144,9 +144,9 @@ describe("corpus", () => {
       async () => {
         const { problem, ...message } = await parseWithoutOriginal(bytes);
         expect(problem).toBe(WITH_ORIGINAL.get(name));
-        expect(fingerprintOf(bytes)).toHaveLength(64);
-        expect(snippetOf(message.text).length).toBeLessThanOrEqual(200);
-        expect(subjectKeyOf(message.subject).key.length).toBeLessThanOrEqual(2 * message.subject.length);
+        expect(fingerprintMessage(bytes)).toHaveLength(64);
+        expect(makeSnippet(message.text).length).toBeLessThanOrEqual(200);
+        expect(parseSubjectKey(message.subject).key.length).toBeLessThanOrEqual(2 * message.subject.length);
         if (message.html !== undefined) expect(dangersIn(sanitizeHtml(message.html))).toEqual([]);
         expect(stringsOf(message)).not.toMatch(/\\u0000|\\ud[89a-f]/i);
 
@@ -252,7 +252,7 @@ describe("stalwart's header cases", () => {
     const differing: string[] = [];
     for (const { header, expected } of cases("id")) {
       const theirs = ((expected ?? []) as string[]).map((id) => `<${id}>`);
-      if (JSON.stringify(referencesOf(unfolded(header))) !== JSON.stringify(theirs)) differing.push(header);
+      if (JSON.stringify(parseReferences(unfolded(header))) !== JSON.stringify(theirs)) differing.push(header);
     }
     expect(differing).toEqual([
       // White space inside is folding, which identifiers must survive.

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { deceptiveLinks } from "../../src/message/deceptive-links.ts";
 import { createBudget } from "../../src/message/markup.ts";
-import { isHostName, mayPose, organizationOf, readHost } from "../../src/message/organization.ts";
+import { isHostName, mayPose, readHost, registrableDomain } from "../../src/message/organization.ts";
 import { expectLinear } from "../harness/growth.ts";
 
 const link = (words: string, url: string) => `<p>Hello. <a class="button" href="${url}">${words}</a></p>`;
@@ -63,9 +63,9 @@ test("a host that mixes alphabets, or has look-alikes alone, may pose as another
 });
 
 test("organisations are those of the Public Suffix List", () => {
-  expect(["a.b.bank.co.uk", "ada.github.io", "192.0.2.1", "localhost", "x.remote.example"].map(organizationOf)).toEqual(
-    [...["bank.co.uk", "ada.github.io", "192.0.2.1", "localhost", "remote.example"]],
-  );
+  expect(
+    ["a.b.bank.co.uk", "ada.github.io", "192.0.2.1", "localhost", "x.remote.example"].map(registrableDomain),
+  ).toEqual([...["bank.co.uk", "ada.github.io", "192.0.2.1", "localhost", "remote.example"]]);
   expect(["bank.com", "bank.example", "setup.py", "file.zip", "node.js", "co.uk"].map(isHostName)).toEqual([
     ...[true, true, false, false, false, false],
   ]);

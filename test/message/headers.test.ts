@@ -1,6 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { decodeWords, headerOf, headersOf, isTraceHeader, readHeaders, withoutBcc } from "../../src/message/headers.ts";
+import {
+  decodeWords,
+  findHeader,
+  isTraceHeader,
+  listHeaders,
+  readHeaders,
+  withoutBcc,
+} from "../../src/message/headers.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { plain } from "../harness/runner/plain.ts";
 
@@ -16,8 +23,8 @@ describe("readHeaders", () => {
       { name: "x-A", value: "c" },
     ]);
     expect(source.slice(bodyStart)).toBe("body");
-    expect(headerOf(fields, "x-a")).toBe("b");
-    expect(headersOf(fields, "x-a")).toEqual(["b", "c"]);
+    expect(findHeader(fields, "x-a")).toBe("b");
+    expect(listHeaders(fields, "x-a")).toEqual(["b", "c"]);
   });
 
   test("reads 8-bit values as UTF-8 or windows-1252", () => {

@@ -1,9 +1,15 @@
 /** ENVELOPE, BODYSTRUCTURE and sections (RFC 9051 §7.5.2, §6.4.5). */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { addressesOf, contentOf, envelopeOf, sectionOf, structureOf } from "../../src/message/imap-data.ts";
+import {
+  findMessageSection,
+  formatAddressStructures,
+  formatBodyStructure,
+  formatImapEnvelope,
+  openMessageContent,
+} from "../../src/message/imap-data.ts";
 
-const message = (...lines: string[]) => contentOf(Buffer.from(lines.join("\r\n"), "latin1"));
+const message = (...lines: string[]) => openMessageContent(Buffer.from(lines.join("\r\n"), "latin1"));
 const MIXED = message(
   "From: Ada <ada@remote.example>",
   "Subject: Parts",
@@ -35,7 +41,7 @@ const MIXED = message(
   "",
 );
 const text = (content: typeof MIXED, part: number[], of?: "HEADER" | "TEXT" | "MIME") =>
-  sectionOf(content, { part, ...(of && { text: of }) })?.toString("latin1");
+  findMessageSection(content, { part, ...(of && { text: of }) })?.toString("latin1");
 
 test("envelope", () => {
   const content = message(
@@ -49,28 +55,32 @@ test("envelope", () => {
     "",
   );
   const from = '(("Lovelace, Ada" NIL "ada" "remote.example"))';
-  expect(envelopeOf(content.bytes.toString("latin1"))).toBe(
+  expect(formatImapEnvelope(content.bytes.toString("latin1"))).toBe(
     `("Mon, 05 Jan 2026 07:00:00 +0000" "=?utf-8?q?Gr=C3=BC?=" ${from} ${from} ${from} ((NIL NIL "Team" NIL)(NIL NIL "a" "x.example")("Bob" NIL "b" "x.example")(NIL NIL NIL NIL)("Carol" NIL "c" "x.example")) NIL NIL NIL "<1@x>")`,
   );
 });
 
 test("addresses with comments, without one, and what is no field", () => {
-  expect(addressesOf("Pete <pete(his) @silly.example (host)>, MAILER-DAEMON <>, Big  Bug bb, Someone")).toBe(
+  expect(
+    formatAddressStructures("Pete <pete(his) @silly.example (host)>, MAILER-DAEMON <>, Big  Bug bb, Someone"),
+  ).toBe(
     '(("Pete" NIL "pete" "silly.example")("MAILER-DAEMON" NIL "" "")("Big Bug bb" NIL "" "")(NIL NIL "Someone" ""))',
   );
-  expect(envelopeOf("From - Wed Nov 28 14:07:07 2005\r\nFrom: a@x.example\r\n\r\n")).toContain(
+  expect(formatImapEnvelope("From - Wed Nov 28 14:07:07 2005\r\nFrom: a@x.example\r\n\r\n")).toContain(
     '((NIL NIL "a" "x.example"))',
   );
 });
 
 test("structure", () => {
-  expect(structureOf(MIXED, false)).toBe(
+  expect(formatBodyStructure(MIXED, false)).toBe(
     '((("text" "plain" ("charset" "utf-8") NIL NIL "7bit" 8 1)("text" "html" ("charset" "us-ascii") NIL NIL "base64" 4 0) "alternative")("message" "rfc822" NIL NIL NIL "7bit" 55 (NIL "Inner" (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) NIL NIL NIL NIL NIL) ("text" "plain" ("charset" "us-ascii") NIL NIL "7bit" 5 0) 3) "mixed")',
   );
-  expect(structureOf(MIXED, true)).toContain('("attachment" ("filename" "x.eml")) NIL NIL)');
+  expect(formatBodyStructure(MIXED, true)).toContain('("attachment" ("filename" "x.eml")) NIL NIL)');
   const report = message("Content-Type: message/delivery-status", "Content-Language: en, de", "", "x");
-  expect(structureOf(report, true)).toBe('("message" "delivery-status" NIL NIL NIL "7bit" 1 NIL NIL ("en" "de") NIL)');
-  expect(structureOf(message("Subject: x", "", "Hi", ""), true)).toBe(
+  expect(formatBodyStructure(report, true)).toBe(
+    '("message" "delivery-status" NIL NIL NIL "7bit" 1 NIL NIL ("en" "de") NIL)',
+  );
+  expect(formatBodyStructure(message("Subject: x", "", "Hi", ""), true)).toBe(
     '("text" "plain" ("charset" "us-ascii") NIL NIL "7bit" 4 1 NIL NIL NIL NIL)',
   );
 });
@@ -92,7 +102,7 @@ test("sections", () => {
   const plain = message("Subject: x", "", "Hi");
   expect([text(plain, [1]), text(plain, [], "TEXT"), text(plain, [2])]).toEqual(["Hi", "Hi", undefined]);
   const fields = (of: "HEADER.FIELDS" | "HEADER.FIELDS.NOT") =>
-    sectionOf(message("From: a@x", "Subject: long", " line", "To: b@x", "", ""), {
+    findMessageSection(message("From: a@x", "Subject: long", " line", "To: b@x", "", ""), {
       part: [],
       text: of,
       fields: ["SUBJECT", "X-None"],
@@ -105,7 +115,7 @@ test("any addresses make well-formed structures", () => {
   const piece = fc.constantFrom("a", "@", "<", ">", ",", ";", ":", '"', "(", ")", "\\", " ", "x.example");
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 40 }), (pieces) => {
-      const bare = addressesOf(pieces.join("")).replace(/"(?:[^"\\]|\\.)*"/g, "S");
+      const bare = formatAddressStructures(pieces.join("")).replace(/"(?:[^"\\]|\\.)*"/g, "S");
       expect(bare).toMatch(/^(?:NIL|\((?:\((?:S|NIL) NIL (?:S|NIL) (?:S|NIL)\))+\))$/);
     }),
   );
@@ -124,17 +134,20 @@ test("addresses that never end are read in one pass", () => {
     ["", "a ", ""],
   ] as const) {
     const started = performance.now();
-    addressesOf(begin + piece.repeat(length / piece.length) + end);
+    formatAddressStructures(begin + piece.repeat(length / piece.length) + end);
     expect([begin, piece, performance.now() - started < 1_000]).toEqual([begin, piece, true]);
   }
 });
 
 test("what never ends is text, and what follows is read", () => {
-  expect(addressesOf('a@x, "b <c@x>, d@x')).toBe('((NIL NIL "a" "x")("\\"b" NIL "c" "x")(NIL NIL "d" "x"))');
-  expect(addressesOf("A <@one, @two:b@x>, <@:c@x>")).toBe('(("A" "@one,@two" "b" "x")(NIL "@" "c" "x"))');
+  expect(formatAddressStructures('a@x, "b <c@x>, d@x')).toBe(
+    '((NIL NIL "a" "x")("\\"b" NIL "c" "x")(NIL NIL "d" "x"))',
+  );
+  expect(formatAddressStructures("A <@one, @two:b@x>, <@:c@x>")).toBe('(("A" "@one,@two" "b" "x")(NIL "@" "c" "x"))');
   // Of a local part, quotes are taken off, wherever it stands.
-  for (const address of ['"a \\"b"@x', '<"a \\"b"@x>']) expect(addressesOf(address)).toBe('((NIL NIL "a \\"b" "x"))');
-  expect(addressesOf("(a (b) c@x")).toBe('(("b" NIL "(a  c" "x"))');
+  for (const address of ['"a \\"b"@x', '<"a \\"b"@x>'])
+    expect(formatAddressStructures(address)).toBe('((NIL NIL "a \\"b" "x"))');
+  expect(formatAddressStructures("(a (b) c@x")).toBe('(("b" NIL "(a  c" "x"))');
 });
 
 test("the pieces of a parameter are joined, as Dovecot does", () => {
@@ -147,7 +160,7 @@ test("the pieces of a parameter are joined, as Dovecot does", () => {
     ["name*=utf-8''whole; *0=x; name*x=y", `"name*" "utf-8''whole" "*0" "x" "name*x" "y"`],
   ]) {
     const header = `Content-Type: application/x; ${given}`;
-    expect(structureOf(message(header, `Content-Disposition: attachment; ${given}`, "", "x"), true)).toBe(
+    expect(formatBodyStructure(message(header, `Content-Disposition: attachment; ${given}`, "", "x"), true)).toBe(
       `("application" "x" (${told}) NIL NIL "7bit" 1 NIL ("attachment" (${told})) NIL NIL)`,
     );
   }

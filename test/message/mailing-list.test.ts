@@ -1,6 +1,6 @@
 /** List-Unsubscribe (RFC 2369 §3.2, RFC 8058), as its sender may have written it. */
 import { describe, expect, test } from "bun:test";
-import { listOf, listUnsubscribeOf, wayToLeave } from "../../src/message/mailing-list.ts";
+import { mailingListId, readListUnsubscribe, wayToLeave } from "../../src/message/mailing-list.ts";
 
 const ONE_CLICK = ["List-Unsubscribe-Post", "List-Unsubscribe=One-Click"] as const;
 
@@ -23,17 +23,17 @@ test.each<[string, string, string[]]>([
     Array.from({ length: 10 }, (_, i) => `https://a.example/${i}`),
   ],
 ])("%s", (_, value, urls) => {
-  expect(listUnsubscribeOf([["LIST-unsubscribe", value]])?.urls ?? []).toEqual(urls);
+  expect(readListUnsubscribe([["LIST-unsubscribe", value]])?.urls ?? []).toEqual(urls);
 });
 
 test("one click needs an https: URL and its own field", () => {
   const of = (value: string, ...more: (readonly [string, string])[]) =>
-    listUnsubscribeOf([["List-Unsubscribe", value], ...more])?.oneClick;
+    readListUnsubscribe([["List-Unsubscribe", value], ...more])?.oneClick;
   expect(of("<https://a.example/>", ONE_CLICK)).toBe(true);
   expect(of("<https://a.example/>")).toBe(false);
   expect(of("<http://a.example/>", ONE_CLICK)).toBe(false);
   expect(of("<mailto:a@a.example>", ONE_CLICK)).toBe(false);
-  expect(listUnsubscribeOf([ONE_CLICK])).toBeUndefined();
+  expect(readListUnsubscribe([ONE_CLICK])).toBeUndefined();
 });
 
 describe("the way to leave", () => {
@@ -68,7 +68,7 @@ describe("the way to leave", () => {
 });
 
 test("a list is known by its id, else by its sender", () => {
-  expect(listOf([["List-ID", "My <b> list <A.Example>"]], "B@x.example")).toBe("a.example");
-  expect(listOf([["List-Id", "nothing"]], "B@x.example")).toBe("b@x.example");
-  expect(listOf([["List-Id", `<${"a".repeat(999)}>`]], "b@x.example")).toHaveLength(300);
+  expect(mailingListId([["List-ID", "My <b> list <A.Example>"]], "B@x.example")).toBe("a.example");
+  expect(mailingListId([["List-Id", "nothing"]], "B@x.example")).toBe("b@x.example");
+  expect(mailingListId([["List-Id", `<${"a".repeat(999)}>`]], "b@x.example")).toHaveLength(300);
 });

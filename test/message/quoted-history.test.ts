@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { quotedText } from "../../src/message/composition.ts";
-import { newTextOf } from "../../src/message/quoted-history.ts";
+import { extractNewText } from "../../src/message/quoted-history.ts";
 
 const QUOTE = "> old words\n>\n>> older words";
 
@@ -32,7 +32,7 @@ describe("history is left out", () => {
     test(attribution, () => {
       const text = `Yes, gladly.\n\n-- \nBen\n\n${attribution}\n\n${QUOTE}\n`;
       const own = "Yes, gladly.\n\n-- \nBen";
-      expect(newTextOf(text, "Re: x")).toEqual({ text: own, leftOut: text.length - own.length });
+      expect(extractNewText(text, "Re: x")).toEqual({ text: own, leftOut: text.length - own.length });
     });
   }
 
@@ -49,12 +49,12 @@ describe("history is left out", () => {
     ["marks alone", QUOTE],
   ];
   for (const [title, block] of blocks) {
-    test(title, () => expect(newTextOf(`Yes.\n\n${block}`, "Re: x")).toMatchObject({ text: "Yes." }));
+    test(title, () => expect(extractNewText(`Yes.\n\n${block}`, "Re: x")).toMatchObject({ text: "Yes." }));
   }
 
   test("written by this server", () => {
     const quoted = quotedText({ from: { email: "ann@remote.example", name: "Ann" }, date: 0, text: "old\n\nwords" });
-    expect(newTextOf(`Yes.\n\n${quoted}`, "Re: x").text).toBe("Yes.");
+    expect(extractNewText(`Yes.\n\n${quoted}`, "Re: x").text).toBe("Yes.");
   });
 });
 
@@ -75,11 +75,11 @@ describe("new text is kept", () => {
     ["empty", ""],
   ];
   for (const [title, text, subject = "Re: x"] of cases) {
-    test(title, () => expect(newTextOf(text, subject)).toEqual({ text, leftOut: 0 }));
+    test(title, () => expect(extractNewText(text, subject)).toEqual({ text, leftOut: 0 }));
   }
 
   test("an interleaved reply loses at most the marked lines at its end", () => {
-    expect(newTextOf("> one?\nYes.\n> two?\n> three?", "Re: x").text).toBe("> one?\nYes.");
+    expect(extractNewText("> one?\nYes.\n> two?\n> three?", "Re: x").text).toBe("> one?\nYes.");
   });
 
   test("the beginning is kept, and the count covers the rest", () => {
@@ -100,7 +100,7 @@ describe("new text is kept", () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 15 }), (lines) => {
         const text = lines.join("\n");
-        const { text: own, leftOut } = newTextOf(text, "Re: x");
+        const { text: own, leftOut } = extractNewText(text, "Re: x");
         expect(text.startsWith(own)).toBe(true);
         expect(leftOut).toBe(text.length - own.length);
         expect(own.trim() === "" && text.trim() !== "").toBe(false);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { isAscii } from "node:buffer";
 import fc from "fast-check";
-import { octetsOf } from "../../src/message/decode.ts";
+import { decodePartOctets } from "../../src/message/decode.ts";
 import { decodeWords } from "../../src/message/headers.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { type Carriage, recode, UNKNOWN_SERVER } from "../../src/message/recode.ts";
-import { leavesOf, type Part, readStructure } from "../../src/message/structure.ts";
+import { type Part, readStructure, walkLeafParts } from "../../src/message/structure.ts";
 import { runs } from "../harness/runs.ts";
 
 const SEVEN_BIT: Carriage = { eightBit: false, utf8: false };
@@ -19,8 +19,8 @@ const longest = (message: string) => Math.max(...message.split("\r\n").map((line
 const parsed = (message: string) => parseMessage(Buffer.from(message, "latin1"));
 /** The octets of each part, also of attached messages. */
 const leaves = (message: Buffer): string[] =>
-  [...leavesOf(readStructure(message))].flatMap((part) => {
-    const octets = octetsOf(message, part);
+  [...walkLeafParts(readStructure(message))].flatMap((part) => {
+    const octets = decodePartOctets(message, part);
     return part.type === "message/rfc822" ? leaves(octets) : [octets.toString("latin1")];
   });
 
@@ -330,9 +330,9 @@ describe("any message", () => {
   const isSealed = ({ sealed, parts = [] }: Tree): boolean => sealed === true || parts.some(isSealed);
   const sealedIn = (message: Buffer, part = readStructure(message)): string[] =>
     part.contentType.value === "multipart/signed"
-      ? [message.toString("latin1", part.start, Math.max(...[...leavesOf(part)].map(({ end }: Part) => end)))]
+      ? [message.toString("latin1", part.start, Math.max(...[...walkLeafParts(part)].map(({ end }: Part) => end)))]
       : part.type === "message/rfc822"
-        ? sealedIn(octetsOf(message, part))
+        ? sealedIn(decodePartOctets(message, part))
         : part.children.flatMap((child) => sealedIn(message, child));
 
   test("keeps the octets of each part and fits, but for what is signed", async () => {

@@ -1,11 +1,11 @@
 /** The rules of sheets as they are served: nested ones are ordinary ones, and layers, scopes and conditions stay (mail that is sent). */
 import { describe, expect, test } from "bun:test";
 import { parseColor } from "../../src/message/color.ts";
-import { filterOf } from "../../src/message/colour-filter.ts";
+import { parseColorFilter } from "../../src/message/colour-filter.ts";
 import { isMet } from "../../src/message/condition.ts";
 import { createBudget, OverBudget } from "../../src/message/markup.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { sheetsOf } from "../../src/message/sheets.ts";
+import { readStyleSheets } from "../../src/message/sheets.ts";
 import { visibleHtml } from "../../src/message/visible.ts";
 import { expectLinear } from "../harness/growth.ts";
 
@@ -93,7 +93,7 @@ test("colours in all forms of CSS", () => {
 
 test("filters change colours, or hide", () => {
   const of = (value: string) => {
-    const read = filterOf(value);
+    const read = parseColorFilter(value);
     return read === "hidden" ? read : [...read.filter([51, 102, 255, 1]).slice(0, 3).map(Math.round), read.opacity];
   };
   expect(of("none")).toBe("hidden");
@@ -129,7 +129,7 @@ describe("work is bounded", () => {
 
   test("selectors that multiply are refused", () => {
     const css = `.a${"{:is(&,.b) :is(&,.c) &".repeat(12)}{color:red}${"}".repeat(12)}`;
-    expect(() => sheetsOf(`<style>${css}</style>`, createBudget())).toThrow(OverBudget);
+    expect(() => readStyleSheets(`<style>${css}</style>`, createBudget())).toThrow(OverBudget);
     const html = `<style>${css}</style><p hidden>secret</p>seen`;
     expect(visibleHtml(html).text).toBe("");
   });

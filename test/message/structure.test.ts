@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { leavesOf, parseHeaderValue, readStructure, TooComplex } from "../../src/message/structure.ts";
+import { parseHeaderValue, readStructure, TooComplex, walkLeafParts } from "../../src/message/structure.ts";
 
 const bytes = (text: string) => Buffer.from(text, "latin1");
 
 /** [type, content] of every leaf. */
 function leaves(text: string): [string, string][] {
   const buffer = bytes(text);
-  return [...leavesOf(readStructure(buffer))].map((part) => [
+  return [...walkLeafParts(readStructure(buffer))].map((part) => [
     part.type,
     buffer.toString("latin1", part.start, part.end),
   ]);
@@ -154,7 +154,7 @@ describe("readStructure", () => {
       fc.property(fc.array(line, { maxLength: 40 }), fc.constantFrom("\n", "\r\n"), (lines, end) => {
         const buffer = bytes(lines.join(end));
         let position = 0;
-        for (const part of leavesOf(readStructure(buffer))) {
+        for (const part of walkLeafParts(readStructure(buffer))) {
           expect(part.start).toBeGreaterThanOrEqual(position);
           expect(part.end).toBeGreaterThanOrEqual(part.start);
           position = part.end;

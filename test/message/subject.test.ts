@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { isForward, isReply, PREFIXES, subjectKeyOf } from "../../src/message/subject.ts";
+import { isForward, isReply, PREFIXES, parseSubjectKey } from "../../src/message/subject.ts";
 
 describe("subjectKeyOf", () => {
   const cases: [string, string, boolean][] = [
@@ -34,14 +34,14 @@ describe("subjectKeyOf", () => {
     ["Angebot: Lunch", "angebot: lunch", false],
   ];
   for (const [subject, key, isReply] of cases) {
-    test(subject, () => expect(subjectKeyOf(subject)).toEqual({ key, isReply }));
+    test(subject, () => expect(parseSubjectKey(subject)).toEqual({ key, isReply }));
   }
 
   test("gives a reply the key of its subject", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 100 }), (subject) => {
-        const { key } = subjectKeyOf(subject);
-        expect(subjectKeyOf(`Re: ${subject}`)).toEqual({ key, isReply: true });
+        const { key } = parseSubjectKey(subject);
+        expect(parseSubjectKey(`Re: ${subject}`)).toEqual({ key, isReply: true });
       }),
     );
   });
@@ -55,12 +55,12 @@ describe("the prefixes of a language, of which rules.md tells", () => {
       expect(rules).toContain(`| ${language} | ${reply} | ${forward} |`);
       for (const word of reply.split(", ")) {
         for (const written of [word, word.toUpperCase(), `${word}[2]`, `${word} (3)`]) {
-          expect(subjectKeyOf(`${written}: 7 x`)).toEqual({ key: "7 x", isReply: true });
+          expect(parseSubjectKey(`${written}: 7 x`)).toEqual({ key: "7 x", isReply: true });
           expect(isReply(`${written}：x`)).toBe(true);
         }
       }
       for (const word of forward.split(", ")) {
-        expect(subjectKeyOf(`${word.toUpperCase()}: 7 x`).key).toBe("7 x");
+        expect(parseSubjectKey(`${word.toUpperCase()}: 7 x`).key).toBe("7 x");
         expect(isForward(`${word}: x`)).toBe(true);
       }
     });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { htmlOfText, snippetOf, trimLineBreaks } from "../../src/message/text.ts";
+import { htmlOfText, makeSnippet, trimLineBreaks } from "../../src/message/text.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 
 test("htmlOfText shows a text unchanged", () => {
@@ -33,28 +33,28 @@ describe("snippetOf", () => {
     ["\u200c", ""],
     ["", ""],
   ];
-  for (const [text, expected] of cases) test(JSON.stringify(text), () => expect(snippetOf(text)).toBe(expected));
+  for (const [text, expected] of cases) test(JSON.stringify(text), () => expect(makeSnippet(text)).toBe(expected));
 
   test("gives at most 200 characters, cut between words", () => {
-    const snippet = snippetOf("word ".repeat(100));
+    const snippet = makeSnippet("word ".repeat(100));
     expect(snippet.length).toBeLessThanOrEqual(200);
     expect(snippet).toEndWith("word…");
-    expect(snippetOf("漢".repeat(300)).length).toBe(200);
+    expect(makeSnippet("漢".repeat(300)).length).toBe(200);
   });
 
   test("gives the beginning of a long line, after any number of characters left out", () => {
     const rest = "word ".repeat(2_000);
     for (const length of [390, 400, 795, 800, 1_600, 7_000]) {
-      expect(snippetOf(`Read <https://a.example/${"x".repeat(length)}> this ${rest}`)).toStartWith("Read this word");
-      expect(snippetOf(`Read ${"=".repeat(length)} this ${rest}`)).toStartWith("Read this word");
-      expect(snippetOf(`Read ${" ".repeat(length)} this ${rest}`)).toStartWith("Read this word");
+      expect(makeSnippet(`Read <https://a.example/${"x".repeat(length)}> this ${rest}`)).toStartWith("Read this word");
+      expect(makeSnippet(`Read ${"=".repeat(length)} this ${rest}`)).toStartWith("Read this word");
+      expect(makeSnippet(`Read ${" ".repeat(length)} this ${rest}`)).toStartWith("Read this word");
     }
   });
 
   test("gives one line without control characters or lone surrogates, for any text", () => {
     fc.assert(
       fc.property(fc.string({ unit: anyCharacter, maxLength: 400 }), (text) => {
-        const snippet = snippetOf(text);
+        const snippet = makeSnippet(text);
         expect(snippet.length).toBeLessThanOrEqual(200);
         expect(snippet).not.toMatch(/\p{Cc}/u);
         expect(snippet.isWellFormed()).toBe(true);

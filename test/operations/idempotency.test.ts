@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import { AppError, unavailable } from "../../src/base/errors.ts";
-import { createIdempotency, fingerprintOf, readKey } from "../../src/operations/idempotency.ts";
-import { performerOf } from "../../src/operations/perform.ts";
+import { createIdempotency, hashRequest, readKey } from "../../src/operations/idempotency.ts";
+import { createPerformer } from "../../src/operations/perform.ts";
 import { idempotencyKeys } from "../../src/store/schema.ts";
 import { startApi } from "../harness/servers/api-setup.ts";
 import { fakeSending } from "../harness/servers/fake-sending.ts";
@@ -359,7 +359,7 @@ test("a stored key outlives the process, and a key in progress does not", async 
 
 test("a session without an API key ignores idempotency keys", async () => {
   const { core, sending, idempotency, rows } = await start();
-  const perform = performerOf(sending.send, {
+  const perform = createPerformer(sending.send, {
     core,
     idempotency,
     reads: { note() {} },
@@ -422,7 +422,7 @@ describe("fingerprints", () => {
     };
     fc.assert(
       fc.property(fc.jsonValue(), (asked) => {
-        expect(fingerprintOf("send", shuffle(asked))).toBe(fingerprintOf("send", asked));
+        expect(hashRequest("send", shuffle(asked))).toBe(hashRequest("send", asked));
       }),
     );
   });
@@ -431,8 +431,8 @@ describe("fingerprints", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (one, other) => {
         const same = Bun.deepEquals(JSON.parse(JSON.stringify(one)), JSON.parse(JSON.stringify(other)), true);
-        expect(fingerprintOf("send", one) === fingerprintOf("send", other)).toBe(same);
-        expect(fingerprintOf("reply", one)).not.toBe(fingerprintOf("send", one));
+        expect(hashRequest("send", one) === hashRequest("send", other)).toBe(same);
+        expect(hashRequest("reply", one)).not.toBe(hashRequest("send", one));
       }),
     );
   });

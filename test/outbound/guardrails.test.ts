@@ -5,7 +5,7 @@ import { describe, expect, test } from "bun:test";
 import { lt } from "drizzle-orm";
 import { AppError } from "../../src/base/errors.ts";
 import { sendMessage } from "../../src/compose/send.ts";
-import { recipientsOf, senderFor } from "../../src/outbound/guardrails.ts";
+import { mergeRecipients, senderFor } from "../../src/outbound/guardrails.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -409,7 +409,7 @@ describe("from", async () => {
 
 test("each address once, as first written, in the order of To, Cc, Bcc", () => {
   expect(
-    recipientsOf({
+    mergeRecipients({
       bcc: [{ email: "c@x.example", name: "Hidden" }, { email: "A@x.example" }],
       cc: [{ email: "b@x.example" }, { email: '"a"@X.example' }],
       to: [
@@ -425,5 +425,5 @@ test("each address once, as first written, in the order of To, Cc, Bcc", () => {
 });
 
 test("a text that is not an address is kept, to be refused by name", () => {
-  expect(recipientsOf({ to: [{ email: "nobody" }], cc: [], bcc: [] })).toEqual([{ email: "nobody", field: "to" }]);
+  expect(mergeRecipients({ to: [{ email: "nobody" }], cc: [], bcc: [] })).toEqual([{ email: "nobody", field: "to" }]);
 });

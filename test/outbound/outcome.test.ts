@@ -4,7 +4,7 @@ import { getThread, updateThread } from "../../src/mailbox/changing/threads.ts";
 import { getAttachment, getRawMessage } from "../../src/mailbox/reading/messages.ts";
 import type { MessageView } from "../../src/mailbox/state/views.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
-import { contentOf } from "../../src/outbound/queue.ts";
+import { findOutboundContent } from "../../src/outbound/queue.ts";
 import type { DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { mailboxes, queueEntries, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -53,7 +53,7 @@ describe("accepted", () => {
     expect(new Set(Object.values(sender.states(message)))).toEqual(new Set(["delivered"]));
     expect(sender.notices(message)).toEqual([]);
     expect(sender.suppressed()).toEqual([]);
-    expect(contentOf(sender.store.db, message.seq)).toBeUndefined();
+    expect(findOutboundContent(sender.store.db, message.seq)).toBeUndefined();
   });
 
   test("message.delivered has its documented data (rules: Event data)", async () => {

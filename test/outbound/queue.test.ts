@@ -13,10 +13,10 @@ import {
 } from "../../src/outbound/claims.ts";
 import {
   cancelEntry,
-  contentOf,
-  entriesOf,
   findByMessageId,
   findByReversePath,
+  findOutboundContent,
+  listQueueEntries,
   readContent,
   recallAccepted,
   retryEntry,
@@ -115,7 +115,7 @@ test("large content is read from its blob", async () => {
   const { accept, store } = createQueue();
   const blob = await store.blobs.write(Buffer.from("large"));
   const seq = accept({ to: ["ann@a.example"], content: { blob, size: 5 } });
-  expect(contentOf(store.db, seq)).toEqual({ blob, size: 5 });
+  expect(findOutboundContent(store.db, seq)).toEqual({ blob, size: 5 });
   expect(new TextDecoder().decode(await readContent(store, seq))).toBe("large");
 });
 
@@ -212,25 +212,25 @@ describe("claiming", () => {
     accept({ to: ["ann@open.example"] });
     accept({ to: ["bob@open.example"] });
     let asked = 0;
-    const lineOf = (domain: string) => {
+    const getQueueLine = (domain: string) => {
       asked++;
       return domain.startsWith("new") ? "new" : domain.startsWith("slow") ? "slow" : "open";
     };
     const lines = ["open"] as const;
-    expect(claimed(claimNext({ lines, lineOf }))).toEqual(["ann@open.example"]);
+    expect(claimed(claimNext({ lines, getQueueLine }))).toEqual(["ann@open.example"]);
     expect(asked).toBe(121);
     expect(nextDue(store.db, { lines })).toBe(START + 5);
-    expect(claimed(claimNext({ lines, lineOf }))).toEqual(["bob@open.example"]);
+    expect(claimed(claimNext({ lines, getQueueLine }))).toEqual(["bob@open.example"]);
     expect([asked, nextDue(store.db, { lines: ["new"] }), nextDue(store.db)]).toEqual([122, START, START]);
-    expect(claimed(claimNext({ lines: ["slow", "new"], lineOf }))).toEqual(["ann@slow0.example"]);
+    expect(claimed(claimNext({ lines: ["slow", "new"], getQueueLine }))).toEqual(["ann@slow0.example"]);
   });
 
   test("a domain that belongs to another line is claimed from its present one if there is a free slot", () => {
     const { accept, claimNext } = createQueue();
     accept({ to: ["ann@a.example"] });
-    expect(claimNext({ lines: ["open"], lineOf: () => "slow" })).toBeUndefined();
+    expect(claimNext({ lines: ["open"], getQueueLine: () => "slow" })).toBeUndefined();
     expect(claimNext({ lines: ["open"] })).toBeUndefined();
-    expect(claimed(claimNext({ lines: ["slow", "open"], lineOf: () => "open" }))).toEqual(["ann@a.example"]);
+    expect(claimed(claimNext({ lines: ["slow", "open"], getQueueLine: () => "open" }))).toEqual(["ann@a.example"]);
   });
 
   test("a claim may be limited to one domain, or to the domains of this server", () => {
@@ -596,7 +596,7 @@ test("a message is found by its reverse-path and by its Message-ID, settled or n
   expect(findByReversePath(store.db, "bounce+y@example.test")).toBeUndefined();
   expect(findByMessageId(store.db, "<1@example.test>").map((message) => message.seq)).toEqual([seq, again]);
   expect(findByMessageId(store.db, "<2@example.test>")).toEqual([]);
-  expect(entriesOf(store.db, seq).map(({ recipient, field }) => [recipient, field])).toEqual([
+  expect(listQueueEntries(store.db, seq).map(({ recipient, field }) => [recipient, field])).toEqual([
     ["ann@a.example", "to"],
     ["bob@b.example", "bcc"],
   ]);

@@ -6,19 +6,23 @@ import { createDestinationHealth } from "../../src/outbound/slots.ts";
 import { createQueue } from "./queue-rig.ts";
 
 test("a destination is new until something is noted, and again when it is forgotten", () => {
-  const { lineOf, note } = createDestinationHealth(createQueue().store.db);
-  expect(lineOf("a.example")).toBe("new");
-  expect([note("a.example", "open"), note("a.example", "open"), lineOf("a.example")]).toEqual([true, false, "open"]);
-  expect([note("a.example", "slow"), lineOf("a.example")]).toEqual([true, "slow"]);
-  expect([note("a.example", "new"), lineOf("a.example")]).toEqual([true, "new"]);
+  const { getQueueLine, note } = createDestinationHealth(createQueue().store.db);
+  expect(getQueueLine("a.example")).toBe("new");
+  expect([note("a.example", "open"), note("a.example", "open"), getQueueLine("a.example")]).toEqual([
+    true,
+    false,
+    "open",
+  ]);
+  expect([note("a.example", "slow"), getQueueLine("a.example")]).toEqual([true, "slow"]);
+  expect([note("a.example", "new"), getQueueLine("a.example")]).toEqual([true, "new"]);
 });
 
 test("the 10,000 destinations noted last are kept", () => {
-  const { lineOf, note } = createDestinationHealth(createQueue().store.db);
+  const { getQueueLine, note } = createDestinationHealth(createQueue().store.db);
   for (let i = 0; i < 10_000; i++) note(`d${i}.example`, "open");
   note("d0.example", "open");
   note("one.more.example", "slow");
-  expect(["d0.example", "d1.example", "d2.example", "one.more.example"].map(lineOf)).toEqual([
+  expect(["d0.example", "d1.example", "d2.example", "one.more.example"].map(getQueueLine)).toEqual([
     "open",
     "new",
     "open",
@@ -38,8 +42,8 @@ test("at start destinations of delivered mail are open, and those in the slow li
       setBounced(tx, entry, runtime.now(), "550 no");
     for (const domain of ["slow", "both"]) moveDomain(tx, `${domain}.example`, "slow");
   });
-  const { lineOf } = createDestinationHealth(store.db);
-  expect(["fine", "bad", "slow", "both", "waiting"].map((name) => lineOf(`${name}.example`))).toEqual([
+  const { getQueueLine } = createDestinationHealth(store.db);
+  expect(["fine", "bad", "slow", "both", "waiting"].map((name) => getQueueLine(`${name}.example`))).toEqual([
     "open",
     "new",
     "slow",

@@ -5,7 +5,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
-import { openS3, placeOf } from "../../src/net/s3.ts";
+import { formatS3Place, openS3 } from "../../src/net/s3.ts";
 import { openStandby, type Standby } from "../../src/replica/follow-replica.ts";
 import { takeLease } from "../../src/replica/lease.ts";
 import type { Identity } from "../../src/replica/replica-identity.ts";
@@ -62,7 +62,13 @@ async function server(s3: S3, { epoch = 1, hasty = false } = {}) {
     stdio: ["ignore", "ignore", "ignore"],
   });
   const objects = openS3(location, runtime);
-  const parts = { objects, runtime, place: placeOf(location), url: `https://${epoch}.example`, keep(_: Identity) {} };
+  const parts = {
+    objects,
+    runtime,
+    place: formatS3Place(location),
+    url: `https://${epoch}.example`,
+    keep(_: Identity) {},
+  };
   const lease = await takeLease(parts, undefined);
   expect(lease.epoch).toBe(epoch);
   const stop = async () => {
@@ -136,7 +142,7 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
     await standby.stop();
     await one.stop();
     await one.lease.release();
-    const place = placeOf(s3.location);
+    const place = formatS3Place(s3.location);
     const parts = { objects: one.objects, runtime, place, url: "https://2.example", keep(_: Identity) {} };
     const taken = await takeLease(parts, undefined);
     ends.push(() => taken.stop());

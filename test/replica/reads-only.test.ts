@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openSeal } from "../../src/access/seal.ts";
 import { createSecondFactors, proposeSecret } from "../../src/access/second-factor.ts";
-import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
 import * as people from "../../src/admin/people.ts";
 import { toSnakeCase } from "../../src/api/mcp/tools.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
@@ -83,7 +83,7 @@ beforeAll(async () => {
     server.runtime,
   );
   secret = proposeSecret(server.runtime);
-  const first = codeOf(secretOf(secret) as Uint8Array, stepAt(server.runtime.now()));
+  const first = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(server.runtime.now()));
   [recoveryCode = ""] = store.transact((tx) => factors.enrol(tx, userId, { secret, code: first }));
   standby = await followStopped(server, () => ({
     ...{ lagSeconds: 1.5, epoch: 1 },
@@ -206,7 +206,7 @@ describe("a session on a standby", () => {
       (await page({ http }).send("POST", "/sign-in", { email: BEN, password: PASSWORD, code })).status;
     const { runtime } = standby;
     const step = () => stepAt(runtime.now());
-    const code = () => codeOf(secretOf(secret) as Uint8Array, step());
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, step());
     runtime.setBy(300_000);
     expect(await ask(code())).toBe(204);
     expect(await statusSlowed(ask(code()))).toBe(401);

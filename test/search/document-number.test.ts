@@ -3,15 +3,15 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
-  documentNumberOf,
+  documentThreadSet,
   firstWhole,
-  messageOf,
+  listDocumentRanges,
   messageSql,
-  rangesOf,
-  threadOf,
   threadOfDocument,
   threadSql,
-  threadsOf,
+  toDocumentNumber,
+  toMessageSeq,
+  toThreadSeq,
 } from "../../src/search/document-number.ts";
 import { seqsIn } from "../../src/search/sets.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
@@ -38,13 +38,13 @@ const inSql = (expression: (document: string) => string, documents: readonly num
 test("each message has a unique, reversible number, here and in SQL", () => {
   fc.assert(
     fc.property(fc.uniqueArray(message), (messages) => {
-      const documents = messages.map(documentNumberOf);
+      const documents = messages.map(toDocumentNumber);
       expect(new Set(documents).size).toBe(messages.length);
       expect(documents.every(Number.isSafeInteger)).toBe(true);
-      expect(documents.map(messageOf)).toEqual(messages);
-      expect(documents.map(threadOfDocument)).toEqual(messages.map(threadOf));
+      expect(documents.map(toMessageSeq)).toEqual(messages);
+      expect(documents.map(threadOfDocument)).toEqual(messages.map(toThreadSeq));
       expect(inSql(messageSql, documents)).toEqual(messages);
-      expect(inSql(threadSql, documents)).toEqual(messages.map(threadOf));
+      expect(inSql(threadSql, documents)).toEqual(messages.map(toThreadSeq));
     }),
   );
 });
@@ -55,15 +55,15 @@ test("the trigger that removes deleted mail from the index computes the same num
   fc.assert(
     fc.property(fc.uniqueArray(message), (messages) => {
       const byTrigger = inSql((seq) => number.replaceAll("old.seq", seq), messages);
-      expect(byTrigger).toEqual(messages.map(documentNumberOf));
+      expect(byTrigger).toEqual(messages.map(toDocumentNumber));
     }),
   );
 });
 
 test("first messages of neighbours have adjacent numbers, and so do later ones", () => {
-  const [first, next, fourth, neighbours] = [seqOf(5, 0), seqOf(5, 1), seqOf(5, 3), seqOf(6, 0)].map(documentNumberOf);
+  const [first, next, fourth, neighbours] = [seqOf(5, 0), seqOf(5, 1), seqOf(5, 3), seqOf(6, 0)].map(toDocumentNumber);
   expect([next, fourth, neighbours].map((number) => Number(number) - Number(first))).toEqual([1, 3, 4]);
-  const [fifth, eighth, fifthOfNext] = [seqOf(5, 4), seqOf(5, 7), seqOf(6, 4)].map(documentNumberOf);
+  const [fifth, eighth, fifthOfNext] = [seqOf(5, 4), seqOf(5, 7), seqOf(6, 4)].map(toDocumentNumber);
   expect([eighth, fifthOfNext].map((number) => Number(number) - Number(fifth))).toEqual([3, 4]);
 });
 
@@ -71,8 +71,8 @@ test("threadsOf gives the conversations of documents, each once", () => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 9_000 }), ordinal)), (places) => {
       const messages = places.map(([one, other]) => seqOf(one, other));
-      const expected = [...new Set(messages.map(threadOf))].sort((a, b) => a - b);
-      expect(seqsIn(threadsOf(messages.map(documentNumberOf)))).toEqual(expected);
+      const expected = [...new Set(messages.map(toThreadSeq))].sort((a, b) => a - b);
+      expect(seqsIn(documentThreadSet(messages.map(toDocumentNumber)))).toEqual(expected);
     }),
   );
 });
@@ -89,22 +89,22 @@ test("rangesOf covers the messages of conversations, later ones first, and first
           [first - 1, first, last, last + 1].map((seq) => seqOf(seq, one)),
         );
         const all = [...new Set([...messages, ...edges])];
-        const isWanted = (seq: number): boolean => threadOf(seq) >= first && threadOf(seq) <= last;
+        const isWanted = (seq: number): boolean => toThreadSeq(seq) >= first && toThreadSeq(seq) <= last;
         const read: number[] = [];
-        for (const range of rangesOf(first, last)) {
-          const documents = all.map(documentNumberOf).filter((number) => number >= range.from && number <= range.to);
+        for (const range of listDocumentRanges(first, last)) {
+          const documents = all.map(toDocumentNumber).filter((number) => number >= range.from && number <= range.to);
           for (const [i, document] of documents.sort((a, b) => b - a).entries()) {
             const rest = documents.slice(i + 1).map(threadOfDocument);
             expect(Math.max(...rest)).toBeLessThan(firstWhole(range, document));
           }
-          read.push(...documents.map(messageOf));
+          read.push(...documents.map(toMessageSeq));
         }
         expect(new Set(read).size).toBe(read.length);
         // Few conversations have ranges without others.
         const wanted = more < 4_096 ? read : read.filter(isWanted);
         expect(wanted.toSorted((a, b) => a - b)).toEqual(all.filter(isWanted).sort((a, b) => a - b));
         for (const [i, seq] of read.entries()) {
-          expect(read.slice(i).filter((other) => threadOf(other) === threadOf(seq) && other > seq)).toEqual([]);
+          expect(read.slice(i).filter((other) => toThreadSeq(other) === toThreadSeq(seq) && other > seq)).toEqual([]);
         }
       },
     ),

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { fold, foldDocument } from "../../src/search/fold.ts";
 import { createHighlighter, LONGEST_SNIPPET, type SearchedMessage } from "../../src/search/highlight.ts";
-import { parseQuery, tokensOf } from "../../src/search/query.ts";
+import { listConditionTokens, parseQuery } from "../../src/search/query.ts";
 import { oddText } from "./odd-text.ts";
 
 const PLENTY = 10_000_000;
@@ -200,7 +200,7 @@ function isFound(q: string, parts: SearchedMessage): boolean {
   };
   return parseQuery(q, 0).message.every((condition) => {
     if (condition.kind !== "text") return true;
-    const sought = ` ${tokensOf(condition).join(" ")} `;
+    const sought = ` ${listConditionTokens(condition).join(" ")} `;
     return columns[condition.field].some((column) => ` ${column} `.includes(sought)) !== condition.negated;
   });
 }

@@ -1,13 +1,13 @@
 /** One message finds its queries as the queries find it in the index. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { threadOf } from "../../src/search/document-number.ts";
+import { toThreadSeq } from "../../src/search/document-number.ts";
 import type { SearchScope } from "../../src/search/engine.ts";
 import { foldDocument, type IndexDocument } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { createMatcher } from "../../src/search/matching.ts";
 import { parseQuery, type Query } from "../../src/search/query.ts";
-import { setOf } from "../../src/search/sets.ts";
+import { createSeqSet } from "../../src/search/sets.ts";
 import { messages } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type SeedMessage, seedIndex } from "../harness/data/search-seed.ts";
@@ -35,7 +35,7 @@ function createScan(store: Store) {
           const document = documents.get(row.seq);
           return document && mailboxIds.includes(row.mailboxId) && matches({ ...row, document })[0];
         });
-      return setOf([...new Set(found.map(({ seq }) => threadOf(seq)))].sort((a, b) => a - b));
+      return createSeqSet([...new Set(found.map(({ seq }) => toThreadSeq(seq)))].sort((a, b) => a - b));
     },
   };
 }

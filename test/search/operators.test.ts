@@ -2,14 +2,14 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { OPERATOR_NAMES, OPERATORS, TERMS, valuesOf } from "../../src/search/operators.ts";
+import { listOperatorValues, OPERATOR_NAMES, OPERATORS, TERMS } from "../../src/search/operators.ts";
 import { parseQuery } from "../../src/search/query.ts";
 
 const root = join(import.meta.dir, "../..");
 
 const terms = OPERATOR_NAMES.flatMap((name) => {
   const { offered = ["2025-01-01"] } = OPERATORS[name];
-  return (valuesOf(name) ?? offered).map((value) => `${name}:${value}`);
+  return (listOperatorValues(name) ?? offered).map((value) => `${name}:${value}`);
 });
 
 test.each(terms)("%s is no plain text", (term) => {

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { AppError } from "../../src/base/errors.ts";
 import { fold } from "../../src/search/fold.ts";
 import {
+  listQueryWords,
   type MessageCondition,
   oneSlipFrom,
   parseQuery,
@@ -12,7 +13,6 @@ import {
   type TextField,
   type ThreadCondition,
   withOperatorsCorrected,
-  wordsOf,
 } from "../../src/search/query.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 
@@ -287,7 +287,9 @@ test.each<[q: string, words: string[]]>([
   ["label:work is:unread has:attachment before:2025-01-01", []],
   ["ab 北京 a1b2 1234", []],
 ])("wordsOf finds the words of %s that may be misspelt", (q, words) => {
-  expect(wordsOf(q).map(({ word, field, start, end }) => `${word} ${field} at ${q.slice(start, end)}`)).toEqual(words);
+  expect(listQueryWords(q).map(({ word, field, start, end }) => `${word} ${field} at ${q.slice(start, end)}`)).toEqual(
+    words,
+  );
 });
 
 test.each<[q: string, corrected: string | undefined]>([
@@ -313,7 +315,7 @@ test.each<[q: string, corrected: string | undefined]>([
 test("wordsOf gives the positions of words in any query", () => {
   fc.assert(
     fc.property(fc.string({ unit: anyCharacter, maxLength: 60 }), (q) => {
-      const words = wordsOf(q);
+      const words = listQueryWords(q);
       for (const { word, start, end } of words) expect(fold(q.slice(start, end))).toContain(word);
       expect(
         replaced(

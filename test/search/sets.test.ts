@@ -4,10 +4,10 @@ import fc from "fast-check";
 import {
   countCommon,
   countIn,
+  createSeqSet,
   has,
-  intersectionOf,
+  intersectSets,
   seqsIn,
-  setOf,
   without,
   withRoomFor,
 } from "../../src/search/sets.ts";
@@ -20,11 +20,11 @@ const ascending = (seqs: Iterable<number>): number[] => [...new Set(seqs)].sort(
 test("a set gives its members once, ascending", () => {
   fc.assert(
     fc.property(list, seq, (seqs, other) => {
-      const set = setOf(seqs);
+      const set = createSeqSet(seqs);
       expect(seqsIn(set)).toEqual(ascending(seqs));
       expect(countIn(set)).toBe(new Set(seqs).size);
       expect(has(set, other)).toBe(seqs.includes(other));
-      expect(seqsIn(setOf(seqs, (one) => one * 3))).toEqual(ascending(seqs.map((one) => one * 3)));
+      expect(seqsIn(createSeqSet(seqs, (one) => one * 3))).toEqual(ascending(seqs.map((one) => one * 3)));
       const longer = withRoomFor(set, other);
       expect(longer.length * 32).toBeGreaterThan(other);
       expect(seqsIn(longer)).toEqual(seqsIn(set));
@@ -35,15 +35,15 @@ test("a set gives its members once, ascending", () => {
 test("intersections and differences agree with those of Set", () => {
   fc.assert(
     fc.property(list, fc.array(list, { maxLength: 3 }), (seqs, lists) => {
-      const set = setOf(seqs);
-      const others = lists.map((other) => setOf(other));
+      const set = createSeqSet(seqs);
+      const others = lists.map((other) => createSeqSet(other));
       const inAll = ascending(seqs).filter((one) => lists.every((other) => other.includes(one)));
-      expect(seqsIn(intersectionOf([set, ...others]) ?? setOf([]))).toEqual(inAll);
+      expect(seqsIn(intersectSets([set, ...others]) ?? createSeqSet([]))).toEqual(inAll);
       const alone = ascending(seqs).filter((one) => !lists.some((other) => other.includes(one)));
       expect(seqsIn(without(set, others))).toEqual(alone);
       const [first] = others;
-      if (first) expect(countCommon(set, first)).toBe(seqsIn(intersectionOf([set, first]) ?? setOf([])).length);
+      if (first) expect(countCommon(set, first)).toBe(seqsIn(intersectSets([set, first]) ?? createSeqSet([])).length);
     }),
   );
-  expect(intersectionOf([])).toBeUndefined();
+  expect(intersectSets([])).toBeUndefined();
 });

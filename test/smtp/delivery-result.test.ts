@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { asDeferred, deliveryResultOf, isHard, type Reply } from "../../src/smtp/delivery-result.ts";
+import { asDeferred, isHard, type Reply, toDeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 
 type Row = [text: string, kind: string, hard: boolean, status: string | undefined, reply?: string];
@@ -12,7 +12,7 @@ const asked =
 function table(command: Reply["command"], rows: Row[]): void {
   for (const [text, kind, hard, status, reply] of rows) {
     test(`${command}: ${JSON.stringify(text)} is ${kind}, hard: ${hard}`, () => {
-      const result = deliveryResultOf({ ...asked(command)(text), remote: "mx.example.net" });
+      const result = toDeliveryResult({ ...asked(command)(text), remote: "mx.example.net" });
       expect(result).toMatchObject({ kind, hard, code: Number(text.slice(0, 3)), remote: "mx.example.net" });
       expect(result.status).toBe(status);
       if (reply !== undefined) expect(result.reply).toBe(reply);
@@ -97,7 +97,7 @@ describe("the place of the status", () => {
   ]);
 
   test("a status that is given goes first", () => {
-    const result = deliveryResultOf({ command: "rcpt", code: 550, status: "5.7.1", text: "550 no" });
+    const result = toDeliveryResult({ command: "rcpt", code: 550, status: "5.7.1", text: "550 no" });
     expect(result).toMatchObject({ kind: "refused", hard: false, status: "5.7.1", reply: "550 5.7.1 no" });
   });
 });
@@ -140,7 +140,7 @@ describe("a missing reply", () => {
     [{ command: "connect", text: "who knows" }, "deferred", false],
   ] as [Reply, string, boolean][])("%j", (answer, kind, hard) => {
     const { text, status } = answer;
-    expect(deliveryResultOf(answer)).toEqual({
+    expect(toDeliveryResult(answer)).toEqual({
       kind,
       hard,
       reply: text,
@@ -151,7 +151,7 @@ describe("a missing reply", () => {
   });
 
   test("text that looks like a reply does not count as one", () => {
-    expect(deliveryResultOf({ command: "connect", text: "550 5.1.1 is what a stranger wrote" })).toMatchObject({
+    expect(toDeliveryResult({ command: "connect", text: "550 5.1.1 is what a stranger wrote" })).toMatchObject({
       kind: "deferred",
       status: undefined,
     });
@@ -177,7 +177,7 @@ describe("a report", () => {
 });
 
 test("a deferred refusal is temporary in kind and status", () => {
-  const refused = deliveryResultOf(asked("rcpt")("550 5.1.1 No such user"));
+  const refused = toDeliveryResult(asked("rcpt")("550 5.1.1 No such user"));
   expect(asDeferred(refused)).toEqual({ ...refused, kind: "deferred", hard: false, status: "4.1.1" });
 });
 
@@ -194,7 +194,7 @@ describe("any reply of a remote", () => {
   test("has no characters that turn the text around, or that only a program reads", () => {
     const text =
       "550 5.1.1 No \u202eecalp\u202c here\u200b\u{e0064}\u{e0065}, \u05e9\u05dc\u05d5\u05dd \u{1f468}\u200d\u{1f469}";
-    expect(deliveryResultOf({ command: "rcpt", code: 550, text }).reply).toBe(
+    expect(toDeliveryResult({ command: "rcpt", code: 550, text }).reply).toBe(
       "550 5.1.1 No ecalp here, \u05e9\u05dc\u05d5\u05dd \u{1f468}\u200d\u{1f469}",
     );
   });
@@ -202,7 +202,7 @@ describe("any reply of a remote", () => {
   test("becomes one line of at most 500 characters, and only a refusal is hard", () => {
     fc.assert(
       fc.property(answers, (answer) => {
-        const { kind, reply, hard, status } = deliveryResultOf(answer);
+        const { kind, reply, hard, status } = toDeliveryResult(answer);
         expect(reply.length).toBeLessThanOrEqual(500);
         expect(reply).not.toMatch(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u);
         expect(reply.isWellFormed()).toBe(true);

@@ -34,7 +34,7 @@ describeS3("blobs are moved", (program) => {
 
   test("to S3: those that rows name, and a damaged file is left where it is", async () => {
     const { move, files, names, inFiles, inS3, blobs } = await withFiles("one", "two", "damaged", "unnamed");
-    writeFileSync(files.pathOf(names[2] ?? ""), "other bytes");
+    writeFileSync(files.localBlobPath(names[2] ?? ""), "other bytes");
     expect(await moveToS3(move)).toEqual({ to: "s3", moved: 2, bytes: 6, lost: [names[2] ?? ""] });
     expect(inFiles()).toEqual(names.slice(2).sort());
     expect(await inS3()).toEqual(["owner", ...names.slice(0, 2)].sort());
@@ -76,7 +76,7 @@ describeS3("blobs are moved", (program) => {
       expect(blobs.mark()).toMatchObject({ target: "files", place: blobs.s3.place });
     }
     // A file of an earlier move is damaged; S3 still has it.
-    writeFileSync(blobs.files.pathOf(four), "fou");
+    writeFileSync(blobs.files.localBlobPath(four), "fou");
     await s3.direct.write(keyOf(one), "one");
     await s3.direct.write(keyOf(three), "three");
     expect(await moveToFiles(move)).toMatchObject({ moved: 3, lost: [] });
@@ -89,7 +89,7 @@ describeS3("blobs are moved", (program) => {
     const [one = "", two = "", three = "", four = "", unnamed = ""] = names;
     await s3.direct.write(keyOf(one), "one");
     await s3.direct.write(keyOf(two), "tw");
-    writeFileSync(files.pathOf(one), "damaged");
+    writeFileSync(files.localBlobPath(one), "damaged");
     expect(await moveToS3(move)).toMatchObject({ moved: 4, lost: [] });
     expect(await s3.direct.file(keyOf(two)).text()).toBe("two");
     expect(inFiles()).toEqual([unnamed]);
@@ -106,8 +106,8 @@ describeS3("blobs are moved", (program) => {
   test("a file on a disk that fails is named, and the rest is moved", async () => {
     const { move, files, names, inFiles } = await withFiles("one", "two", "unnamed");
     const [one = "", two = "", unnamed = ""] = names;
-    rmSync(files.pathOf(one));
-    mkdirSync(files.pathOf(one));
+    rmSync(files.localBlobPath(one));
+    mkdirSync(files.localBlobPath(one));
     expect(await moveToS3(move)).toMatchObject({ moved: 1, lost: [one] });
     expect(await moveToFiles(move)).toMatchObject({ moved: 1, lost: [one] });
     expect(inFiles()).toEqual([one, two, unnamed].sort());

@@ -89,7 +89,7 @@ describe("a blob with other bytes", () => {
   const setUpDamaged = async (content = bytes("sound")) => {
     const rig = setUp();
     const name = await rig.blobs.write(content);
-    const path = rig.blobs.pathOf(name);
+    const path = rig.blobs.localBlobPath(name);
     return { ...rig, content, name, path };
   };
 

@@ -93,7 +93,7 @@ describeS3("blobs in S3, and in the cache", (program) => {
     const { blobs } = rig;
     const name = await blobs.write(bytesOf("three copies"));
     await blobs.files.write(bytesOf("three copies"));
-    const [file, cached] = [blobs.files.pathOf(name), blobs.cache.pathOf(name)];
+    const [file, cached] = [blobs.files.localBlobPath(name), blobs.cache.localBlobPath(name)];
     const lent = async (): Promise<string> => {
       const path = join(rig.data, `lent-${Math.random()}`);
       await blobs.lend(name, path);
@@ -133,7 +133,7 @@ describeS3("blobs in S3, and in the cache", (program) => {
     const name = await rig.blobs.write(bytesOf("again"));
     await rig.s3.direct.write(keyOf(name), "aGain");
     for (const arrive of [() => rig.blobs.write(bytesOf("again")), () => rig.blobs.adopt(staged(rig, "again"), name)]) {
-      writeFileSync(rig.blobs.cache.pathOf(name), "agai");
+      writeFileSync(rig.blobs.cache.localBlobPath(name), "agai");
       rig.asked();
       await arrive();
       expect(rig.asked()).toEqual([`PUT ${name}`]);

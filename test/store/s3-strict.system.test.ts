@@ -57,7 +57,7 @@ describe.skipIf(missing !== undefined)(`blobs on a strict S3 server${missing ? `
     const name = await file.write(bytesOf("refused"));
     const refusal = (location: Partial<typeof s3.location>) =>
       openS3Blobs({ ...s3.location, ...location }, runtime)
-        .put(name, file.pathOf(name))
+        .put(name, file.localBlobPath(name))
         .catch((error) => error.cause.message);
     expect(await refusal({ secretAccessKey: "wrong" })).toContain("403 SignatureDoesNotMatch");
     expect(await refusal({ accessKeyId: "nobody" })).toContain("404 XAdminUserNotFound");

@@ -8,7 +8,7 @@ import * as people from "../../src/admin/people.ts";
 import { snooze } from "../../src/mailbox/changing/change.ts";
 import { changeMessages } from "../../src/mailbox/changing/message-changes.ts";
 import { exportMailbox } from "../../src/mailbox/filing/transfer.ts";
-import { usageOf } from "../../src/mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../../src/mailbox/state/mailboxes.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export-mbox.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -61,7 +61,7 @@ async function contentOf({ api, core, opened, owner }: Booted) {
   return {
     conversations: [...seen.values()].map((thread) => JSON.stringify(thread)).sort(),
     rows,
-    usage: usageOf(opened.core, owner.mailboxId),
+    usage: readMailboxUsage(opened.core, owner.mailboxId),
   };
 }
 

@@ -122,7 +122,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
     workers,
     mostLargeBytes,
     mostIsolated,
-    workspaceOf: (owner) => owner.split("@")[1],
+    findOwnerWorkspaceId: (owner) => owner.split("@")[1],
     start,
   });
   pools.push(pool);

@@ -17,15 +17,15 @@ export interface Room {
 export const jsonLengthOfText = (text: string): number => JSON.stringify(text).length - 2;
 
 /** The budget of a result, within its range. (The schema of the tools refuses others.) */
-export const budgetOf = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
+export const resultBudget = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
   Math.min(MOST_CHARS, Math.max(LEAST_CHARS, maxChars));
 
 /** Takes the first items, as many as have room as JSON text, with two characters between items. */
-export function takeThatFit<T>(items: readonly T[], chars: number, textOf: (item: T) => string): T[] {
+export function takeThatFit<T>(items: readonly T[], chars: number, formatItem: (item: T) => string): T[] {
   let left = chars;
   const taken: T[] = [];
   for (const item of items) {
-    left -= jsonLengthOfText(textOf(item)) + 2;
+    left -= jsonLengthOfText(formatItem(item)) + 2;
     if (left < 0) break;
     taken.push(item);
   }
@@ -56,7 +56,7 @@ const MOST_GUESSES = 4;
  * the room of each. A piece has at least one code point, so the pieces come to an end.
  * @throws AppError bad_request for an offset beyond the end
  */
-export function pieceOf(whole: string, offset: number, room: Room): Piece {
+export function cutPiece(whole: string, offset: number, room: Room): Piece {
   if (offset > whole.length) {
     throw new AppError("bad_request", `offset ${offset} is beyond the end: there are ${whole.length} characters`);
   }

@@ -10,10 +10,10 @@ import { latestArrival } from "../../mailbox/reading/arrivals.ts";
 import { documentFor, getSeen, getVisibleHtml, textOfFile } from "../../mailbox/reading/masked-codes.ts";
 import { commonType } from "../../message/decode.ts";
 import type { Download, Operation } from "../../operations/operation.ts";
-import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
+import { createPerformer, type OperationServices, type Perform, type Performed } from "../../operations/perform.ts";
 import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
 import { readFailure } from "../failure.ts";
-import { leavingOf } from "../request.ts";
+import { clientLeavingSignal } from "../request.ts";
 import type { Waiting } from "../waiting.ts";
 import { createDocuments } from "./document-pieces.ts";
 import { RENDERERS, renderError } from "./render.ts";
@@ -39,7 +39,7 @@ const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 const base64 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 
-async function bytesOf({ content }: Download): Promise<Uint8Array> {
+async function readDownloadBytes({ content }: Download): Promise<Uint8Array> {
   if (content instanceof Uint8Array) return content;
   if (!(await content.exists())) throw new Error(`the blob ${content.name} is gone`);
   return content.bytes();
@@ -55,7 +55,7 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
   function performerFor(operation: Operation): Perform {
     let perform = performers.get(operation.name);
     if (!perform) {
-      perform = performerOf(operation, parts);
+      perform = createPerformer(operation, parts);
       performers.set(operation.name, perform);
     }
     return perform;
@@ -90,14 +90,14 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
         ? { ...extracted, text: await documentFor(core, caller, extracted.text) }
         : extracted;
     const kind = wantsBytes({ filename, contentType, size, document, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
-    const bytes = kind === "text" || kind === "blob" ? await bytesOf(download) : undefined;
+    const bytes = kind === "text" || kind === "blob" ? await readDownloadBytes(download) : undefined;
     const id = String(params.id);
     const shown = kind === "text" ? bytes : undefined;
     const answer: RenderedDownload = { id, filename, contentType, size, document, content: shown };
     const rendered = await render(answer, shaping, context);
-    if (kind !== "blob" || !bytes) return resultOf(rendered);
+    if (kind !== "blob" || !bytes) return makeToolResult(rendered);
     const uri = `${baseUrl}/api/v1/attachments/${id}`;
-    const { content: told, ...result } = resultOf(rendered);
+    const { content: told, ...result } = makeToolResult(rendered);
     const embedded: Content = IMAGE.test(contentType)
       ? { type: "image", data: base64(bytes), mimeType: contentType }
       : { type: "resource", resource: { uri, mimeType: commonType(contentType), blob: base64(bytes) } };
@@ -108,7 +108,7 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
     const { caller, request, readmit } = call;
     const operation = tool.operationFor(given);
     const performer = performerFor(operation);
-    const wait = waiting.of({ caller, signal: leavingOf(request), readmit });
+    const wait = waiting.of({ caller, signal: clientLeavingSignal(request), readmit });
     const read: { args?: Arguments } = {};
     const ask = (instead: Record<string, unknown> = {}): Promise<Performed> =>
       performer(
@@ -148,8 +148,8 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
       rendered = await render(shown, args.shaping, context);
       if (!isFollowing) break;
     }
-    if (isList) return resultOf(rendered, followed(shown as Followed, args, isFollowing));
-    return resultOf(rendered, replayed ? { note: REPLAYED, fields: { replayed: true } } : {});
+    if (isList) return makeToolResult(rendered, followed(shown as Followed, args, isFollowing));
+    return makeToolResult(rendered, replayed ? { note: REPLAYED, fields: { replayed: true } } : {});
   }
 
   /** Performs a call. Never rejects. */
@@ -160,7 +160,7 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
     } catch (error) {
       const { code, message, retryAfter } = readFailure(core, error, call.request, { tool: tool.name });
       const rendered = renderError({ code, message, retryAfter }, contextFor(call.caller));
-      return { ...resultOf(rendered), isError: true };
+      return { ...makeToolResult(rendered), isError: true };
     }
   };
 }
@@ -190,7 +190,7 @@ interface More {
   fields?: Record<string, unknown>;
 }
 
-const resultOf = ({ text, structured }: Rendered, { note, fields }: More = {}): Result => ({
+const makeToolResult = ({ text, structured }: Rendered, { note, fields }: More = {}): Result => ({
   content: [{ type: "text", text: note === undefined ? text : `${text}\n${note}` }],
   structuredContent: { ...structured, ...fields },
 });

@@ -48,11 +48,11 @@ const roomOfList = (budget: number): number => Math.max(LEAST_OF_A_LIST, Math.fl
 export function shorten<T>(
   items: readonly T[],
   budget: number,
-  textOf: (item: T) => string,
+  formatItem: (item: T) => string,
   room = roomOfList(budget),
 ): Shortened<T> {
   if (items.length === 0) return { items: [], more: 0 };
-  const taken = takeThatFit(items, room, textOf);
+  const taken = takeThatFit(items, room, formatItem);
   return { items: taken, more: items.length - taken.length };
 }
 

@@ -38,7 +38,7 @@ export function clientNameIn(message: unknown): string | undefined {
   return isObject(info) && typeof info.name === "string" ? info.name : undefined;
 }
 
-const faultOf = (code: number, message: string): Response =>
+const makeFaultResponse = (code: number, message: string): Response =>
   Response.json({ jsonrpc: "2.0", error: { code, message }, id: null }, { status: 400 });
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -109,7 +109,7 @@ export function createProtocol<Caller>(served: {
     },
     /** Responds to a body that is not one message. */
     respondFault: (kind: "unreadable" | "batch", reason: string): Response =>
-      faultOf(kind === "batch" ? ProtocolErrorCode.InvalidRequest : ProtocolErrorCode.ParseError, reason),
+      makeFaultResponse(kind === "batch" ? ProtocolErrorCode.InvalidRequest : ProtocolErrorCode.ParseError, reason),
     /**
      * Refuses a message that is no call, for a time, without reading it closely. A request gets an error of JSON-RPC,
      * which leaves a client its session. A notification expects no response.

@@ -3,7 +3,7 @@
  * type is embedded, which the caller does; a large one is a link, because base64 is of no use to a model.
  */
 import { decodeOctets } from "../../message/charset.ts";
-import { budgetOf, type Piece, pieceOf } from "./budget.ts";
+import { cutPiece, type Piece, resultBudget } from "./budget.ts";
 import { drawNonce, fence } from "./fence.ts";
 import { filenameLine, typeLine } from "./parts.ts";
 import {
@@ -38,7 +38,7 @@ export function wantsBytes(
   const { document } = download;
   if (document && "text" in document) return "none";
   if (!document && isTextLike(download) && download.size <= LARGEST_TEXT) return "text";
-  return Math.ceil(download.size / 3) * 4 <= budgetOf(download) ? "blob" : "link";
+  return Math.ceil(download.size / 3) * 4 <= resultBudget(download) ? "blob" : "link";
 }
 
 export function renderDownload(tool: "get_attachment" | "get_raw_message") {
@@ -63,9 +63,9 @@ export function renderDownload(tool: "get_attachment" | "get_raw_message") {
 type File = Omit<RenderedDownload, "content" | "document"> & { url: string };
 
 /** What is not from mail. */
-const givenOf = ({ size, url }: File) => ({ size, url });
+const toStructuredFile = ({ size, url }: File) => ({ size, url });
 
-const titleOf = (file: File, nonce: string): string =>
+const formatFileTitle = (file: File, nonce: string): string =>
   `${file.id}, ${file.size} bytes\n${fence(nonce, `"${file.filename}" ${file.contentType}`)}`;
 
 /** `failure`: why a document gives no text. */
@@ -78,7 +78,10 @@ function renderFile(
   const how = isEmbedded
     ? `${why}Its bytes come as an embedded resource.`
     : `Cut: ${why || (file.size > LARGEST_TEXT ? "a file over 25 MB is not read. " : "it is no text, and its bytes have no room in maxChars. ")}Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
-  return fencedResult(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`, givenOf(file));
+  return fencedResult(
+    `${formatFileTitle(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`,
+    toStructuredFile(file),
+  );
 }
 
 /** An offset longer than any, to measure what stands around a piece. */
@@ -92,7 +95,7 @@ function renderText(
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {
-  const budget = budgetOf(args);
+  const budget = resultBudget(args);
   const assemble = ({ shown, start, end }: Piece): Rendered => {
     const content = `"${file.filename}" ${file.contentType}\n\n${shown}`;
     const cut = `Cut: characters ${start} to ${end} of ${whole.length}; go on with ${tool}, id ${file.id}, offset ${end}; or download ${file.url} with the same key.`;
@@ -104,7 +107,7 @@ function renderText(
     return fencedResult(
       [`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...told].join("\n"),
       {
-        ...givenOf(file),
+        ...toStructuredFile(file),
         ...(start === 0 ? {} : { offset: start }),
         ...(isCut ? { nextOffset: end } : {}),
         textLength: whole.length,
@@ -113,7 +116,7 @@ function renderText(
   };
   const frame = assemble({ shown: "", start: FAR, end: FAR });
   const room = { text: budget - frame.text.length, json: budget - JSON.stringify(frame.structured).length };
-  return assemble(pieceOf(whole, args.offset ?? 0, room));
+  return assemble(cutPiece(whole, args.offset ?? 0, room));
 }
 
 /** Decodes the text of a file, of HTML its visible text; undefined when the bytes are not text. */

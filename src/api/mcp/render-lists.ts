@@ -1,7 +1,7 @@
 /** Lists of conversations, messages and mailboxes: rows with snippets, never bodies. */
 import type { ChangedThreads } from "../../mailbox/changing/threads.ts";
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/state/views.ts";
-import { budgetOf, jsonLengthOfText } from "./budget.ts";
+import { jsonLengthOfText, resultBudget } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";
 import {
   addressText,
@@ -38,15 +38,15 @@ interface Rows<S> {
 function takeRows<T, S>(
   rows: readonly T[],
   budget: number,
-  textOf: (row: T) => string,
-  structuredOf: (row: T) => S,
+  formatRow: (row: T) => string,
+  toStructuredRow: (row: T) => S,
 ): Rows<S> {
   let left = budget - AROUND;
   const texts: string[] = [];
   const structured: S[] = [];
   for (const row of rows) {
-    const text = textOf(row);
-    const values = structuredOf(row);
+    const text = formatRow(row);
+    const values = toStructuredRow(row);
     // A line break takes two characters in JSON, and a comma one.
     left -= jsonLengthOfText(text) + JSON.stringify(values).length + 3;
     if (left < 0) break;
@@ -56,7 +56,7 @@ function takeRows<T, S>(
   return { text: texts.join("\n"), structured };
 }
 
-const idOf = ({ id }: { id: string }) => ({ id });
+const pickId = ({ id }: { id: string }) => ({ id });
 
 const fenceRows = (rows: string, { nonce }: RenderContext): string =>
   rows === "" ? "" : fence(drawNonce(nonce, rows), rows);
@@ -65,9 +65,9 @@ const joinParts = (parts: readonly string[]): string => parts.filter((part) => p
 
 export function renderThreads(tool: "list_threads" | "search_mail") {
   return (answer: ThreadListView, args: RenderArguments, context: RenderContext): Rendered => {
-    const budget = budgetOf(args);
+    const budget = resultBudget(args);
     const threads = answer.threads.map((thread) => shownThread(thread, budget));
-    const rows = takeRows(threads, budget, threadText, idOf);
+    const rows = takeRows(threads, budget, threadText, pickId);
     const shown = rows.structured.length;
     const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
     const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
@@ -109,7 +109,7 @@ export function renderUpdated(
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {
-  const shown = shownThread(thread, budgetOf(args));
+  const shown = shownThread(thread, resultBudget(args));
   const { id, folder, unread, starred } = shown;
   return fencedResult(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`, {
     thread: { id, folder, unread, starred },
@@ -173,10 +173,10 @@ export function renderMessages(
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {
-  const budget = budgetOf(args);
+  const budget = resultBudget(args);
   const offset = Math.min(args.offset ?? 0, answer.messages.length);
   const messages = answer.messages.slice(offset).map((message) => shownSummary(message, BUDGET_OF_A_ROW));
-  const rows = takeRows(messages, budget, summaryText, idOf);
+  const rows = takeRows(messages, budget, summaryText, pickId);
   const count = rows.structured.length;
   const left = messages.length - count;
   const nextOffset = left === 0 ? undefined : offset + count;
@@ -207,7 +207,7 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
     aliases: aliases.slice(0, ALIASES_SHOWN),
     ...(aliases.length > ALIASES_SHOWN ? { moreAliases: aliases.length - ALIASES_SHOWN } : {}),
   }));
-  const textOf = ({
+  const formatRow = ({
     id,
     address,
     displayName,
@@ -221,7 +221,7 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
     const others = aliases.length === 0 ? "" : `; aliases ${listText(aliases, moreAliases)}`;
     return `${id} | ${address} "${displayName}" | ${source}: ${may.join(", ")} | ${unread} unread${others}`;
   };
-  const rows = takeRows(mailboxes, budgetOf(args), textOf, (row) => row);
+  const rows = takeRows(mailboxes, resultBudget(args), formatRow, (row) => row);
   const count = rows.structured.length;
   const left = mailboxes.length - count;
   const nextOffset = left === 0 ? undefined : offset + count;

@@ -6,8 +6,8 @@
 import { AppError } from "../../base/errors.ts";
 import type { HeldView, MessageView, ThreadDetailView } from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
-import { newTextOf } from "../../message/quoted-history.ts";
-import { budgetOf, jsonLengthOfText, type Piece, pieceOf, type Room } from "./budget.ts";
+import { extractNewText } from "../../message/quoted-history.ts";
+import { cutPiece, jsonLengthOfText, type Piece, type Room, resultBudget } from "./budget.ts";
 import { drawNonce, fence, fencedLine, fenceEnd, fenceStart } from "./fence.ts";
 import {
   addressText,
@@ -32,11 +32,11 @@ export async function renderMessage(
   context: RenderContext,
 ): Promise<Rendered> {
   if (args.list !== undefined) return renderList(message, args.list, args, context);
-  const budget = budgetOf(args);
-  const body = await bodyOf(message, args, context);
-  const head = headOf(message, { budget, room: budget }, context);
+  const budget = resultBudget(args);
+  const body = await chooseMessageBody(message, args, context);
+  const head = buildMessageHead(message, { budget, room: budget }, context);
   const frame = assemble(message, head, body, { shown: "", start: FAR, end: FAR }, args, context);
-  const piece = pieceOf(body.whole, args.offset ?? 0, {
+  const piece = cutPiece(body.whole, args.offset ?? 0, {
     text: budget - frame.text.length,
     json: budget - JSON.stringify(frame.structured).length,
   });
@@ -69,7 +69,7 @@ function assemble(
   const { threadId, mailbox, folder, held, delivery } = message;
   return fencedResult(text, {
     message: {
-      ...structuredOf(message, head, body, piece),
+      ...toStructuredMessage(message, head, body, piece),
       ...{ threadId, mailbox, folder, held: held?.state, delivery: delivery?.state },
     },
   });
@@ -85,7 +85,7 @@ function renderList(
   context: RenderContext,
 ): Rendered {
   const offset = args.offset ?? 0;
-  const budget = budgetOf(args) - AROUND_LIST;
+  const budget = resultBudget(args) - AROUND_LIST;
   const all = list === "recipients" ? recipientRows(message) : attachmentRows(message);
   const taken: Row[] = [];
   let length = 0;
@@ -144,11 +144,11 @@ export async function renderThread(
   args: RenderArguments,
   context: RenderContext,
 ): Promise<Rendered> {
-  const budget = budgetOf(args);
-  const end = args.before === undefined ? answer.messages.length : indexOf(answer.messages, args.before);
+  const budget = resultBudget(args);
+  const end = args.before === undefined ? answer.messages.length : getMessageIndex(answer.messages, args.before);
   const thread = {
     ...shownThread(answer.thread, budget),
-    ...participantsOf(answer.thread.participants, budget),
+    ...shortenParticipants(answer.thread.participants, budget),
   };
   const others = listText(thread.participants.map(addressText), thread.moreParticipants ?? 0);
   const headContent = `${threadText(thread)}\n  Between: ${others}`;
@@ -166,7 +166,7 @@ export async function renderThread(
     const message = await showMessage(answer.messages[index] as MessageView, { room, share, budget }, args, context);
     if (message === undefined) break;
     room.text -= message.text.length + 2;
-    room.json -= jsonLengthOf(message);
+    room.json -= messageJsonLength(message);
     shown.unshift(message);
   }
 
@@ -184,13 +184,13 @@ export async function renderThread(
   });
 }
 
-function indexOf(messages: readonly MessageView[], id: string): number {
+function getMessageIndex(messages: readonly MessageView[], id: string): number {
   const index = messages.findIndex((message) => message.id === id);
   if (index < 0) throw new AppError("bad_request", "before is not the id of a message of this conversation");
   return index;
 }
 
-function participantsOf(participants: ThreadDetailView["thread"]["participants"], budget: number) {
+function shortenParticipants(participants: ThreadDetailView["thread"]["participants"], budget: number) {
   const { items, more } = shortenAddresses(participants, budget);
   return { participants: items, ...(more === 0 ? {} : { moreParticipants: more }) };
 }
@@ -202,7 +202,7 @@ interface ShownMessage {
 }
 
 /** Characters of a message in structured content, with the line break before its text and the comma after its values. */
-const jsonLengthOf = ({ text, structured }: ShownMessage): number =>
+const messageJsonLength = ({ text, structured }: ShownMessage): number =>
   jsonLengthOfText(text) + JSON.stringify(structured).length + 3;
 
 /** Renders a message, cut to its share of `room`, but at least LEAST_PIECE; undefined when there is no room. */
@@ -214,18 +214,22 @@ async function showMessage(
 ): Promise<ShownMessage | undefined> {
   if (Math.min(room.text, room.json) < LEAST_PIECE) return undefined;
   const newTextOnly = args.newTextOnly ?? true;
-  const head = headOf(message, { budget: budget * SHARE_OF_LISTS, room: Math.min(room.text, room.json) }, context);
-  const body = await bodyOf(message, { newTextOnly }, context);
+  const head = buildMessageHead(
+    message,
+    { budget: budget * SHARE_OF_LISTS, room: Math.min(room.text, room.json) },
+    context,
+  );
+  const body = await chooseMessageBody(message, { newTextOnly }, context);
   const notes = [...body.notes, ...head.notes];
   const withPiece = (told: string[], piece: Piece): ShownMessage => ({
     id: message.id,
     text: [messageText(message, head, piece, context), ...told].join("\n"),
-    structured: structuredOf(message, head, body, piece),
+    structured: toStructuredMessage(message, head, body, piece),
   });
   const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });
-  const left = { text: room.text - frame.text.length, json: room.json - jsonLengthOf(frame) };
+  const left = { text: room.text - frame.text.length, json: room.json - messageJsonLength(frame) };
   if (Math.min(left.text, left.json) < Math.min(LEAST_PIECE, body.whole.length)) return undefined;
-  const piece = pieceOf(body.whole, 0, {
+  const piece = cutPiece(body.whole, 0, {
     text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * share))),
     json: Math.min(left.json, Math.max(LEAST_PIECE, Math.floor(left.json * share))),
   });
@@ -247,7 +251,7 @@ interface Body {
 }
 
 /** Gives the body that the arguments ask for. */
-async function bodyOf(
+async function chooseMessageBody(
   message: MessageView,
   { html = false, newTextOnly = false }: Pick<RenderArguments, "html" | "newTextOnly">,
   context: Pick<RenderContext, "html">,
@@ -262,7 +266,7 @@ async function bodyOf(
   const seen = await context.html.text(message);
   const notes = hiddenNotes(seen.hidden);
   if (!newTextOnly) return { kind: "text", whole: seen.text, notes };
-  const { text, leftOut } = newTextOf(seen.text, message.subject);
+  const { text, leftOut } = extractNewText(seen.text, message.subject);
   if (leftOut > 0) {
     notes.push(`Left out: ${leftOut} characters of quoted history; get_message with newTextOnly false has them.`);
   }
@@ -291,7 +295,7 @@ const ENOUGH_FOR_ATTACHMENTS = 1_200;
 const LARGE_SHARE_OF_ATTACHMENTS = 1 / 10;
 
 /** `budget`: of lists. `room`: characters left for the message. */
-function headOf(
+function buildMessageHead(
   message: MessageView,
   { budget, room }: { budget: number; room: number },
   context: Pick<RenderContext, "nonce">,
@@ -310,9 +314,9 @@ function headOf(
   const moreRecipients = to.more + cc.more + bcc.more;
   const subject = subjectLine(message.subject);
   const from = shownAddress(message.from);
-  const listOf = (name: string, { items, more }: typeof to) =>
+  const formatAddressField = (name: string, { items, more }: typeof to) =>
     items.length + more === 0 ? "" : `\n${name}: ${listText(items.map(addressText), more)}`;
-  let lines = `From: ${addressText(from)}${listOf("Reply-To", replyTo)}${listOf("To", to)}${listOf("Cc", cc)}${listOf("Bcc", bcc)}\nSubject: ${subject}`;
+  let lines = `From: ${addressText(from)}${formatAddressField("Reply-To", replyTo)}${formatAddressField("To", to)}${formatAddressField("Cc", cc)}${formatAddressField("Bcc", bcc)}\nSubject: ${subject}`;
   if (message.mailbox !== undefined && message.messageId !== undefined) {
     lines += `\nMessage-ID: ${messageIdLine(message.messageId)}`;
   }
@@ -370,7 +374,17 @@ function deliveryLine({ delivery }: MessageView, budget: number): string {
 }
 
 /** The line above a message's fence. No value of it comes from mail. */
-function titleOf({ id, direction, date, read, mailbox, folder, deliveredAt, held, delivery }: MessageView): string {
+function formatMessageTitle({
+  id,
+  direction,
+  date,
+  read,
+  mailbox,
+  folder,
+  deliveredAt,
+  held,
+  delivery,
+}: MessageView): string {
   let title = `${id} | ${direction} | ${date}`;
   if (mailbox !== undefined) title += ` | ${mailbox} | ${folder}`;
   if (!read) title += " | unread";
@@ -387,7 +401,7 @@ interface Around {
 
 function aroundBody(message: MessageView, lines: string, nonce: string): Around {
   const start = fenceStart(nonce, { from: message.from.email, auth: message.auth });
-  return { nonce, before: `${titleOf(message)}\n${start}\n${lines}\n`, after: fenceEnd(nonce) };
+  return { nonce, before: `${formatMessageTitle(message)}\n${start}\n${lines}\n`, after: fenceEnd(nonce) };
 }
 
 /** A message with a piece of its body, as text. */
@@ -403,7 +417,12 @@ function messageText(
 }
 
 /** The values of a message that structured content has: none of them is from mail. */
-const structuredOf = ({ id }: MessageView, { attachments }: Head, { kind, whole }: Body, { start, end }: Piece) => ({
+const toStructuredMessage = (
+  { id }: MessageView,
+  { attachments }: Head,
+  { kind, whole }: Body,
+  { start, end }: Piece,
+) => ({
   id,
   ...(attachments.length > 0 && { attachments }),
   ...(start > 0 && { offset: start }),

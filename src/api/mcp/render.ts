@@ -17,7 +17,7 @@ import type {
   ThreadView,
 } from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
-import { budgetOf } from "./budget.ts";
+import { resultBudget } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";
 import { addressText, listText, shortenAddresses, subjectLine } from "./parts.ts";
 import { renderDownload } from "./render-download.ts";
@@ -117,11 +117,11 @@ function renderNewDraft(
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {
-  const textOf = (addresses: EmailAddress[]): string => {
-    const { items, more } = shortenAddresses(addresses, budgetOf(args));
+  const formatAddresses = (addresses: EmailAddress[]): string => {
+    const { items, more } = shortenAddresses(addresses, resultBudget(args));
     return listText(items.map(addressText), more);
   };
-  const answer = { draftId, from, to: textOf(to), cc: cc.length === 0 ? null : textOf(cc), subject };
+  const answer = { draftId, from, to: formatAddresses(to), cc: cc.length === 0 ? null : formatAddresses(cc), subject };
   return renderDraft(answer, args, context);
 }
 

@@ -11,7 +11,7 @@ import { type ObjectSchema, type Schema, t } from "../../base/json-schema.ts";
 import { createDraft } from "../../operations/mail/draft-operations.ts";
 import { updateThreads } from "../../operations/mail/thread-operations.ts";
 import type { Operation } from "../../operations/operation.ts";
-import { checkOf } from "../../operations/shape.ts";
+import { compileShapeCheck } from "../../operations/shape.ts";
 import type { Scope } from "../../store/schema.ts";
 import type { RenderArguments } from "./result.ts";
 
@@ -78,7 +78,7 @@ function advertise(schema: Schema, description: string | undefined): Advertised 
   };
 }
 
-const typeOf = (types: string): Advertised => {
+const parseAdvertisedType = (types: string): Advertised => {
   const [first = "", ...more] = types.split("|");
   return { type: more.length === 0 ? first : [first, ...more] };
 };
@@ -148,7 +148,7 @@ const withoutEmpty = (given: object): Record<string, unknown> =>
   Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null && value !== ""));
 
 /** The same for an attachment, which may be a file without text. */
-function attachmentOf(given: unknown): unknown {
+function cleanAttachment(given: unknown): unknown {
   if (typeof given !== "object" || given === null) return given;
   const there = withoutEmpty(given);
   const isHandle = there.attachmentId !== undefined || there.emailId !== undefined;
@@ -156,10 +156,10 @@ function attachmentOf(given: unknown): unknown {
 }
 
 /** The arguments of an operation by their place, and their schemas. */
-function argumentsOf({ params, query, body }: Operation, without: readonly string[]) {
-  const namesOf = (schema: ObjectSchema | Schema | undefined): string[] =>
+function collectArguments({ params, query, body }: Operation, without: readonly string[]) {
+  const listFieldNames = (schema: ObjectSchema | Schema | undefined): string[] =>
     Object.keys(schema?.properties ?? {}).filter((name) => !without.includes(name));
-  const [inPath, inQuery, inBody] = [params, query, body].map(namesOf) as [string[], string[], string[]];
+  const [inPath, inQuery, inBody] = [params, query, body].map(listFieldNames) as [string[], string[], string[]];
   return {
     names: [...inPath, ...inQuery, ...inBody],
     schemas: { ...params.properties, ...query.properties, ...body?.properties } as Record<string, Schema>,
@@ -172,15 +172,15 @@ function argumentsOf({ params, query, body }: Operation, without: readonly strin
   };
 }
 
-function toolOf(ofRest: Operation): Tool {
+function buildTool(ofRest: Operation): Tool {
   const { tool } = ofRest;
   if (!tool) throw new Error(`${ofRest.name} is no tool`);
   const operation: Operation = { ...ofRest, ...(tool.instead as Pick<Operation, "body" | "checkBody"> | undefined) };
   const { shaping = NO_SHAPING, without = [], about = {}, trueOnly = [] } = tool;
-  const checkShaping = checkOf(shaping);
-  const own = argumentsOf(operation, without);
+  const checkShaping = compileShapeCheck(shaping);
+  const own = collectArguments(operation, without);
   const other = WITHOUT_ID[operation.name];
-  const others = other && argumentsOf(other.operation, without);
+  const others = other && collectArguments(other.operation, without);
   const shapes = Object.keys(shaping.properties);
   const known = [...new Set([...own.names.slice(0, 1), ...(others?.names ?? []), ...own.names, ...shapes])];
   const schemas: Record<string, Schema> = { ...others?.schemas, ...own.schemas, ...shaping.properties };
@@ -224,7 +224,9 @@ function toolOf(ofRest: Operation): Tool {
       },
       outputSchema: {
         type: "object",
-        properties: Object.fromEntries(Object.entries(tool.result).map(([field, types]) => [field, typeOf(types)])),
+        properties: Object.fromEntries(
+          Object.entries(tool.result).map(([field, types]) => [field, parseAdvertisedType(types)]),
+        ),
       },
       annotations: tool.annotations,
     },
@@ -244,7 +246,7 @@ function toolOf(ofRest: Operation): Tool {
       }
       requireTogether(there);
       if (Array.isArray(there.attachments)) {
-        there.attachments = there.attachments.map(attachmentOf);
+        there.attachments = there.attachments.map(cleanAttachment);
         for (const attachment of there.attachments as unknown[]) requireKinds(Object(attachment));
       }
       requireKinds(there, idTakes);
@@ -256,7 +258,7 @@ function toolOf(ofRest: Operation): Tool {
 }
 
 export function createTools(operations: readonly Operation[]) {
-  const tools = operations.map(toolOf);
+  const tools = operations.map(buildTool);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const lists = new Map<string, Tool["listed"][]>();
   return {

@@ -104,7 +104,7 @@ const FORMATS: Record<string, string> = {
 };
 
 /** The type of a value in words; of several, if it is in a list. */
-function TypeOf({ schema, several = false }: { schema: Schema; several?: boolean }): ReactNode {
+function TypeInWords({ schema, several = false }: { schema: Schema; several?: boolean }): ReactNode {
   const { $ref, type, format, items, anyOf, minimum, maximum, maxLength } = schema;
   if ($ref !== undefined) return <a href={`#${nameOfRef($ref)}`}>{nameOfRef($ref)}</a>;
   const choices = anyOf ?? (Array.isArray(type) ? type.map((one) => ({ ...schema, type: one })) : undefined);
@@ -112,14 +112,14 @@ function TypeOf({ schema, several = false }: { schema: Schema; several?: boolean
     return choices.map((one, index) => (
       <span key={index}>
         {index > 0 && " or "}
-        <TypeOf schema={one} several={several} />
+        <TypeInWords schema={one} several={several} />
       </span>
     ));
   }
   if (items) {
     return (
       <>
-        {several ? "lists" : "list"} of <TypeOf schema={items} several />
+        {several ? "lists" : "list"} of <TypeInWords schema={items} several />
       </>
     );
   }
@@ -136,12 +136,12 @@ function TypeOf({ schema, several = false }: { schema: Schema; several?: boolean
  * Gives a row for each field of an object, and below it a row for each field of a nested object that has no name of its
  * own.
  */
-export const rowsOf = ({ properties = {}, required = [] }: Schema, path = ""): Row[] =>
+export const listSchemaRows = ({ properties = {}, required = [] }: Schema, path = ""): Row[] =>
   Object.entries(properties).flatMap(([name, schema]) => {
     const inner = schema.properties ? schema : schema.items?.properties ? schema.items : undefined;
     const below = schema.items ? `${path}${name}[].` : `${path}${name}.`;
     const row = { name: path + name, schema, required: required.includes(name), description: schema.description };
-    return [row, ...(inner ? rowsOf(inner, below) : [])];
+    return [row, ...(inner ? listSchemaRows(inner, below) : [])];
   });
 
 /** `given`: in a request, the table marks the required fields. In a response, it marks those that may be missing. */
@@ -165,7 +165,7 @@ export function Fields({ label, rows, given = false }: { label: string; rows: re
             </th>
             <td>
               <span className="type">
-                <TypeOf schema={schema} />
+                <TypeInWords schema={schema} />
               </span>
               {description !== undefined && (
                 <p>

@@ -102,7 +102,7 @@ const fits = ({ type, anyOf, items, enum: words }: Schema, value: unknown): bool
  * Makes a value that the schema allows. `name` is the name of the field, `within` that of the schema that has the
  * field.
  */
-export function exampleOf(document: ApiDocument, schema: Schema, name = "", within = ""): unknown {
+export function makeExampleValue(document: ApiDocument, schema: Schema, name = "", within = ""): unknown {
   if (name === "id" && IDS[within] !== undefined) return IDS[within];
   const itself = schemaBehind(document, schema);
   const known = VALUES[name];
@@ -113,12 +113,12 @@ export function exampleOf(document: ApiDocument, schema: Schema, name = "", with
     return Object.fromEntries(
       Object.entries(properties)
         .filter(([field]) => !SELDOM.has(field))
-        .map(([field, part]) => [field, exampleOf(document, part, field, owner)]),
+        .map(([field, part]) => [field, makeExampleValue(document, part, field, owner)]),
     );
   }
   if (itself.enum) return itself.enum[0];
-  if (items) return [exampleOf(document, items, "", owner)];
-  if (anyOf[0]) return exampleOf(document, anyOf[0], name, owner);
+  if (items) return [makeExampleValue(document, items, "", owner)];
+  if (anyOf[0]) return makeExampleValue(document, anyOf[0], name, owner);
   if (type === "boolean") return /^(ok|read|send|manage|unread)$/.test(name);
   if (type === "integer") return 1;
   if (format === "date-time") return AT;

@@ -108,7 +108,7 @@ function ErrorCodes() {
   );
 }
 
-export function chaptersOf(document: ApiDocument): Chapter[] {
+export function buildGuideChapters(document: ApiDocument): Chapter[] {
   const base = document.servers[0].url;
   return [
     {
@@ -203,7 +203,7 @@ export function chaptersOf(document: ApiDocument): Chapter[] {
 }
 
 /** The chapter before the tools. `origin`: the public origin. */
-export const agentsOf = (origin: string): Chapter => ({
+export const buildAgentsChapter = (origin: string): Chapter => ({
   id: "agents",
   title: "AI agents (MCP)",
   text: (

@@ -62,13 +62,13 @@ export interface Endpoint {
   operation: Operation;
 }
 
-export const endpointsOf = ({ paths }: ApiDocument): Endpoint[] =>
+export const listApiEndpoints = ({ paths }: ApiDocument): Endpoint[] =>
   Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
   );
 
 /** Turns `listThreads` into `List threads`. */
-export function titleOf({ operationId }: Operation): string {
+export function formatOperationTitle({ operationId }: Operation): string {
   const words = operationId.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
@@ -92,7 +92,10 @@ export function responseBehind({ components }: ApiDocument, response: ResponseOb
 }
 
 /** Finds the response of success, with its status. */
-export function successOf({ responses, operationId }: Operation): { status: string; response: ResponseObject } {
+export function getSuccessResponse({ responses, operationId }: Operation): {
+  status: string;
+  response: ResponseObject;
+} {
   const [status, response] = Object.entries(responses).find(([code]) => code.startsWith("2")) ?? [];
   if (status === undefined || !response || "$ref" in response) throw new Error(`${operationId} never succeeds`);
   return { status, response };

@@ -6,9 +6,9 @@ import { Fragment } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { EVENT_NAMES } from "../../events/kinds.ts";
 import type { Tool } from "../mcp/tools.ts";
-import { agentsOf, ChapterSection, chaptersOf, VERIFYING } from "./guide.tsx";
-import { type ApiDocument, type Endpoint, endpointsOf, titleOf } from "./openapi-document.ts";
-import { EventSection, OperationSection, SchemaSection, schemasOf, ToolSection } from "./sections.tsx";
+import { buildAgentsChapter, buildGuideChapters, ChapterSection, VERIFYING } from "./guide.tsx";
+import { type ApiDocument, type Endpoint, formatOperationTitle, listApiEndpoints } from "./openapi-document.ts";
+import { EventSection, listResponseSchemas, OperationSection, SchemaSection, ToolSection } from "./sections.tsx";
 
 interface Link {
   id: string;
@@ -68,16 +68,20 @@ interface Group {
 }
 
 /** Groups the operations of an API by their tags. */
-const groupsOf = (document: ApiDocument, titleOf: (name: string) => string): Group[] =>
+const groupEndpointsByTag = (document: ApiDocument, formatGroupTitle: (name: string) => string): Group[] =>
   document.tags.map(({ name }) => ({
-    title: titleOf(name),
+    title: formatGroupTitle(name),
     document,
-    endpoints: endpointsOf(document).filter(({ operation }) => operation.tags?.includes(name)),
+    endpoints: listApiEndpoints(document).filter(({ operation }) => operation.tags?.includes(name)),
   }));
 
-const linksOf = ({ title, endpoints }: Group) => ({
+const listGroupLinks = ({ title, endpoints }: Group) => ({
   title,
-  links: endpoints.map(({ method, operation }) => ({ id: operation.operationId, text: titleOf(operation), method })),
+  links: endpoints.map(({ method, operation }) => ({
+    id: operation.operationId,
+    text: formatOperationTitle(operation),
+    method,
+  })),
 });
 
 function GroupSections({ of: { title, document, endpoints } }: { of: Group }) {
@@ -108,14 +112,17 @@ export const renderReference = (parts: ReferenceParts): string =>
 
 function Page({ apis, tools, origin, files }: ReferenceParts) {
   const [{ document, path: documentPath }, ...others] = apis;
-  const chapters = chaptersOf(document);
-  const agents = agentsOf(origin);
-  const schemas = schemasOf(apis.map((api) => api.document));
-  const groups = groupsOf(document, (name) => name);
-  const further = others.map((api) => ({ ...api, groups: groupsOf(api.document, (group) => `${api.name}: ${group}`) }));
+  const chapters = buildGuideChapters(document);
+  const agents = buildAgentsChapter(origin);
+  const schemas = listResponseSchemas(apis.map((api) => api.document));
+  const groups = groupEndpointsByTag(document, (name) => name);
+  const further = others.map((api) => ({
+    ...api,
+    groups: groupEndpointsByTag(api.document, (group) => `${api.name}: ${group}`),
+  }));
   const parts = [
     { title: "Guide", links: chapters.map(({ id, title }) => ({ id, text: title })) },
-    ...groups.map(linksOf),
+    ...groups.map(listGroupLinks),
     {
       title: "Webhooks",
       links: [
@@ -130,7 +137,7 @@ function Page({ apis, tools, origin, files }: ReferenceParts) {
         ...tools.map(({ listed: { name } }) => ({ id: name, text: name })),
       ],
     },
-    ...further.flatMap(({ groups }) => groups.map(linksOf)),
+    ...further.flatMap(({ groups }) => groups.map(listGroupLinks)),
     { title: "Schemas", links: schemas.map(([name]) => ({ id: name, text: name })) },
   ];
   return (

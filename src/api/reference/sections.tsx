@@ -1,24 +1,24 @@
 /** The sections of the reference that are made of operations: the operations themselves, events, tools and schemas. */
-import { sampleOf } from "../../events/catalogue.ts";
+import { makeSampleData } from "../../events/catalogue.ts";
 import type { EventName } from "../../events/kinds.ts";
 import { envelope } from "../../events/outbox.ts";
 import type { Tool } from "../mcp/tools.ts";
-import { Code, Fields, Prose, type Row, rowsOf, Snippets } from "./blocks.tsx";
-import { exampleIdAt, exampleOf } from "./example.ts";
+import { Code, Fields, listSchemaRows, Prose, type Row, Snippets } from "./blocks.tsx";
+import { exampleIdAt, makeExampleValue } from "./example.ts";
 import {
   type ApiDocument,
   type Endpoint,
-  endpointsOf,
+  formatOperationTitle,
+  getSuccessResponse,
+  listApiEndpoints,
   nameOfRef,
   type Operation,
   type Parameter,
   responseBehind,
   type Schema,
   schemaBehind,
-  successOf,
-  titleOf,
 } from "./openapi-document.ts";
-import { exampleRequest, placeholdersOf, snippetsOf } from "./snippets.ts";
+import { exampleRequest, listPathPlaceholders, writeRequestSnippets } from "./snippets.ts";
 
 const PLACES = [
   ["path", "In the path"],
@@ -26,11 +26,16 @@ const PLACES = [
   ["header", "Headers"],
 ] as const;
 
-const rowOf = ({ name, schema, required, description }: Parameter): Row => ({ name, schema, required, description });
+const toParameterRow = ({ name, schema, required, description }: Parameter): Row => ({
+  name,
+  schema,
+  required,
+  description,
+});
 
 function Parameters({ of: { parameters = [] } }: { of: Operation }) {
   return PLACES.map(([place, label]) => {
-    const rows = parameters.filter((one) => one.in === place).map(rowOf);
+    const rows = parameters.filter((one) => one.in === place).map(toParameterRow);
     return rows.length > 0 && <Fields key={place} label={label} rows={rows} given />;
   });
 }
@@ -78,11 +83,14 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
   const { method, path, operation } = endpoint;
   const { operationId, summary, description, requestBody } = operation;
   const body = requestBody && schemaBehind(document, requestBody.content["application/json"].schema);
-  const { status, response } = successOf(operation);
+  const { status, response } = getSuccessResponse(operation);
   const schema = response.content?.["application/json"]?.schema;
-  const fields = schema && schema.$ref === undefined ? rowsOf(schema) : [];
+  const fields = schema && schema.$ref === undefined ? listSchemaRows(schema) : [];
   return (
-    <section id={operationId} data-find={`${operationId} ${titleOf(operation)} ${method} ${path} ${summary}`}>
+    <section
+      id={operationId}
+      data-find={`${operationId} ${formatOperationTitle(operation)} ${method} ${path} ${summary}`}
+    >
       <div className="said">
         <h3>
           <a href={`#${operationId}`}>{summary}</a>
@@ -94,17 +102,17 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
           <Prose>{description}</Prose>
         </p>
         <Parameters of={operation} />
-        {body && <Fields label="Body, as JSON" rows={rowsOf(body)} given />}
+        {body && <Fields label="Body, as JSON" rows={listSchemaRows(body)} given />}
         {fields.length > 0 && <Fields label="Response, as JSON" rows={fields} />}
         <Responses document={document} of={operation} />
       </div>
-      <div className="shown" {...trialOf(document, endpoint)}>
-        <Snippets of={operationId} what="Request" snippets={snippetsOf(document, endpoint)} />
+      <div className="shown" {...buildTrialData(document, endpoint)}>
+        <Snippets of={operationId} what="Request" snippets={writeRequestSnippets(document, endpoint)} />
         {schema && (
           <Code
             title={`Response ${status}`}
             language="json"
-            text={JSON.stringify(exampleOf(document, schema), null, 2)}
+            text={JSON.stringify(makeExampleValue(document, schema), null, 2)}
           />
         )}
       </div>
@@ -123,10 +131,10 @@ interface TrialField {
 }
 
 /** What the script of the page needs so that the reader can try the operation (app/reference/browser.ts). */
-function trialOf(document: ApiDocument, endpoint: Endpoint): Record<`data-${string}`, string | undefined> {
+function buildTrialData(document: ApiDocument, endpoint: Endpoint): Record<`data-${string}`, string | undefined> {
   const { method, path, operation } = endpoint;
   const { body } = exampleRequest(document, endpoint);
-  const placeholders = placeholdersOf(path);
+  const placeholders = listPathPlaceholders(path);
   const fields = (operation.parameters ?? []).flatMap(
     ({ in: place, name, required, example, schema }): TrialField[] => {
       if (place === "header") return [];
@@ -153,8 +161,8 @@ function trialOf(document: ApiDocument, endpoint: Endpoint): Record<`data-${stri
 /** The time of the sample events. */
 const SAMPLED_AT = Date.UTC(2026, 2, 2, 9, 30);
 
-function payloadOf(event: EventName): string {
-  const data = JSON.stringify(sampleOf(event, SAMPLED_AT));
+function makeSamplePayload(event: EventName): string {
+  const data = JSON.stringify(makeSampleData(event, SAMPLED_AT));
   const body = envelope({ eventId: "evt_01jn9x5w2b8k5e", event, createdAt: SAMPLED_AT, data });
   return JSON.stringify(JSON.parse(body), null, 2);
 }
@@ -173,21 +181,21 @@ export function EventSection({ document, event }: { document: ApiDocument; event
           </a>
         </h3>
         <p>{post.summary}.</p>
-        <Fields label="Body, as JSON" rows={rowsOf(schemaBehind(document, schema))} />
+        <Fields label="Body, as JSON" rows={listSchemaRows(schemaBehind(document, schema))} />
         <details>
           <summary>Headers of the delivery</summary>
           <Parameters of={post} />
         </details>
       </div>
       <div className="shown">
-        <Code title="Body" language="json" text={payloadOf(event)} />
+        <Code title="Body" language="json" text={makeSamplePayload(event)} />
       </div>
     </section>
   );
 }
 
 /** Arguments with which a model may call a tool: those of the operation's example. */
-function exampleCallOf({ operation: { path, example = {} }, listed }: Tool): Record<string, unknown> {
+function makeExampleArguments({ operation: { path, example = {} }, listed }: Tool): Record<string, unknown> {
   const { query, body } = example as { query?: object; body?: object };
   const known = Object.keys(listed.inputSchema.properties);
   const given = { ...(known.includes("id") && { id: exampleIdAt(path) }), ...query, ...body };
@@ -201,9 +209,9 @@ export function ToolSection({ tool }: { tool: Tool }) {
     jsonrpc: "2.0",
     id: 1,
     method: "tools/call",
-    params: { name, arguments: exampleCallOf(tool) },
+    params: { name, arguments: makeExampleArguments(tool) },
   };
-  const inputs = rowsOf(inputSchema as Schema);
+  const inputs = listSchemaRows(inputSchema as Schema);
   return (
     <section id={name} data-find={`${name} tool MCP`}>
       <div className="said">
@@ -218,7 +226,7 @@ export function ToolSection({ tool }: { tool: Tool }) {
           <code>{[tool.operation.scope].flat().join(" or ")}</code>.
         </p>
         {inputs.length > 0 && <Fields label="Arguments" rows={inputs} given />}
-        <Fields label="Structured content" rows={rowsOf(outputSchema as Schema)} given />
+        <Fields label="Structured content" rows={listSchemaRows(outputSchema as Schema)} given />
       </div>
       <div className="shown">
         <Code title="Call" language="json" text={JSON.stringify(call, null, 2)} />
@@ -229,16 +237,16 @@ export function ToolSection({ tool }: { tool: Tool }) {
 
 type Schemas = ApiDocument["components"]["schemas"];
 
-const bodyNameOf = ({ requestBody }: Operation): string =>
+const requestBodyName = ({ requestBody }: Operation): string =>
   nameOfRef(requestBody?.content["application/json"].schema.$ref ?? "");
 
 /** Gives the schemas of responses by name. The bodies of requests and events stand in their own sections. */
-export function schemasOf(documents: readonly ApiDocument[]): [name: string, schema: Schema][] {
+export function listResponseSchemas(documents: readonly ApiDocument[]): [name: string, schema: Schema][] {
   const operations = documents.flatMap((document) => [
-    ...endpointsOf(document).map(({ operation }) => operation),
+    ...listApiEndpoints(document).map(({ operation }) => operation),
     ...Object.values(document.webhooks ?? {}).map(({ post }) => post),
   ]);
-  const bodies = new Set(operations.map(bodyNameOf));
+  const bodies = new Set(operations.map(requestBodyName));
   return Object.entries(Object.assign({}, ...documents.map(({ components }) => components.schemas)) as Schemas)
     .filter(([name]) => !bodies.has(name))
     .sort(([a], [b]) => a.localeCompare(b));
@@ -251,7 +259,7 @@ export function SchemaSection({ name, schema }: { name: string; schema: Schema }
         <h3>
           <a href={`#${name}`}>{name}</a>
         </h3>
-        <Fields label={`Fields of ${name}`} rows={rowsOf(schema)} />
+        <Fields label={`Fields of ${name}`} rows={listSchemaRows(schema)} />
       </div>
     </section>
   );

@@ -35,7 +35,7 @@ interface Example {
 const SINGULAR: Record<string, string> = { people: "person", mailboxes: "mailbox" };
 
 /** The words that stand for the parameters of a path, by name: THREAD_ID for the id in `/threads/{id}`. */
-export function placeholdersOf(path: string): Record<string, string> {
+export function listPathPlaceholders(path: string): Record<string, string> {
   const found = path.matchAll(/(\w+)\/\{(\w+)\}/g);
   return Object.fromEntries(
     [...found].map(([, group = "", name = ""]) => {
@@ -48,7 +48,7 @@ export function placeholdersOf(path: string): Record<string, string> {
 /** The example of an operation, with placeholders in its path. */
 export function exampleRequest({ servers }: ApiDocument, { method, path, operation }: Endpoint): Example {
   const { parameters = [], requestBody, responses } = operation;
-  const placeholders = placeholdersOf(path);
+  const placeholders = listPathPlaceholders(path);
   const types = Object.values(responses).flatMap((response) =>
     "content" in response ? Object.keys(response.content ?? {}) : [],
   );
@@ -70,9 +70,9 @@ export function exampleRequest({ servers }: ApiDocument, { method, path, operati
   };
 }
 
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+const quoteForShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-function curlOf({ method, url, query, headers, body, file }: Example): string {
+function writeCurlSnippet({ method, url, query, headers, body, file }: Example): string {
   const flags = [
     ...(file === undefined ? [] : [`-o ${file}`]),
     ...(query.length > 0 ? ["-G"] : []),
@@ -82,9 +82,9 @@ function curlOf({ method, url, query, headers, body, file }: Example): string {
     ["curl", ...flags, `"${url}"`].join(" "),
     `-H "Authorization: Bearer ${CREDENTIALS.shell.text}"`,
     ...(body === undefined ? [] : ["-H 'Content-Type: application/json'"]),
-    ...headers.map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
-    ...query.map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`),
-    ...(body === undefined ? [] : [`-d ${quoted(JSON.stringify(body, null, 2))}`]),
+    ...headers.map(([name, value]) => `-H ${quoteForShell(`${name}: ${value}`)}`),
+    ...query.map(([name, value]) => `--data-urlencode ${quoteForShell(`${name}=${value}`)}`),
+    ...(body === undefined ? [] : [`-d ${quoteForShell(JSON.stringify(body, null, 2))}`]),
   ].join(" \\\n  ");
 }
 
@@ -100,7 +100,7 @@ function pythonLiteral(value: unknown, indent: string): string {
   return `{\n${fields.join("")}${indent}}`;
 }
 
-function pythonOf({ method, url, query, headers, body, file }: Example): string {
+function writePythonSnippet({ method, url, query, headers, body, file }: Example): string {
   const argument = (name: string, value: unknown) => `    ${name}=${pythonLiteral(value, "    ")},`;
   return [
     "import os",
@@ -125,7 +125,7 @@ function pythonOf({ method, url, query, headers, body, file }: Example): string 
 const javascriptLiteral = (value: unknown): string =>
   JSON.stringify(value, null, 2).replaceAll(/^( *)"(\w+)":/gm, "$1$2:");
 
-function javascriptOf({ method, url, query, headers, body, file }: Example): string {
+function writeJavascriptSnippet({ method, url, query, headers, body, file }: Example): string {
   return [
     ...(file === undefined ? [] : ['import { writeFile } from "node:fs/promises";', ""]),
     ...(query.length > 0
@@ -147,12 +147,12 @@ function javascriptOf({ method, url, query, headers, body, file }: Example): str
   ].join("\n");
 }
 
-export function snippetsOf(document: ApiDocument, endpoint: Endpoint): Snippet[] {
+export function writeRequestSnippets(document: ApiDocument, endpoint: Endpoint): Snippet[] {
   const example = exampleRequest(document, endpoint);
   return [
-    { name: "curl", language: "shell", text: curlOf(example) },
-    { name: "Python", language: "python", text: pythonOf(example) },
-    { name: "JavaScript", language: "javascript", text: javascriptOf(example) },
+    { name: "curl", language: "shell", text: writeCurlSnippet(example) },
+    { name: "Python", language: "python", text: writePythonSnippet(example) },
+    { name: "JavaScript", language: "javascript", text: writeJavascriptSnippet(example) },
   ];
 }
 

@@ -148,7 +148,7 @@ export function urlTo<N extends Link>(name: N, given: Input<N>): string {
 export const MOST_OF_A_PAGE = 100;
 
 /** Gets all pages of a list. `name`: the list's field in the answer. @throws Refusal */
-export async function allOf<Item, Field extends string>(
+export async function fetchAllPages<Item, Field extends string>(
   list: (given: {
     limit: number;
     cursor?: string | undefined;

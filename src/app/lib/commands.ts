@@ -42,7 +42,7 @@ export function useCommands(commands: readonly Command[]): void {
 const folded = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toLowerCase();
 
 /** How well a text matches what is typed, the lower the better; undefined if it does not. */
-export function matchOf(text: string, typed: string): number | undefined {
+export function rankMatch(text: string, typed: string): number | undefined {
   const words = folded(text).split(/[\s@./-]+/);
   const wanted = folded(typed).split(/\s+/).filter(Boolean);
   let worst = 0;
@@ -59,8 +59,8 @@ export function matchOf(text: string, typed: string): number | undefined {
 export function commandsFor(commands: readonly Command[], typed: string, most: number): Command[] {
   return commands
     .flatMap((command) => {
-      const byName = matchOf(command.name, typed);
-      const byWords = matchOf(`${command.name} ${command.words ?? ""}`, typed);
+      const byName = rankMatch(command.name, typed);
+      const byWords = rankMatch(`${command.name} ${command.words ?? ""}`, typed);
       const score = byName ?? (byWords === undefined ? undefined : byWords + 3);
       return score === undefined ? [] : [{ command, score }];
     })

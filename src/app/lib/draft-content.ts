@@ -1,5 +1,5 @@
 /** Content of the composer: how a message starts, and the request that saves it. */
-import { fullNameOf } from "./format.ts";
+import { formatHeaderAddress } from "./format.ts";
 import type { AttachmentView, DraftContent, MailboxView, ReplyDefaults, SavedDraft } from "./mail-views.ts";
 
 /** The fields of a message, as they are typed. */
@@ -52,12 +52,13 @@ export const startOfReply = ({ from, to, cc, subject, quote }: ReplyDefaults, th
 });
 
 /** Addresses that the person may send from. */
-export const sendersOf = (mailboxes: readonly MailboxView[]): string[] =>
+export const listSenderAddresses = (mailboxes: readonly MailboxView[]): string[] =>
   mailboxes.filter(({ access }) => access.send).flatMap(({ address, aliases }) => [address, ...aliases]);
 
-const joined = (addresses: DraftContent["to"], rest: string): string => joinRecipients(addresses.map(fullNameOf), rest);
+const joined = (addresses: DraftContent["to"], rest: string): string =>
+  joinRecipients(addresses.map(formatHeaderAddress), rest);
 
-export function startOf(draft: DraftContent, fresh: boolean): Start {
+export function buildComposerStart(draft: DraftContent, fresh: boolean): Start {
   const { to, cc, bcc, unfinished, answers } = draft;
   return {
     fields: {
@@ -81,7 +82,7 @@ export const withQuote = (text: string, quote: string | undefined): string =>
   quote === undefined ? text : `${text.trimEnd()}\n\n${quote}`;
 
 /** Converts plain text to HTML. */
-export function htmlOf(text: string): string {
+export function textToHtml(text: string): string {
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return escaped
     .split("\n")
@@ -90,7 +91,7 @@ export function htmlOf(text: string): string {
 }
 
 /** The parts of a list between commas and semicolons outside quotation marks. */
-function partsOf(list: string): string[] {
+function splitRecipientList(list: string): string[] {
   const parts = [""];
   let isQuoted = false;
   for (const [token] of list.matchAll(/\\?./gs)) {
@@ -101,43 +102,44 @@ function partsOf(list: string): string[] {
   return parts;
 }
 
-const filledOf = (parts: readonly string[]): string[] => parts.map((part) => part.trim()).filter((part) => part !== "");
+const keepFilledParts = (parts: readonly string[]): string[] =>
+  parts.map((part) => part.trim()).filter((part) => part !== "");
 
 /** A list of recipients as its entries, each with a comma or semicolon behind it, and the text behind them. */
 export function splitRecipients(list: string): { entries: string[]; typed: string } {
-  const parts = partsOf(list);
+  const parts = splitRecipientList(list);
   const typed = parts.pop() ?? "";
-  return { entries: filledOf(parts), typed: typed.trimStart() };
+  return { entries: keepFilledParts(parts), typed: typed.trimStart() };
 }
 
-export const entriesOf = (list: string): string[] => filledOf(partsOf(list));
+export const parseRecipientList = (list: string): string[] => keepFilledParts(splitRecipientList(list));
 
 /** Joins what splitRecipients gives. An address that is there already is left out. */
 export function joinRecipients(entries: readonly string[], typed: string): string {
-  const addresses = entries.map((entry) => bareOf(entry).toLowerCase());
+  const addresses = entries.map((entry) => entryAddress(entry).toLowerCase());
   const once = entries.filter((_, i) => addresses.indexOf(addresses[i] ?? "") === i);
   return once.map((entry) => `${entry}, `).join("") + typed;
 }
 
-const bareOf = (entry: string): string => (/<([^<>]*)>$/.exec(entry)?.[1] ?? entry).trim();
+const entryAddress = (entry: string): string => (/<([^<>]*)>$/.exec(entry)?.[1] ?? entry).trim();
 
 /** Finds unfinished addresses; the server decides which ones are valid. */
 export const isAddress = (entry: string): boolean =>
-  /^(?:"(?:\\.|[^"\\])+"|[^\s@<>"]+)@[^\s@<>"]+$/.test(bareOf(entry));
+  /^(?:"(?:\\.|[^"\\])+"|[^\s@<>"]+)@[^\s@<>"]+$/.test(entryAddress(entry));
 
 /** The name in an entry, or else its address. */
 export const shownName = (entry: string): string => {
   const name = /<[^<>]*>$/.test(entry) ? entry.slice(0, entry.lastIndexOf("<")).trimEnd() : "";
-  return name.replace(/^"(.*)"$/, "$1").replace(/\\(.)/g, "$1") || bareOf(entry);
+  return name.replace(/^"(.*)"$/, "$1").replace(/\\(.)/g, "$1") || entryAddress(entry);
 };
 
 /** As the server has it (mailbox/state/texts.ts). */
-const blockOf = (signature: string): string => (signature === "" ? "" : `\n\n-- \n${signature}`);
+const signatureBlock = (signature: string): string => (signature === "" ? "" : `\n\n-- \n${signature}`);
 
 /** The text with another signature in the place of the one at its end; one that was edited stays. */
 export function signed(text: string, before: string, after: string): string {
-  if (!text.endsWith(blockOf(before))) return text;
-  return text.slice(0, text.length - blockOf(before).length) + blockOf(after);
+  if (!text.endsWith(signatureBlock(before))) return text;
+  return text.slice(0, text.length - signatureBlock(before).length) + signatureBlock(after);
 }
 
 /** Where the person's own words end: at a signature, a quotation or a forwarded message. */

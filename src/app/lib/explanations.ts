@@ -13,7 +13,7 @@ export interface Explained {
 const FAILED = new Set(["fail", "softfail"]);
 const BROKEN = new Set(["temperror", "permerror"]);
 
-function meaningOf(verdict: string, { pass, fail, none }: { pass: string; fail: string; none: string }): string {
+function explainVerdict(verdict: string, { pass, fail, none }: { pass: string; fail: string; none: string }): string {
   if (verdict === "pass") return pass;
   if (FAILED.has(verdict)) return fail;
   if (BROKEN.has(verdict)) return "We couldn’t check this: the domain’s records could not be read.";
@@ -27,7 +27,7 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
     {
       name: "DMARC",
       verdict: dmarc,
-      meaning: meaningOf(dmarc, {
+      meaning: explainVerdict(dmarc, {
         pass: `${domain} confirms this sender address.`,
         fail: `${domain} does not confirm this sender address: it may be forged.`,
         none: `${domain} has not published how to tell its mail from forgeries.`,
@@ -36,7 +36,7 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
     {
       name: "SPF",
       verdict: spf,
-      meaning: meaningOf(spf, {
+      meaning: explainVerdict(spf, {
         pass: "The return address’s domain allows the sending server.",
         fail: "The sending server is not one that the return address’s domain allows.",
         none: "The return address’s domain does not list its sending servers.",
@@ -45,7 +45,7 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
     {
       name: "DKIM",
       verdict: dkim,
-      meaning: meaningOf(dkim, {
+      meaning: explainVerdict(dkim, {
         pass: "It is signed, and was not changed in transit.",
         fail: "Its signature does not match: it was changed in transit, or is forged.",
         none: "It has no signature.",

@@ -20,7 +20,7 @@ export const FOLDERS = [
   { id: "trash", name: "Trash", icon: Trash2, empty: "The trash is empty." },
 ] as const;
 
-export const folderOf = (id: string): (typeof FOLDERS)[number] | undefined =>
+export const findFolderById = (id: string): (typeof FOLDERS)[number] | undefined =>
   FOLDERS.find((folder) => folder.id === id);
 
 /** True while the sidebar is open on a phone. */

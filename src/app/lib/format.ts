@@ -7,19 +7,20 @@ interface Address {
 }
 
 /** The name, or else the local part of the address. */
-export const nameOf = ({ name, email }: Address): string => name?.trim() || email.split("@")[0] || email;
+export const addressDisplayName = ({ name, email }: Address): string => name?.trim() || email.split("@")[0] || email;
 
 /** As in a header; a name with special characters is quoted (RFC 5322 §3.2.4). */
-export function fullNameOf({ name, email }: Address): string {
+export function formatHeaderAddress({ name, email }: Address): string {
   if (!name) return email;
   const plain = /^[\p{L}\p{N} '-]+$/u.test(name);
   return `${plain ? name : `"${name.replace(/["\\]/g, "\\$&")}"`} <${email}>`;
 }
 
-export const namesOf = (addresses: readonly Address[]): string => addresses.map(nameOf).join(", ");
+export const formatAddressNames = (addresses: readonly Address[]): string =>
+  addresses.map(addressDisplayName).join(", ");
 
-export const initialsOf = (address: Address): string => {
-  const [first = "", ...rest] = nameOf(address)
+export const addressInitials = (address: Address): string => {
+  const [first = "", ...rest] = addressDisplayName(address)
     .split(/[\s._-]+/)
     .filter(Boolean);
   const last = rest.at(-1) ?? "";
@@ -27,17 +28,17 @@ export const initialsOf = (address: Address): string => {
 };
 
 /** The other party of a conversation, for a list: of one that was only sent, everybody it went to. */
-export function otherOf(thread: ThreadView): string {
-  if (thread.folder !== "sent" && thread.folder !== "drafts") return nameOf(thread.from);
+export function formatOtherParty(thread: ThreadView): string {
+  if (thread.folder !== "sent" && thread.folder !== "drafts") return addressDisplayName(thread.from);
   const others = thread.participants.filter(({ email }) => email !== thread.mailbox && email !== thread.receivedOn);
-  return `To ${namesOf(others.length > 0 ? others : [thread.from])}`;
+  return `To ${formatAddressNames(others.length > 0 ? others : [thread.from])}`;
 }
 
 /** The recipients of a draft, for a list. */
-export const recipientsOf = ({ to, cc }: { to: readonly Address[]; cc: readonly Address[] }): string =>
-  to.length + cc.length === 0 ? "No recipients yet" : `To ${namesOf([...to, ...cc])}`;
+export const formatDraftRecipients = ({ to, cc }: { to: readonly Address[]; cc: readonly Address[] }): string =>
+  to.length + cc.length === 0 ? "No recipients yet" : `To ${formatAddressNames([...to, ...cc])}`;
 
-export function sizeOf(bytes: number): string {
+export function formatByteSize(bytes: number): string {
   if (bytes < 1_000) return `${bytes} B`;
   if (bytes < 1_000_000) return `${Math.round(bytes / 1_000)} kB`;
   if (bytes < 1_000_000_000) return `${(bytes / 1_000_000).toFixed(1)} MB`;

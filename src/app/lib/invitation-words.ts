@@ -20,7 +20,7 @@ const placed = (text: string): number => Date.parse(text.length === 10 ? `${text
  * When an event is, in the reader's zone, such as "Mon, 5 Jan 2026, 10:00 – 11:00 (Europe/Berlin)"; undefined without
  * a start. `timeZone`: by default the browser's.
  */
-export function whenOf(
+export function formatEventTime(
   { start, end }: Pick<InvitationView, "start" | "end">,
   { timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone, locale }: { timeZone?: string; locale?: string } = {},
 ): string | undefined {
@@ -33,7 +33,7 @@ export function whenOf(
     return `${to > from ? format.formatRange(from, to) : format.format(from)}, all day`;
   }
   const inZone = "at" in start;
-  const msOf = (moment: Moment): number | undefined =>
+  const momentToMs = (moment: Moment): number | undefined =>
     "at" in moment
       ? inZone
         ? Date.parse(moment.at)
@@ -42,8 +42,8 @@ export function whenOf(
         ? placed(moment.local)
         : undefined;
   const format = new Intl.DateTimeFormat(locale, { ...DAY, ...TIME, timeZone: inZone ? timeZone : "UTC" });
-  const from = msOf(start) ?? 0;
-  const to = end && msOf(end);
+  const from = momentToMs(start) ?? 0;
+  const to = end && momentToMs(end);
   const shown = to !== undefined && to > from ? format.formatRange(from, to) : format.format(from);
   const zone = inZone ? timeZone.replaceAll("_", " ") : (start.zone ?? "at the place of the event");
   return `${shown} (${zone})`;

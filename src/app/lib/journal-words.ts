@@ -39,17 +39,25 @@ const REFUSALS: Readonly<Record<string, string>> = {
   rate_limited: "it reached a limit of its policy",
 };
 
-const deedOf = (operation: string): string => DEEDS[operation] ?? operation;
+const describeOperation = (operation: string): string => DEEDS[operation] ?? operation;
 
 /** A sentence for an entry. */
 export function journalSentence(entry: JournalEntryView): string {
-  const text = saidOf(entry);
+  const text = describeJournalEntry(entry);
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-function saidOf({ kind, operation, outcome, reads, changes, recipients, sent }: JournalEntryView): string {
+function describeJournalEntry({
+  kind,
+  operation,
+  outcome,
+  reads,
+  changes,
+  recipients,
+  sent,
+}: JournalEntryView): string {
   const to = (count: number) => counted(count, "recipient");
-  const deed = deedOf(operation);
+  const deed = describeOperation(operation);
   if (kind === "read") return reads === null || reads === 1 ? deed : `${deed} ${reads} times`;
   if (kind === "refused") return `would have ${deed}, but ${REFUSALS[outcome] ?? `was refused (${outcome})`}`;
   if (operation === "undo") return changes > 0 ? `${deed}, of ${counted(changes, "conversation")}` : deed;

@@ -47,17 +47,17 @@ function recipientsSentence(recipients: readonly string[], otherwise: Policy["ot
   return `It may write to ${listed(named)}. Mail to anybody else ${others}.`;
 }
 
-/** The sentences that a policy says; none if it restricts nothing. `addressOf`: the address of a mailbox by its id. */
+/** The sentences that a policy says; none if it restricts nothing. `findMailboxAddress`: the address of a mailbox by its id. */
 export function policySentences(
   policy: Policy,
-  addressOf: (id: string) => string | undefined = () => undefined,
+  findMailboxAddress: (id: string) => string | undefined = () => undefined,
 ): string[] {
   const { mailboxes, recipients, recipientsPerDay, changesPerHour, expiresAt, networks } = policy;
   const sentences: (string | false | undefined)[] = [
     mailboxes &&
       (mailboxes.length === 0
         ? "It reaches no mailbox."
-        : `It reaches only ${listed(mailboxes.map((named) => (named.includes("@") ? named : (addressOf(named) ?? "a mailbox that you cannot see"))))}.`),
+        : `It reaches only ${listed(mailboxes.map((named) => (named.includes("@") ? named : (findMailboxAddress(named) ?? "a mailbox that you cannot see"))))}.`),
     policy.send === "hold" && "Everything it sends waits for approval.",
     recipients && recipientsSentence(recipients, policy.otherwise),
     recipientsPerDay !== undefined && `It writes to at most ${counted(recipientsPerDay, "recipient")} in 24 hours.`,
@@ -89,12 +89,15 @@ export interface PolicyDraft {
   masksCodes: boolean;
 }
 
-/** `idOf`: the id of a mailbox by its address. */
-export function draftOf(policy: Policy, idOf: (address: string) => string | undefined = () => undefined): PolicyDraft {
+/** `findMailboxId`: the id of a mailbox by its address. */
+export function policyToDraft(
+  policy: Policy,
+  findMailboxId: (address: string) => string | undefined = () => undefined,
+): PolicyDraft {
   const { mailboxes, recipients = [], recipientsPerDay, changesPerHour, expiresAt } = policy;
   return {
     limitsMailboxes: mailboxes !== undefined,
-    mailboxes: [...new Set(mailboxes?.map((named) => idOf(named) ?? named))],
+    mailboxes: [...new Set(mailboxes?.map((named) => findMailboxId(named) ?? named))],
     limitsRecipients: policy.recipients !== undefined,
     groups: recipients.filter(isGroup),
     addresses: recipients.filter((entry) => !isGroup(entry)).join("\n"),
@@ -111,7 +114,7 @@ export function draftOf(policy: Policy, idOf: (address: string) => string | unde
 const entriesIn = (text: string): string[] => text.split(/[\s,;]+/).filter((entry) => entry !== "");
 
 /** The policy that the form says; what it leaves open is left out. */
-export function policyOf(draft: PolicyDraft): Policy {
+export function draftToPolicy(draft: PolicyDraft): Policy {
   const { limitsMailboxes, limitsRecipients, recipientsPerDay, changesPerHour, expiresAt } = draft;
   const networks = entriesIn(draft.networks);
   return {

@@ -124,12 +124,12 @@ export const scheduledQuery = (mailboxId: string) =>
     queryFn: async () => (await api.listScheduled({ mailbox: mailboxId })).scheduled,
   });
 
-const coloursOf = (labels: Answer<"completeLabels">["labels"]): ReadonlyMap<string, string> =>
+const mapLabelColours = (labels: Answer<"completeLabels">["labels"]): ReadonlyMap<string, string> =>
   new Map(labels.flatMap(({ label, colour }) => (colour === null ? [] : [[label.toUpperCase(), colour]])));
 
 /** A hook: a function that gives the colour of a label in a mailbox. */
 export function useLabelColour(mailboxId: string): (label: string) => string | undefined {
-  const { data } = useQuery({ ...labelsQuery(mailboxId), select: coloursOf });
+  const { data } = useQuery({ ...labelsQuery(mailboxId), select: mapLabelColours });
   return (label) => data?.get(label.toUpperCase());
 }
 

@@ -1,7 +1,7 @@
 /**
  * Completes a search by its last word (src/search/query.ts has the language), and remembers searches in this browser.
  */
-import { OPERATOR_NAMES, OPERATORS, type Operator, TERMS, valuesOf } from "../../search/operators.ts";
+import { listOperatorValues, OPERATOR_NAMES, OPERATORS, type Operator, TERMS } from "../../search/operators.ts";
 import { dayBefore } from "./time-format.ts";
 
 export interface Suggestion {
@@ -64,7 +64,7 @@ function lastWord(text: string): { before: string; minus: string; operator: Oper
 
 const OF_PEOPLE: readonly Operator[] = ["from", "to", "cc"];
 
-const quoted = (value: string): string => (/[\s"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
+const quoteSearchValue = (value: string): string => (/[\s"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
 export interface Known {
   people: readonly { email: string; name?: string }[];
@@ -84,7 +84,7 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
   const ofPerson = (prefix: string) => people.map(({ email, name }) => complete("person", prefix + email, name ?? ""));
   const ofLabel = labels
     .filter((label) => label.toLowerCase().includes(wanted))
-    .map((label) => complete("label", `label:${quoted(label)}`, "Label"));
+    .map((label) => complete("label", `label:${quoteSearchValue(label)}`, "Label"));
 
   const found: Suggestion[] = [];
   if (operator === undefined) {
@@ -104,10 +104,10 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
   else if (operator === "before" || operator === "after") {
     found.push(...daysFor(wanted).map(([day, name]) => complete("operator", `${operator}:${day}`, name)));
   } else {
-    const { words, offered = valuesOf(operator) ?? [] } = OPERATORS[operator];
+    const { words, offered = listOperatorValues(operator) ?? [] } = OPERATORS[operator];
     const values = offered.filter((value) => value.toLowerCase().startsWith(wanted));
-    const hintOf = (value: string) => (typeof words === "string" ? words : (words[value] ?? ""));
-    found.push(...values.map((value) => complete("operator", `${operator}:${value}`, hintOf(value))));
+    const findValueHint = (value: string) => (typeof words === "string" ? words : (words[value] ?? ""));
+    found.push(...values.map((value) => complete("operator", `${operator}:${value}`, findValueHint(value))));
   }
   return found
     .filter(({ text: completed }) => completed.trim() !== text.trim())
@@ -121,12 +121,12 @@ export function personWanted(text: string): string | undefined {
 }
 
 const MOST_RECENT = 20;
-const storageKeyOf = (userId: string): string => `mailroom.searches.${userId}`;
+const searchesStorageKey = (userId: string): string => `mailroom.searches.${userId}`;
 
 /** A person's former searches in this browser, the latest first. */
 export function recentSearches(userId: string): string[] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(storageKeyOf(userId)) ?? "[]");
+    const kept: unknown = JSON.parse(localStorage.getItem(searchesStorageKey(userId)) ?? "[]");
     return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
   } catch {
     return [];
@@ -136,7 +136,7 @@ export function recentSearches(userId: string): string[] {
 export function rememberSearch(userId: string, q: string): void {
   const others = recentSearches(userId).filter((one) => one.toLowerCase() !== q.toLowerCase());
   try {
-    localStorage.setItem(storageKeyOf(userId), JSON.stringify([q, ...others].slice(0, MOST_RECENT)));
+    localStorage.setItem(searchesStorageKey(userId), JSON.stringify([q, ...others].slice(0, MOST_RECENT)));
   } catch {
     // Without storage, no searches are remembered.
   }
@@ -145,7 +145,7 @@ export function rememberSearch(userId: string, q: string): void {
 /** Called at sign-out. */
 export function forgetSearches(userId: string): void {
   try {
-    localStorage.removeItem(storageKeyOf(userId));
+    localStorage.removeItem(searchesStorageKey(userId));
   } catch {
     // Without storage, there are none.
   }

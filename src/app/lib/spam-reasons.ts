@@ -31,7 +31,7 @@ const KINDS: Record<string, (rest: string) => string> = {
 };
 
 /** Describes a token of the junk filter. A token without a colon is a word. */
-function clueOf(token: string): string {
+function describeSpamClue(token: string): string {
   const [, kind = "", rest = ""] = /^([^:]+):(.*)$/.exec(token) ?? [];
   return TRAITS[token] ?? KINDS[kind]?.(rest) ?? (kind === "" ? `“${token}”` : `${kind}: ${rest}`);
 }
@@ -56,7 +56,7 @@ export function whySpam({ filedFor, score, clues, trained }: Classification, fro
     if (trained === "spam") return "Someone who uses this mailbox marked it as spam.";
     return "It was moved here, or is part of a conversation in spam.";
   };
-  const words = (kept: typeof clues) => [...new Set(kept.map(({ token }) => clueOf(token)))];
+  const words = (kept: typeof clues) => [...new Set(kept.map(({ token }) => describeSpamClue(token)))];
   return {
     because: because(),
     spam: words(clues.filter(({ probability }) => probability > 0.5)),

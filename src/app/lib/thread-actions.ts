@@ -53,31 +53,31 @@ function shownAs(thread: ThreadView, change: ThreadChange): ThreadView {
 /** Replaces conversations in all cached lists and details by `shown` of them; undefined removes them from the list. */
 function show(
   ids: ReadonlySet<string>,
-  shown: (thread: ThreadView, list?: ListFilters) => ThreadView | undefined,
+  toShownThread: (thread: ThreadView, list?: ListFilters) => ThreadView | undefined,
 ): void {
   for (const [key, lists] of queryClient.getQueriesData<Lists>({ queryKey: ["threads"] })) {
     if (!lists) continue;
     const filters = key[1] as ListFilters;
-    const inList = (thread: ThreadView) => (ids.has(thread.id) ? (shown(thread, filters) ?? []) : thread);
+    const inList = (thread: ThreadView) => (ids.has(thread.id) ? (toShownThread(thread, filters) ?? []) : thread);
     const pages = lists.pages.map((page) => ({ ...page, threads: page.threads.flatMap(inList) }));
     queryClient.setQueryData<Lists>(key, { ...lists, pages });
   }
   for (const id of ids) {
     queryClient.setQueryData<ThreadDetailView>(["thread", id], (detail) => {
-      const thread = detail && shown(detail.thread);
+      const thread = detail && toShownThread(detail.thread);
       return thread && { ...detail, thread };
     });
   }
 }
 
 /** `done`, with the count if it is not 1. */
-const toldOf = (done: string, count: number): string =>
+const formatDoneCount = (done: string, count: number): string =>
   count === 1 ? done : `${done}: ${counted(count, "conversation")}`;
 
 function tellRefused(refused: readonly RefusedThread[], done: string, count: number): string {
   const [first] = refused;
   const why = `${first?.error}${refused.length > 1 ? `, and ${refused.length - 1} more` : ""}`;
-  return count === 0 ? why : `${toldOf(done, count)}. Not done: ${why}`;
+  return count === 0 ? why : `${formatDoneCount(done, count)}. Not done: ${why}`;
 }
 
 /** Works through `all` in portions, and shows the progress if there are several. */
@@ -103,7 +103,7 @@ async function undoAll(undos: readonly string[]): Promise<void> {
       refused.push(...result.refused);
       count += result.threads.length;
     }
-    if (refused.length === 0) toast({ text: toldOf("Undone", count) });
+    if (refused.length === 0) toast({ text: formatDoneCount("Undone", count) });
     else toast({ text: tellRefused(refused, "Undone", count), tone: "danger" });
   } catch (error) {
     toastFailure(error);
@@ -140,10 +140,12 @@ async function change(
     if (refused.length > 0) {
       const text = tellRefused(refused, done ?? "Changed", count);
       toast({ text, tone: "danger", ...(count > 0 && { undo, lasting: true }) });
-    } else if (done !== undefined) toast({ text: toldOf(done, count), undo, lasting: true });
+    } else if (done !== undefined) toast({ text: formatDoneCount(done, count), undo, lasting: true });
   } catch (error) {
     const text =
-      count === 0 ? (error as Error).message : `${toldOf(done ?? "Changed", count)}. ${(error as Error).message}`;
+      count === 0
+        ? (error as Error).message
+        : `${formatDoneCount(done ?? "Changed", count)}. ${(error as Error).message}`;
     toast({ text, tone: "danger", ...(count > 0 && { undo, lasting: true }) });
   } finally {
     refreshMail();
@@ -162,7 +164,7 @@ async function deleteForGood(threads: readonly ThreadView[]): Promise<void> {
       count += result.deleted.length;
       refused.push(...result.refused);
     });
-    if (refused.length === 0) toast({ text: toldOf("Deleted for good", count) });
+    if (refused.length === 0) toast({ text: formatDoneCount("Deleted for good", count) });
     else toast({ text: tellRefused(refused, "Deleted for good", count), tone: "danger" });
   } catch (error) {
     toastFailure(error);

@@ -202,14 +202,14 @@ export function ApprovePage() {
             isBusy={busy !== undefined}
             approve={() => void decide("approve", [openId])}
             reject={() => setAsked({ deed: "reject", ids: [openId] })}
-            shown={() => setShown(openId)}
+            onShown={() => setShown(openId)}
           />
         )}
       </div>
       <Dialog
         open={asked !== undefined}
         close={() => setAsked(undefined)}
-        title={asked ? questionOf(asked.deed, asked.ids.length) : ""}
+        title={asked ? formatApprovalQuestion(asked.deed, asked.ids.length) : ""}
       >
         {asked && (
           <Question
@@ -224,7 +224,7 @@ export function ApprovePage() {
   );
 }
 
-const questionOf = (deed: Deed, count: number): string =>
+const formatApprovalQuestion = (deed: Deed, count: number): string =>
   `${deed === "approve" ? "Approve" : "Reject"} ${count === 1 ? "this message" : counted(count, "message")}?`;
 
 /** `later`: when an approved message is sent, if not now. The refusal of a single one stands beside it. */

@@ -7,7 +7,7 @@ import { CircleAlert, CircleCheck } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { api, Refusal } from "../lib/api-client.ts";
 import { AUTHORIZATION, type AuthorizationView, authorizationQuery } from "../lib/oauth-queries.ts";
-import { draftOf, policyOf, SCOPE_MEANING, type Scope } from "../lib/policy-words.ts";
+import { draftToPolicy, policyToDraft, SCOPE_MEANING, type Scope } from "../lib/policy-words.ts";
 import { meQuery, useChange } from "../lib/queries.ts";
 import { sessionReplaced } from "../lib/waiting-requests.ts";
 import { PolicyFields } from "../parts/settings/policy-fields.tsx";
@@ -162,14 +162,14 @@ function Choice({
 }) {
   const approve = useChange(api.approveAuthorization, { key: AUTHORIZATION_ANSWERED, atForm: true });
   const deny = useChange(api.denyAuthorization, { key: AUTHORIZATION_ANSWERED });
-  const [draft, setDraft] = useState(() => draftOf({ send: "hold" }));
+  const [draft, setDraft] = useState(() => policyToDraft({ send: "hold" }));
   const answered = { onSuccess: ({ returnTo }: { returnTo: string }) => leave(returnTo) };
   return (
     <Form
       sending={approve}
       submit={({ all }) => {
         const lasts = all("lasts").length > 0;
-        approve.mutate({ id, scopes: all<Scope>("scopes"), policy: policyOf(draft), lasts }, answered);
+        approve.mutate({ id, scopes: all<Scope>("scopes"), policy: draftToPolicy(draft), lasts }, answered);
       }}
       className="mt-5 space-y-4 border-t border-line pt-5"
     >

@@ -141,9 +141,9 @@ function Subject({ subject }: { subject: string }) {
 
 /** A label: a link to all conversations with it, and a button to remove it. */
 function Label({ label, thread, manage }: { label: string; thread: ThreadView; manage: boolean }) {
-  const colourOf = useLabelColour(thread.mailboxId);
+  const findLabelColour = useLabelColour(thread.mailboxId);
   return (
-    <span data-colour={colourOf(label)} className="label-chip inline-flex max-w-64 items-center rounded text-xs">
+    <span data-colour={findLabelColour(label)} className="label-chip inline-flex max-w-64 items-center rounded text-xs">
       <Link
         to="/mail/$folder"
         params={{ folder: "all" }}

@@ -4,7 +4,7 @@ import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react
 import { CalendarX, Menu as MenuIcon, PenLine, SearchX, X } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, Refusal } from "../lib/api-client.ts";
-import { chosenMailbox, folderOf, openSidebar } from "../lib/folders.ts";
+import { chosenMailbox, findFolderById, openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
 import type { DraftMarks, ThreadView } from "../lib/mail-views.ts";
 import { startMessage } from "../lib/open-composers.ts";
@@ -172,7 +172,7 @@ export function FolderPage() {
     "/": () => search.current?.focus(),
   });
 
-  const known = folderOf(folder);
+  const known = findFolderById(folder);
   const name = q ? "Search" : (label ?? known?.name ?? "Mail");
   useEffect(() => {
     document.title = `${name} · Mailroom`;

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeft, CalendarClock, Menu as MenuIcon, UserCheck } from "lucide-react";
 import { chosenMailbox, openSidebar } from "../lib/folders.ts";
-import { namesOf } from "../lib/format.ts";
+import { formatAddressNames } from "../lib/format.ts";
 import type { ScheduledView } from "../lib/mail-views.ts";
 import { isOnItsWay } from "../lib/open-composers.ts";
 import { mailboxesQuery, scheduledQuery } from "../lib/queries.ts";
@@ -96,7 +96,7 @@ function Row({ of: { id, emailId, to, cc, subject, snippet, dueAt }, isOpen }: {
       >
         <span className="flex items-baseline gap-2">
           <span dir="auto" className="min-w-0 truncate font-medium">
-            To {namesOf([...to, ...cc]) || "nobody yet"}
+            To {formatAddressNames([...to, ...cc]) || "nobody yet"}
           </span>
           {emailId !== null && <UserCheck size={13} className="shrink-0 text-muted" aria-label="Approved" />}
           <time dateTime={dueAt} className="ml-auto shrink-0 text-xs text-muted tabular-nums">

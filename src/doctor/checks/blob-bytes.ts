@@ -22,7 +22,7 @@ const PAGE = 500;
 const AFTER_ALL = "g";
 
 /** What is read first on a day, in the form of a name's beginning. */
-const firstOf = (day: number): string =>
+const chooseFirstBlobName = (day: number): string =>
   Math.floor(((day * GOLDEN) % 1) * 2 ** 32)
     .toString(16)
     .padStart(8, "0");
@@ -37,7 +37,7 @@ export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runt
 
   /** All names, a page at a time, from the day's on. */
   function* names(): Generator<string> {
-    const first = firstOf(Math.floor(startedAt / DAY_MS));
+    const first = chooseFirstBlobName(Math.floor(startedAt / DAY_MS));
     for (const [begin, end] of [[first, AFTER_ALL] as const, ["", first] as const]) {
       for (let from: string = begin, page = [from]; page.length > 0; from = `${page.at(-1)}.`) {
         page = blobNamesFrom(db, from, PAGE).filter((name) => name < end);

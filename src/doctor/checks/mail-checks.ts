@@ -52,7 +52,7 @@ async function look(world: World, { id, name, verifiedAt, takesMail }: DomainEnt
   if (verifiedAt !== null) byPurpose.delete("ownership");
   const findings = await Promise.all(
     [...byPurpose].map(async ([purpose, of]) => {
-      const finding = findingOf(purpose, name, of);
+      const finding = buildDnsFinding(purpose, name, of);
       return purpose === "spf" && finding.state === "ok"
         ? { ...finding, ...(await describeSpf(world, name)) }
         : finding;
@@ -71,7 +71,7 @@ const unverified = (domain: string, takesMail: boolean): Finding => ({
   todo: `Publish the records that \`mailroom domain dns ${domain}\` prints, then run \`mailroom domain verify ${domain}\`.`,
 });
 
-function findingOf(purpose: DnsRecord["purpose"], domain: string, records: readonly FoundRecord[]): Finding {
+function buildDnsFinding(purpose: DnsRecord["purpose"], domain: string, records: readonly FoundRecord[]): Finding {
   const base = { id: `${purpose}:${domain}`, name: `${NAMES[purpose]} of ${domain}` };
   const missing = records.filter(({ state }) => state === "missing");
   if (missing.length > 0) {

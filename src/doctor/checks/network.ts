@@ -1,12 +1,12 @@
 /** Checks of the server as clients and other servers see it: listeners, certificate, reverse DNS, blocklists. */
 import { X509Certificate } from "node:crypto";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { Config, Listen, TlsMode } from "../../config.ts";
 import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
 import { createDnsCache } from "../../net/dns-cache.ts";
 import { canonicalAddress } from "../../net/ip.ts";
 import { readAcme } from "../../tls/acme.ts";
-import { adviceOn, needOf } from "../../tls/advice.ts";
+import { adviceOn, describeChallengeNeed } from "../../tls/advice.ts";
 import { isForHost } from "../../tls/pair.ts";
 import type { Trouble } from "../../tls/source.ts";
 import type { Check, Finding, World } from "../check.ts";
@@ -95,7 +95,7 @@ async function describeCertificate(
   const days = Math.floor((certificate.validToDate.getTime() - runtime.now()) / DAY_MS);
   const renew =
     config.tls.mode === "acme"
-      ? `See in the server's log why it is not renewed (journalctl -u mailroom | grep -i certificate). ${needOf({ challenge: config.tls.challenge, host: config.hostname })} To try it now: mailroom certificates renew.`
+      ? `See in the server's log why it is not renewed (journalctl -u mailroom | grep -i certificate). ${describeChallengeNeed({ challenge: config.tls.challenge, host: config.hostname })} To try it now: mailroom certificates renew.`
       : config.tls.mode === "files"
         ? `Put a newer one into ${config.tls.cert}: it is taken up by itself.`
         : "Restart the server: it makes a newer one.";
@@ -139,7 +139,7 @@ async function authorityTrouble(
 
 /** `command`: what tries at once. */
 function nextAttempt({ retryAt, type }: Trouble, command: string): string {
-  const at = `It is tried again by itself, next at ${isoOf(retryAt).slice(0, 16).replace("T", " ")} UTC`;
+  const at = `It is tried again by itself, next at ${toIsoTime(retryAt).slice(0, 16).replace("T", " ")} UTC`;
   return type === "rateLimited" ? `${at}.` : `${at}, and at once by ${command}.`;
 }
 
@@ -158,7 +158,7 @@ async function describeDomains({ config: { data, tls }, runtime }: World): Promi
     // Those that serve somebody first.
     .sort((a, b) => (a.until ?? Number.MAX_VALUE) - (b.until ?? Number.MAX_VALUE));
   const described = wrong.slice(0, MOST_DESCRIBED).map(({ domain, until, trouble }): Finding => {
-    const has = until === undefined ? "its hosts have none" : `it is good until ${isoOf(until).slice(0, 10)}`;
+    const has = until === undefined ? "its hosts have none" : `it is good until ${toIsoTime(until).slice(0, 10)}`;
     return {
       id: `certificate:${domain}`,
       name: `Certificate of ${domain}`,
@@ -185,7 +185,7 @@ async function describeDomains({ config: { data, tls }, runtime }: World): Promi
 const WELL_KNOWN = ["zen.spamhaus.org", "bl.spamcop.net"];
 
 /** The addresses of a name; undefined when DNS does not answer. */
-async function addressesOf({ runtime: { dns }, config }: World): Promise<string[] | undefined> {
+async function findHostAddresses({ runtime: { dns }, config }: World): Promise<string[] | undefined> {
   const name = config.hostname;
   const answers = await Promise.all([dns.ask(name, "A"), dns.ask(name, "AAAA")]).catch(() => undefined);
   return answers?.flatMap(({ records }) => records).flatMap((address) => canonicalAddress(address) ?? []);
@@ -194,7 +194,7 @@ async function addressesOf({ runtime: { dns }, config }: World): Promise<string[
 export const checkReverseDns: Check = async (world) => {
   const { hostname } = world.config;
   const base = { id: "hostname", name: "Server name" } as const;
-  const addresses = await addressesOf(world);
+  const addresses = await findHostAddresses(world);
   if (addresses === undefined) return [{ ...base, state: "unknown", detail: `DNS does not answer for ${hostname}` }];
   if (addresses.length === 0) {
     const todo = `Publish an A record (and AAAA, if the machine has IPv6) for ${hostname} with the address of this machine, or name another server in MAILROOM_HOSTNAME.`;

@@ -13,10 +13,13 @@ const isBehindRouter = networkList([
   ...["fc00::/7", "fe80::/10", "::1/128"],
 ]);
 
-const familyOf = (address: string): 4 | 6 => (address.includes(":") ? 6 : 4);
+const addressFamily = (address: string): 4 | 6 => (address.includes(":") ? 6 : 4);
 
 /** What this machine has for connections to others in a family, and whether a router puts another address in its place. */
-async function localOf({ system }: World, family: 4 | 6): Promise<{ address: string; isHidden: boolean } | undefined> {
+async function findLocalAddress(
+  { system }: World,
+  family: 4 | 6,
+): Promise<{ address: string; isHidden: boolean } | undefined> {
   const address = canonicalAddress((await system.leavesFrom(family)) ?? "");
   return address === undefined ? undefined : { address, isHidden: isBehindRouter(address) };
 }
@@ -28,7 +31,7 @@ export async function describeName(world: World, addresses: readonly string[]): 
   const others = addresses.filter((address) => !world.system.owns(address));
   if (others.length === 0) return { state: "ok", detail: `${at}, which this machine has` };
   const locals = await Promise.all(
-    others.map(async (address) => ({ address, local: await localOf(world, familyOf(address)) })),
+    others.map(async (address) => ({ address, local: await findLocalAddress(world, addressFamily(address)) })),
   );
   const wrong = locals.filter(({ local }) => local && !local.isHidden);
   if (wrong.length > 0) {
@@ -56,7 +59,7 @@ interface Origin {
 }
 
 /** All addresses from which mail leaves: this machine's, the router's (as the name has it), or those of the smarthost. */
-async function originsOf(world: World): Promise<Origin[]> {
+async function listMailOrigins(world: World): Promise<Origin[]> {
   const { options, runtime, config } = world;
   const relay = options.get("smtp.relay");
   if (relay !== "none") {
@@ -67,11 +70,11 @@ async function originsOf(world: World): Promise<Origin[]> {
   const named = await lookUpAddresses(config.hostname, runtime.dns).catch(() => []);
   const origins = await Promise.all(
     ([4, 6] as const).map(async (family): Promise<Origin[]> => {
-      const local = await localOf(world, family);
+      const local = await findLocalAddress(world, family);
       if (!local) return [];
       if (!local.isHidden) return [{ address: local.address, of: "this machine" }];
       return named
-        .filter((address) => familyOf(address) === family)
+        .filter((address) => addressFamily(address) === family)
         .map((address) => ({ address, of: `the router, if it is ${config.hostname}` }));
     }),
   );
@@ -84,7 +87,7 @@ export async function describeSpf(world: World, domain: string): Promise<Omit<Fi
   const { records } = await runtime.dns.ask(domain, "TXT");
   const published = records.find((text) => /^v=spf1( |$)/i.test(text)) ?? "";
   const is = `what is published is "${published.slice(0, 500)}"`;
-  const origins = await originsOf(world);
+  const origins = await listMailOrigins(world);
   if (origins.length === 0) {
     return { state: "unknown", detail: `${is}; from which address mail leaves cannot be told here` };
   }
@@ -114,7 +117,7 @@ export async function describeSpf(world: World, domain: string): Promise<Omit<Fi
       detail: `${is}, which does not allow ${list(wrong)}: ${verdicts}`,
       todo: relayed
         ? `See that the record has the "include:" that the smarthost's maker names: mail that it sends from other addresses is taken for spam.`
-        : `Mail from the domain is taken for spam. Add ${wrong.map(({ address }) => `ip${familyOf(address)}:${address}`).join(" ")} before the record's last word, or have mx lead to this machine's addresses.`,
+        : `Mail from the domain is taken for spam. Add ${wrong.map(({ address }) => `ip${addressFamily(address)}:${address}`).join(" ")} before the record's last word, or have mx lead to this machine's addresses.`,
     };
   }
   if (judged.some(({ verdict }) => verdict === "temperror")) {

@@ -15,7 +15,7 @@ const SYNC_LIMIT_MS = 10_000;
 const LONG_LOG_BYTES = 600_000_000;
 const MB = 1_000_000;
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 export const checkReplica: Check = async (world) => {
   const { config } = world;
@@ -42,7 +42,7 @@ async function seeLease(
   } catch (error) {
     return {
       state: "bad",
-      detail: reasonOf(error),
+      detail: describeError(error),
       todo: "Check MAILROOM_REPLICA, the credentials and the server of the replica: without a sight of the lease, this server stops (replica.onLost)",
     };
   }
@@ -60,7 +60,7 @@ async function seeCopy({ config, options, runtime, serving }: World): Promise<Fo
       const { path, version } = await findLitestream(setting, config.data, runtime, new AbortController().signal);
       return { state: "ok", detail: `${path} is version ${version}; it runs while the server does` };
     } catch (error) {
-      return { state: "bad", detail: reasonOf(error), todo: "install.sh --litestream FILE places it" };
+      return { state: "bad", detail: describeError(error), todo: "install.sh --litestream FILE places it" };
     }
   }
   const kept = readProcessState(join(config.data, REPLICA_FOLDER));
@@ -70,7 +70,7 @@ async function seeCopy({ config, options, runtime, serving }: World): Promise<Fo
   try {
     await syncReplica(config.data, runtime, SYNC_LIMIT_MS);
   } catch (error) {
-    return { state: "bad", detail: `it does not get what is committed: ${reasonOf(error)}`, todo };
+    return { state: "bad", detail: `it does not get what is committed: ${describeError(error)}`, todo };
   }
   const seconds = ((runtime.now() - startedAt) / 1_000).toFixed(1);
   const restarts = kept.restarts === 0 ? "" : `, started again ${kept.restarts} times`;

@@ -1,7 +1,7 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
 import { join } from "node:path";
 import { findExecutable, readProcessState } from "../../base/child-process.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import { readText, SHORT_ANSWER } from "../../net/answer.ts";
 import { countBacklog } from "../../search/fts5/upkeep.ts";
 import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
@@ -27,7 +27,7 @@ const readKept = (data: string): KeptState | undefined => readProcessState(join(
 
 type Found = Pick<Finding, "state" | "detail" | "todo">;
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Finds the state of this server's Meilisearch process. */
 async function seeOurs({ config, options, runtime, serving }: World): Promise<Found> {
@@ -45,12 +45,12 @@ async function seeOurs({ config, options, runtime, serving }: World): Promise<Fo
       );
       return { state: "ok", detail: `${path} is version ${version}; it runs while the server does` };
     } catch (error) {
-      return { state: "bad", detail: reasonOf(error), todo };
+      return { state: "bad", detail: describeError(error), todo };
     }
   }
   const kept = readKept(config.data);
   if (kept?.state === "failed") {
-    const when = kept.retryAt === undefined ? "" : `; it is tried again at ${isoOf(kept.retryAt)}`;
+    const when = kept.retryAt === undefined ? "" : `; it is tried again at ${toIsoTime(kept.retryAt)}`;
     return { state: "bad", detail: `it does not run: ${kept.reason}${when}`, todo };
   }
   if (kept?.state !== "running" || kept.place === undefined) return { state: "warning", detail: "it is starting" };
@@ -64,7 +64,7 @@ async function seeOurs({ config, options, runtime, serving }: World): Promise<Fo
       detail: `version ${kept.version} answers (process ${kept.pid}${restarts}), and takes ${size}`,
     };
   } catch (error) {
-    const detail = `process ${kept.pid} (version ${kept.version}${restarts}) does not answer: ${reasonOf(error)}`;
+    const detail = `process ${kept.pid} (version ${kept.version}${restarts}) does not answer: ${describeError(error)}`;
     return { state: "bad", detail, todo };
   }
 }
@@ -79,7 +79,7 @@ async function seeOther({ options, runtime }: World): Promise<Found> {
   } catch (error) {
     return {
       state: "bad",
-      detail: `${url} cannot be used: ${reasonOf(error)}`,
+      detail: `${url} cannot be used: ${describeError(error)}`,
       todo: "Start that server, or correct search.meilisearchUrl and search.meilisearchKey; searches are answered by the embedded index meanwhile.",
     };
   }
@@ -114,10 +114,14 @@ async function ask(
 export const checkSearchIndex: Check = async (world) => {
   const { messages, indexed } = countRows(world);
   const base = { id: "search", name: "Search index" } as const;
-  return [{ ...base, ...stateOf(world, messages, indexed) }, ...(await checkFed(world, messages))];
+  return [{ ...base, ...judgeSearchIndex(world, messages, indexed) }, ...(await checkFed(world, messages))];
 };
 
-function stateOf({ store }: World, messages: number, indexed: number): Pick<Finding, "state" | "detail" | "todo"> {
+function judgeSearchIndex(
+  { store }: World,
+  messages: number,
+  indexed: number,
+): Pick<Finding, "state" | "detail" | "todo"> {
   if (countBacklog(store.db) > 0) {
     const detail = `it is taking in mail and has ${indexed} of ${messages} messages: searches do not find the others`;
     return { state: "warning", detail, todo: "Let the server run, which goes on with it" };
@@ -136,7 +140,7 @@ function countRows({ store }: World): { messages: number; indexed: number } {
 }
 
 /** The connection to Meilisearch, from the settings or the state file of its process. */
-function placeOf({ options, config }: World): ServerAddress | undefined {
+function findSearchServer({ options, config }: World): ServerAddress | undefined {
   const current = () => readKept(config.data)?.place;
   const child = { current, onChange: () => {}, stop: async () => {} };
   return chooseConnection({ get: options.get, onRefresh: () => {} }, child).current();
@@ -146,7 +150,7 @@ function placeOf({ options, config }: World): ServerAddress | undefined {
 async function checkFed(world: World, messages: number): Promise<Finding[]> {
   const { db } = world.store;
   const feed = readFeed(db);
-  const place = placeOf(world);
+  const place = findSearchServer(world);
   if (!feed?.active || !place) return [];
   const base = { id: "search-feed", name: "Meilisearch index" } as const;
   let indexed: number;

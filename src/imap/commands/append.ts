@@ -10,7 +10,7 @@ import { fileAppended, sentAs } from "../../mailbox/imap/carrying.ts";
 import { idIn } from "../../mailbox/imap/octets.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../mailbox/imap/uids.ts";
 import { hasRoom } from "../../mailbox/state/mailboxes.ts";
-import { piecesOf } from "../../message/imap-data.ts";
+import { splitOctets } from "../../message/imap-data.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import { named } from "../mailbox-names.ts";
 import { labelIn, Refused, type Session } from "../session.ts";
@@ -56,7 +56,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const labels = flags
     .filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag))
     .map((flag) => labelIn(keywords, flag));
-  const digest = await digestOf(bytes);
+  const digest = await hashOctets(bytes);
   const filed = await core.store.enqueue((tx) => {
     const sent = kind === "sent" ? sentAs(tx, mailboxId, message.messageId) : undefined;
     if (sent) return sent;
@@ -82,7 +82,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   });
   // An app that now deletes it where it was moves it; a draft has another UID there.
   if (label !== undefined && kind !== "draft" && "before" in filed && filed.seq !== undefined) {
-    for (const { id, folder: present } of uids.foldersOf(opened)) {
+    for (const { id, folder: present } of uids.listHoldingFolders(opened)) {
       const uid = present === filed.before ? uids.uidIn(id, filed.seq) : undefined;
       if (uid !== undefined) session.noteCopied(id, uid);
     }
@@ -97,7 +97,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
 async function losesNul(octets: Uint8Array): Promise<boolean> {
   if (!octets.includes(0)) return false;
   let before = "";
-  for (const piece of piecesOf(octets)) {
+  for (const piece of splitOctets(octets)) {
     const text = before + Buffer.from(piece).toString("latin1");
     if (/^content-transfer-encoding:[ \t]*binary/im.test(text)) return true;
     before = text.slice(-100);
@@ -107,9 +107,9 @@ async function losesNul(octets: Uint8Array): Promise<boolean> {
 }
 
 /** SHA-256, in pieces that leave the server to others. */
-async function digestOf(octets: Uint8Array): Promise<Uint8Array> {
+async function hashOctets(octets: Uint8Array): Promise<Uint8Array> {
   const hash = new Bun.CryptoHasher("sha256");
-  for (const piece of piecesOf(octets)) {
+  for (const piece of splitOctets(octets)) {
     hash.update(piece);
     await letOthersRun();
   }

@@ -7,7 +7,7 @@ import { labelAll } from "../../mailbox/changing/threads.ts";
 import { IMAP_FLAGS, type ImapState } from "../../mailbox/imap/uids.ts";
 import type { Parser } from "../grammar.ts";
 import { Refused, type Session } from "../session.ts";
-import { rowsIn, sequenceOf, type View } from "../view.ts";
+import { findSequenceNumber, rowsIn, type View } from "../view.ts";
 
 /** Messages of one transaction. */
 export const PORTION = 100;
@@ -44,7 +44,7 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
   // The client marked none that it was not told of.
   const marked = uids
     .markedDeleted(id)
-    .filter(({ uid }) => sequenceOf(view, uid) !== undefined && (only?.has(uid) ?? true));
+    .filter(({ uid }) => findSequenceNumber(view, uid) !== undefined && (only?.has(uid) ?? true));
   for (let next = 0; next < marked.length; next += PORTION) {
     const seqs = marked.slice(next, next + PORTION).map(({ seq }) => seq);
     await core.store.enqueue((tx) => {
@@ -53,16 +53,16 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
       const still = uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
       if (still.length === 0) return;
       const threads = new Set(still.map(({ threadId }) => threadId));
-      const seqsOf = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
+      const listStateSeqs = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
       if (label !== undefined) labelAll(tx, caller, [...threads], { removeLabels: [label] }, now);
-      else if (deletesForGood(view)) expungeMessages(tx, caller, seqsOf(still), now);
+      else if (deletesForGood(view)) expungeMessages(tx, caller, listStateSeqs(still), now);
       else {
         // An app that copied it to a label, and deletes it here, moves it there.
         const { moved = [], deleted = [] } = Object.groupBy(still, ({ uid }) =>
           session.wasCopied(id, uid) ? "moved" : "deleted",
         );
-        fileUnder(tx, caller, seqsOf(moved), { leaves: true }, now);
-        changeMessages(tx, caller, seqsOf(deleted), { folder: "trash" }, now);
+        fileUnder(tx, caller, listStateSeqs(moved), { leaves: true }, now);
+        changeMessages(tx, caller, listStateSeqs(deleted), { folder: "trash" }, now);
       }
     });
   }

@@ -6,18 +6,26 @@ import type { ImapState, Numbered } from "../../mailbox/imap/uids.ts";
 import {
   type Content,
   type Decoded,
-  decodedPartOf,
-  envelopeOf,
+  decodeNumberedPart,
   fieldsIn,
-  piecesOf,
+  findMessageSection,
+  formatBodyStructure,
+  formatImapEnvelope,
   type Section,
-  sectionOf,
-  structureOf,
+  splitOctets,
 } from "../../message/imap-data.ts";
-import { dateTimeOf, type FetchItem, isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
+import {
+  type FetchItem,
+  formatImapDateTime,
+  formatSequenceSet,
+  isIn,
+  Malformed,
+  type Parser,
+  type SequenceSet,
+} from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { flagsOf, Refused, refusalOf, type Session } from "../session.ts";
-import { gapsIn, isBeyond, rowsIn, sequenceOf, statesOf, type View } from "../view.ts";
+import { formatFlagList, Refused, type Session, toRefusal } from "../session.ts";
+import { findSequenceNumber, gapsIn, isBeyond, listRowStates, rowsIn, type View } from "../view.ts";
 
 const FLAGS: FetchItem = { item: "FLAGS" };
 const UID: FetchItem = { item: "UID" };
@@ -78,12 +86,12 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
     // A share may end meanwhile.
     session.selected();
     if (isOfUids) {
-      for (const { uid } of portion) reply.add(`* ${sequenceOf(view, uid)} FETCH (UID ${uid})\r\n`);
+      for (const { uid } of portion) reply.add(`* ${findSequenceNumber(view, uid)} FETCH (UID ${uid})\r\n`);
       await reply.flushLarge();
       continue;
     }
     const seen = marksSeen ? await markSeen(session, view, portion) : undefined;
-    const states = new Map(statesOf(session.uids, view, portion).map((state) => [state.uid, state]));
+    const states = new Map(listRowStates(session.uids, view, portion).map((state) => [state.uid, state]));
     const caller = session.caller("fetch");
     const { userId } = caller;
     const known = session.octets.known(wantsKnown ? [...states.values()].map(({ seq }) => seq) : [], userId);
@@ -94,7 +102,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
     for (const { uid } of portion) {
       const state = states.get(uid);
       // Gone since: the client is told after the command.
-      const sequence = sequenceOf(view, uid);
+      const sequence = findSequenceNumber(view, uid);
       if (!state || sequence === undefined) {
         isOneGone = true;
         continue;
@@ -110,7 +118,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
     }
   }
   await reply.flush();
-  if (failed) throw refusalOf(failed);
+  if (failed) throw toRefusal(failed);
   return `${isOneGone ? "[EXPUNGEISSUED] " : ""}FETCH completed`;
 }
 
@@ -120,15 +128,15 @@ async function tellVanished(session: Session, view: View, set: SequenceSet, sinc
   const present = uids.present(view.folder) ?? view.folder;
   const vanished = uids.vanishedSince(present, since) ?? gapsIn(view);
   // What the client counts is told it as vanished now, not earlier.
-  const asked = vanished.filter((uid) => isIn(set, uid) && sequenceOf(view, uid) === undefined);
-  if (asked.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(asked)}`);
+  const asked = vanished.filter((uid) => isIn(set, uid) && findSequenceNumber(view, uid) === undefined);
+  if (asked.length > 0) await session.send(`* VANISHED (EARLIER) ${formatSequenceSet(asked)}`);
 }
 
 /** Marks messages as read, since the client asks for their text. Returns the UIDs of those that were not. */
 async function markSeen(session: Session, view: View, rows: readonly Numbered[]): Promise<ReadonlySet<number>> {
   const { core, uids } = session;
   const caller = session.writer("fetch");
-  const unread = statesOf(uids, view, rows).filter(({ read }) => read === 0);
+  const unread = listRowStates(uids, view, rows).filter(({ read }) => read === 0);
   const seqs = unread.map(({ seq }) => seq);
   if (seqs.length > 0) await core.store.enqueue((tx) => changeMessages(tx, caller, seqs, { read: true }, core.now()));
   return new Set(unread.map(({ uid }) => uid));
@@ -146,7 +154,7 @@ interface Told {
 }
 
 /** What an item needs of the octets of a message: nothing, its header, or all. */
-function needOf(item: FetchItem, { known }: Told): "nothing" | "header" | "all" {
+function neededOctets(item: FetchItem, { known }: Told): "nothing" | "header" | "all" {
   switch (item.item) {
     case "RFC822.SIZE":
       return known ? "nothing" : "all";
@@ -169,7 +177,7 @@ function needOf(item: FetchItem, { known }: Told): "nothing" | "header" | "all" 
 async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Promise<void> {
   const { session, view, state, userId } = told;
   const { octets, uids } = session;
-  const needs = new Set(items.map((item) => needOf(item, told)));
+  const needs = new Set(items.map((item) => neededOctets(item, told)));
   if (needs.has("all") || needs.has("header")) {
     await reply.takeTurns(state.size);
     // It may have been written anew meanwhile.
@@ -212,7 +220,7 @@ async function answerTo(
 ): Promise<string> {
   switch (item.item) {
     case "FLAGS": {
-      const flags = flagsOf(state, keywords);
+      const flags = formatFlagList(state, keywords);
       view.told.set(state.uid, flags);
       return `FLAGS ${flags}`;
     }
@@ -221,7 +229,7 @@ async function answerTo(
     case "MODSEQ":
       return `MODSEQ (${state.modseq})`;
     case "INTERNALDATE":
-      return `INTERNALDATE ${dateTimeOf(state.filedAt)}`;
+      return `INTERNALDATE ${formatImapDateTime(state.filedAt)}`;
     case "EMAILID":
       return `EMAILID (${state.id})`;
     case "THREADID":
@@ -229,11 +237,11 @@ async function answerTo(
     case "RFC822.SIZE":
       return `RFC822.SIZE ${known?.size ?? content?.bytes.length}`;
     case "ENVELOPE":
-      return `ENVELOPE ${envelopeOf(header())}`;
+      return `ENVELOPE ${formatImapEnvelope(header())}`;
     case "BODYSTRUCTURE":
-      return `BODYSTRUCTURE ${known?.structure ?? structureOf(content as Content, true)}`;
+      return `BODYSTRUCTURE ${known?.structure ?? formatBodyStructure(content as Content, true)}`;
     case "BODY":
-      return `BODY ${structureOf(content as Content, false)}`;
+      return `BODY ${formatBodyStructure(content as Content, false)}`;
     case "BINARY.SIZE": {
       const decoded = decodedPart(content as Content, item.part);
       const { size } = decoded ? await measure(decoded) : { size: 0 };
@@ -248,7 +256,7 @@ const binaryIn = (item: FetchItem): { part: readonly number[] }[] =>
 
 /** @throws Refused for an encoding that is not known */
 function decodedPart(content: Content, part: readonly number[]): Decoded | undefined {
-  const decoded = decodedPartOf(content, part);
+  const decoded = decodeNumberedPart(content, part);
   if (decoded === "unknown") throw new Refused("The part has an unknown encoding", "UNKNOWN-CTE");
   return decoded;
 }
@@ -279,8 +287,8 @@ async function section(
     else await reply.literal(`${hasNul ? "~" : ""}`, decoded.pieces(), size, [offset, count]);
     return;
   }
-  const octets = content ? sectionOf(content, section) : headerSection(header(), section);
-  if (octets) await reply.literal("", piecesOf(octets), octets.length, [offset, count]);
+  const octets = content ? findMessageSection(content, section) : headerSection(header(), section);
+  if (octets) await reply.literal("", splitOctets(octets), octets.length, [offset, count]);
   else reply.add("NIL");
 }
 

@@ -10,7 +10,14 @@ import {
 } from "../../mailbox/imap/label-folders.ts";
 import { labelKey } from "../../mailbox/state/labels.ts";
 import type { Parser } from "../grammar.ts";
-import { type LabelPlace, labelPlaceOf, labelsOf, MOST_LISTED, mailboxIdOf, named } from "../mailbox-names.ts";
+import {
+  findLabelPlace,
+  imapMailboxId,
+  type LabelPlace,
+  listLabelFolders,
+  MOST_LISTED,
+  named,
+} from "../mailbox-names.ts";
 import { Refused, requireLabel, type Session } from "../session.ts";
 
 interface Place extends LabelPlace {
@@ -23,7 +30,7 @@ function placeIn(session: Session, operation: string, sent: string, makes: boole
   const caller = session.writer(operation);
   const { db } = session.core;
   const name = session.nameIn(sent);
-  const place = labelPlaceOf(db, caller, name);
+  const place = findLabelPlace(db, caller, name);
   if (!place) {
     const isThere = named(db, caller, name) !== undefined;
     if (makes === isThere) {
@@ -42,10 +49,11 @@ function labelsAt(session: Session, place: Place): { own: string | undefined; be
   const { db } = session.core;
   const { name } = place;
   const own = named(db, session.caller("look"), name)?.label;
-  const beside = labelsOf(db, place);
+  const beside = listLabelFolders(db, place);
   const parts = (beside.find(({ label }) => label === own)?.name ?? name).split("/");
-  const keyOf = (of: readonly string[]): string => labelKey([...of.slice(0, parts.length), ""].join("/"));
-  const isBelow = (of: readonly string[]): boolean => of.length > parts.length && keyOf(of) === keyOf(parts);
+  const labelPathKey = (of: readonly string[]): string => labelKey([...of.slice(0, parts.length), ""].join("/"));
+  const isBelow = (of: readonly string[]): boolean =>
+    of.length > parts.length && labelPathKey(of) === labelPathKey(parts);
   return {
     own,
     below: beside.flatMap(({ name, label }) => (isBelow(name.split("/")) && label !== undefined ? label : [])),
@@ -79,7 +87,7 @@ export async function create(session: Session, parser: Parser): Promise<string> 
   await uids.opened(reach.mailbox.id, "inbox");
   await core.store.enqueue((tx) => makeLabelFolder(tx, caller, reach.mailbox.id, label, core.now()));
   const opened = await uids.opened(reach.mailbox.id, undefined, label);
-  return `[MAILBOXID (${mailboxIdOf(opened)})] It is made`;
+  return `[MAILBOXID (${imapMailboxId(opened)})] It is made`;
 }
 
 export async function remove(session: Session, parser: Parser): Promise<string> {

@@ -1,10 +1,10 @@
 /** LIST with its extensions (RFC 9051 §6.3.9, RFC 5258, RFC 5819), LSUB, SUBSCRIBE, NAMESPACE and STATUS. */
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapFolder } from "../../mailbox/imap/uids.ts";
-import { encodeUtf7, Malformed, type Parser, quoted } from "../grammar.ts";
+import { encodeUtf7, Malformed, type Parser, quoteImapText } from "../grammar.ts";
 import {
-  mailboxIdOf,
-  matcherOf,
+  buildPatternMatcher,
+  imapMailboxId,
   type Named,
   named,
   namesAbove,
@@ -34,29 +34,29 @@ function statusItems(parser: Parser): string[] {
 }
 
 /** The octets of a folder (RFC 8438), which are frozen where they were not. */
-async function sizeOf({ uids, octets }: Session, { id }: ImapFolder, userId: string): Promise<number> {
+async function sumFolderOctets({ uids, octets }: Session, { id }: ImapFolder, userId: string): Promise<number> {
   const seqs = uids.numbered(id).map(({ seq }) => seq);
   let sum = 0;
   for (let next = 0; next < seqs.length; next += PORTION) {
     const portion = seqs.slice(next, next + PORTION);
     const known = octets.known(portion, userId);
-    for (const seq of portion) sum += known.get(seq)?.size ?? (await octets.sizeOf(seq, userId)) ?? 0;
+    for (const seq of portion) sum += known.get(seq)?.size ?? (await octets.findMessageSize(seq, userId)) ?? 0;
     await letOthersRun();
   }
   return sum;
 }
 
-async function statusOf(session: Session, one: Named, items: readonly string[]): Promise<string> {
+async function writeStatusResponse(session: Session, one: Named, items: readonly string[]): Promise<string> {
   const { name, folder, label, reach } = one;
   const { core, uids } = session;
   const { userId } = session.caller("status");
   const row = await uids.opened(reach.mailbox.id, folder, label);
   const counts = items.includes("MESSAGES") || items.includes("UNSEEN") ? uids.counts(row) : undefined;
   const values: string[] = [];
-  for (const item of items) values.push(`${item} ${await itemOf(item)}`);
-  return `* STATUS ${session.nameOf(name)} (${values.join(" ")})`;
+  for (const item of items) values.push(`${item} ${await readStatusItem(item)}`);
+  return `* STATUS ${session.formatMailboxName(name)} (${values.join(" ")})`;
 
-  function itemOf(item: string): string | number | Promise<number> {
+  function readStatusItem(item: string): string | number | Promise<number> {
     switch (item) {
       case "MESSAGES":
         return counts?.messages ?? 0;
@@ -69,14 +69,14 @@ async function statusOf(session: Session, one: Named, items: readonly string[]):
       case "HIGHESTMODSEQ":
         return row.modseq;
       case "SIZE":
-        return sizeOf(session, row, userId);
+        return sumFolderOctets(session, row, userId);
       case "DELETED":
         return uids.deleted(row).count;
       case "DELETED-STORAGE":
         // Elsewhere EXPUNGE moves to Trash, which frees nothing.
         return folder === "trash" || folder === "spam" ? uids.deleted(row).bytes : 0;
       case "MAILBOXID":
-        return `(${mailboxIdOf(row)})`;
+        return `(${imapMailboxId(row)})`;
       case "APPENDLIMIT":
         return core.options.get("smtp.maxMessageBytes");
       default:
@@ -94,17 +94,17 @@ export async function status(session: Session, parser: Parser): Promise<string> 
   if (items.includes("HIGHESTMODSEQ")) await session.enableCondstore();
   const found = named(session.core.db, session.caller("status"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
-  await session.send(await statusOf(session, found, items));
+  await session.send(await writeStatusResponse(session, found, items));
   return "STATUS completed";
 }
 
 /** The answer that lists a mailbox. `isAbove`: others are below it. */
 export function listed(session: Session, { name, use }: Named, isAbove: boolean): string {
-  const attributes = [childrenOf(isAbove), "\\Subscribed", ...(use ? [use] : [])];
-  return `* LIST (${attributes.join(" ")}) "/" ${session.nameOf(name)}`;
+  const attributes = [childrenAttribute(isAbove), "\\Subscribed", ...(use ? [use] : [])];
+  return `* LIST (${attributes.join(" ")}) "/" ${session.formatMailboxName(name)}`;
 }
 
-const childrenOf = (isAbove: boolean): string => (isAbove ? "\\HasChildren" : "\\HasNoChildren");
+const childrenAttribute = (isAbove: boolean): string => (isAbove ? "\\HasChildren" : "\\HasNoChildren");
 
 const SELECTION = ["SUBSCRIBED", "REMOTE", "RECURSIVEMATCH", "SPECIAL-USE"];
 const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
@@ -115,7 +115,7 @@ async function matched(
   names: readonly string[],
   patterns: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const matchers = patterns.map((pattern) => matcherOf(pattern));
+  const matchers = patterns.map((pattern) => buildPatternMatcher(pattern));
   const found = new Set<string>();
   for (const [i, name] of names.entries()) {
     if (matchers.some((matches) => [...new Set([name, encodeUtf7(name)])].some(matches))) found.add(name);
@@ -180,14 +180,14 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     // It meets no criterion itself.
     if (!matching.has(name) || (criteria.length > 0 && !hiding.has(name))) continue;
     // A level that is there, and not \NonExistent, which apps do not know that ask for RETURN (SPECIAL-USE).
-    const attributes = `\\Noselect ${childrenOf(above.has(name))}`;
-    await session.send(`* LIST (${attributes}) "/" ${session.nameOf(name)}${info(name)}`);
+    const attributes = `\\Noselect ${childrenAttribute(above.has(name))}`;
+    await session.send(`* LIST (${attributes}) "/" ${session.formatMailboxName(name)}${info(name)}`);
     await letOthersRun();
   }
   for (const one of all) {
     if (!matching.has(one.name) || !(meets(one) || hiding.has(one.name))) continue;
     await session.send(listed(session, one, above.has(one.name)) + info(one.name));
-    if (items && meets(one)) await session.send(await statusOf(session, one, items));
+    if (items && meets(one)) await session.send(await writeStatusResponse(session, one, items));
     await letOthersRun();
   }
   return "LIST completed";
@@ -204,7 +204,7 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
   // RFC 3501 §6.3.9: `%` finds who has subscribed children, too.
   const parents = pattern.includes("%") ? [...namesAbove(all)].filter((name) => !taken.has(name)) : [];
   for (const name of await matched(session, [...parents, ...taken], [pattern])) {
-    await session.send(`* LSUB (${taken.has(name) ? "" : "\\Noselect"}) "/" ${session.nameOf(name)}`);
+    await session.send(`* LSUB (${taken.has(name) ? "" : "\\Noselect"}) "/" ${session.formatMailboxName(name)}`);
     await letOthersRun();
   }
   return "LSUB completed";
@@ -223,6 +223,6 @@ export function subscribe(session: Session, parser: Parser, subscribes: boolean)
 
 export async function namespace(session: Session, parser: Parser): Promise<string> {
   parser.end();
-  await session.send(`* NAMESPACE (("" "/")) ((${quoted(SHARED)} "/")) NIL`);
+  await session.send(`* NAMESPACE (("" "/")) ((${quoteImapText(SHARED)} "/")) NIL`);
   return "NAMESPACE completed";
 }

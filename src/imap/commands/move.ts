@@ -15,10 +15,10 @@ import type { ImapFolder, ImapState, Numbered } from "../../mailbox/imap/uids.ts
 import { labelKey, patchedLabels } from "../../mailbox/state/labels.ts";
 import { hasRoom } from "../../mailbox/state/mailboxes.ts";
 import type { Folder } from "../../store/schema.ts";
-import { Malformed, type Parser, setOf } from "../grammar.ts";
+import { formatSequenceSet, Malformed, type Parser } from "../grammar.ts";
 import { type Named, named } from "../mailbox-names.ts";
 import { Refused, type Session } from "../session.ts";
-import { isBeyond, rowsIn, statesOf, type View } from "../view.ts";
+import { isBeyond, listRowStates, rowsIn, type View } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
 /** Messages that are prepared at once; each is in memory. */
@@ -40,7 +40,7 @@ export const move = (session: Session, parser: Parser, byUid: boolean): Promise<
 export const copy = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
   transfer(session, parser, byUid, false);
 
-const operationOf = (moves: boolean): string => (moves ? "move" : "copy");
+const chooseOperation = (moves: boolean): string => (moves ? "move" : "copy");
 
 async function transfer(session: Session, parser: Parser, byUid: boolean, moves: boolean): Promise<string> {
   parser.space();
@@ -48,7 +48,7 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.end();
-  const caller = session.writer(operationOf(moves));
+  const caller = session.writer(chooseOperation(moves));
   const view = session.selected({ toChange: moves });
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
   const { core, uids } = session;
@@ -64,7 +64,11 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   // An app that copies, and then deletes what it copied, would lose it.
   if (opened.id === view.folder.id) throw new Refused("It is in that mailbox already", "CANNOT");
   const archives = !isWithin || (moves && view.folder.folder !== undefined);
-  const to: Target = { ...target, opened, placeOf: (state) => target.folder ?? folderUnderLabel(state, archives) };
+  const to: Target = {
+    ...target,
+    opened,
+    chooseTargetFolder: (state) => target.folder ?? folderUnderLabel(state, archives),
+  };
   await requireTransferable(session, caller, view, rows, to, leaves ? "manage" : "read");
   const done: Pair[] = [];
   try {
@@ -88,13 +92,13 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
 
 /** Both sets are in the order of the pairs (RFC 4315 §3). */
 const copyUid = ({ uidValidity }: ImapFolder, done: readonly Pair[]): string =>
-  `[COPYUID ${uidValidity} ${setOf(done.map(({ from }) => from.uid))} ${setOf(done.map(({ to }) => to))}]`;
+  `[COPYUID ${uidValidity} ${formatSequenceSet(done.map(({ from }) => from.uid))} ${formatSequenceSet(done.map(({ to }) => to))}]`;
 
 /** Where messages go. */
 interface Target extends Named {
   opened: ImapFolder;
   /** The folder that a message is in then. */
-  placeOf(state: ImapState): Folder;
+  chooseTargetFolder(state: ImapState): Folder;
 }
 
 /** Nothing is done in part that can be refused as a whole. @throws AppError, Refused */
@@ -103,7 +107,7 @@ async function requireTransferable(
   caller: Caller,
   view: View,
   rows: readonly Numbered[],
-  { reach, label, placeOf }: Target,
+  { reach, label, chooseTargetFolder }: Target,
   needed: "read" | "manage",
 ): Promise<void> {
   const { core, uids } = session;
@@ -112,12 +116,12 @@ async function requireTransferable(
   /** Conversations that move within the mailbox, as the journal counts them; another may have what comes already. */
   let changes = 0;
   for (let next = 0; next < rows.length; next += PORTION) {
-    const there = statesOf(uids, view, rows.slice(next, next + PORTION));
+    const there = listRowStates(uids, view, rows.slice(next, next + PORTION));
     bytes += there.reduce((sum, { size }) => sum + size, 0);
     if (label !== undefined) for (const { labels } of there) patchedLabels(labels, { addLabels: [label] });
     // What a label alone is given to stays where it is.
-    const moved = there.filter((state) => isOther || label === undefined || placeOf(state) !== state.folder);
-    for (const [folder, some] of Map.groupBy(moved, placeOf)) {
+    const moved = there.filter((state) => isOther || label === undefined || chooseTargetFolder(state) !== state.folder);
+    for (const [folder, some] of Map.groupBy(moved, chooseTargetFolder)) {
       requireMovable(
         core.db,
         caller,
@@ -154,10 +158,10 @@ async function moveWithin(
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const moved = await core.store.enqueue((tx) => {
-      const caller = session.writer(operationOf(moves));
+      const caller = session.writer(chooseOperation(moves));
       const now = core.now();
       const { label: source } = requirePresent(session, view);
-      const states = statesOf(uids, view, portion);
+      const states = listRowStates(uids, view, portion);
       const seqs = states.map(({ seq }) => seq);
       if (label !== undefined) fileUnder(tx, caller, seqs, { label, leaves: moves && source === undefined }, now);
       if (folder !== undefined) changeMessages(tx, caller, seqs, { folder }, now);
@@ -180,14 +184,14 @@ async function carry(
   session: Session,
   view: View,
   rows: readonly Numbered[],
-  { reach, label, opened, placeOf }: Target,
+  { reach, label, opened, chooseTargetFolder }: Target,
   moves: boolean,
   done: Pair[],
 ): Promise<void> {
   const { core, uids } = session;
   const { id: mailboxId, address } = reach.mailbox;
   for (let next = 0; next < rows.length; next += CARRIED_AT_ONCE) {
-    const portion = statesOf(uids, view, rows.slice(next, next + CARRIED_AT_ONCE));
+    const portion = listRowStates(uids, view, rows.slice(next, next + CARRIED_AT_ONCE));
     const prepared = await Promise.all(
       portion.map(async (state) => {
         const bytes = await fileToCarry(core, state.seq, state.folder);
@@ -195,13 +199,13 @@ async function carry(
       }),
     );
     const carried = await core.store.enqueue((tx) => {
-      const caller = session.writer(operationOf(moves));
+      const caller = session.writer(chooseOperation(moves));
       requirePresent(session, view);
       return prepared.flatMap((one) => {
         // Gone since, or written anew.
         if (!one || uids.uidIn(view.folder.id, one.from.seq) !== one.from.uid) return [];
         const { from, message } = one;
-        const to = { mailboxId, address, folder: placeOf(from), label };
+        const to = { mailboxId, address, folder: chooseTargetFolder(from), label };
         const filed = carryMessage(core, tx, caller, { seq: from.seq, from: from.folder, message, to, moves });
         uids.settle(tx, opened);
         const [there] = filed ? uids.states(opened.id, [filed.seq]) : [];

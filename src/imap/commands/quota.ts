@@ -1,15 +1,15 @@
 /** GETQUOTA and GETQUOTAROOT (RFC 9208): a mailbox has one quota root, named by its address. */
-import { usageOf } from "../../mailbox/state/mailboxes.ts";
-import { type Parser, quoted } from "../grammar.ts";
+import { readMailboxUsage } from "../../mailbox/state/mailboxes.ts";
+import { type Parser, quoteImapText } from "../grammar.ts";
 import { named, reachedBy } from "../mailbox-names.ts";
 import { Refused, type Session } from "../session.ts";
 
 /** STORAGE is told in units of 1024 octets. */
 const UNIT = 1_024;
 
-function quotaOf({ core }: Session, { id, address }: { id: string; address: string }): string {
-  const { bytes, quotaBytes } = usageOf(core, id);
-  return `* QUOTA ${quoted(address)} (STORAGE ${Math.ceil(bytes / UNIT)} ${Math.floor(quotaBytes / UNIT)})`;
+function writeQuotaResponse({ core }: Session, { id, address }: { id: string; address: string }): string {
+  const { bytes, quotaBytes } = readMailboxUsage(core, id);
+  return `* QUOTA ${quoteImapText(address)} (STORAGE ${Math.ceil(bytes / UNIT)} ${Math.floor(quotaBytes / UNIT)})`;
 }
 
 export async function getQuota(session: Session, parser: Parser): Promise<string> {
@@ -19,7 +19,7 @@ export async function getQuota(session: Session, parser: Parser): Promise<string
   const reached = reachedBy(session.core.db, session.caller("quota"));
   const found = reached.find(({ reach }) => reach.mailbox.address === root);
   if (!found) throw new Refused("No such quota root", "NONEXISTENT");
-  await session.send(quotaOf(session, found.reach.mailbox));
+  await session.send(writeQuotaResponse(session, found.reach.mailbox));
   return "GETQUOTA completed";
 }
 
@@ -30,7 +30,7 @@ export async function getQuotaRoot(session: Session, parser: Parser): Promise<st
   const found = named(session.core.db, session.caller("quota"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   const { mailbox } = found.reach;
-  await session.send(`* QUOTAROOT ${session.nameOf(found.name)} ${quoted(mailbox.address)}`);
-  await session.send(quotaOf(session, mailbox));
+  await session.send(`* QUOTAROOT ${session.formatMailboxName(found.name)} ${quoteImapText(mailbox.address)}`);
+  await session.send(writeQuotaResponse(session, mailbox));
   return "GETQUOTAROOT completed";
 }

@@ -1,7 +1,7 @@
 /** SEARCH and UID SEARCH (RFC 9051 §6.4.4, with ESEARCH). */
 
 import { type Found, matching } from "../found-messages.ts";
-import { Malformed, type Parser, type SearchKey, setOf } from "../grammar.ts";
+import { formatSequenceSet, Malformed, type Parser, type SearchKey } from "../grammar.ts";
 import { Refused, type Session } from "../session.ts";
 
 const RETURNS = ["MIN", "MAX", "ALL", "COUNT", "SAVE"] as const;
@@ -33,7 +33,7 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
     if (saves) view.saved = new Set();
     throw error;
   });
-  if (saves) view.saved = new Set(resultsOf(found, returns ?? []).map(({ uid }) => uid));
+  if (saves) view.saved = new Set(chooseResultMessages(found, returns ?? []).map(({ uid }) => uid));
   if (saves && returns?.length === 1) return "SEARCH completed";
   if (session.isRev2) returns ??= ["ALL"];
   const numbers = found.map(({ uid, sequence }) => (byUid ? uid : sequence));
@@ -46,9 +46,9 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
     const results = [
       ...(returns.includes("MIN") && numbers.length > 0 ? [`MIN ${numbers[0]}`] : []),
       ...(returns.includes("MAX") && numbers.length > 0 ? [`MAX ${numbers.at(-1)}`] : []),
-      ...(returns.includes("ALL") && numbers.length > 0 ? [`ALL ${setOf(numbers)}`] : []),
+      ...(returns.includes("ALL") && numbers.length > 0 ? [`ALL ${formatSequenceSet(numbers)}`] : []),
       ...(returns.includes("COUNT") ? [`COUNT ${numbers.length}`] : []),
-      ...(tellsModseq ? [`MODSEQ ${highest(resultsOf(found, returns))}`] : []),
+      ...(tellsModseq ? [`MODSEQ ${highest(chooseResultMessages(found, returns))}`] : []),
     ];
     await session.send(["* ESEARCH", `(TAG "${tag}")`, ...(byUid ? ["UID"] : []), ...results].join(" "));
   }
@@ -56,7 +56,7 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
 }
 
 /** The messages that a result is of: of MIN and MAX alone, these (RFC 9051 §6.4.4.3, RFC 7162 §3.1.10). */
-function resultsOf<T>(found: readonly T[], returns: readonly string[]): readonly T[] {
+function chooseResultMessages<T>(found: readonly T[], returns: readonly string[]): readonly T[] {
   const [min, max] = [returns.includes("MIN"), returns.includes("MAX")];
   if (returns.includes("ALL") || returns.includes("COUNT") || (!min && !max)) return found;
   return [...(min ? found.slice(0, 1) : []), ...(max ? found.slice(-1) : [])];

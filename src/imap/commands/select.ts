@@ -2,10 +2,10 @@
 
 import { FLAG_BITS } from "../../mailbox/imap/uids.ts";
 import { listLabels } from "../../mailbox/state/labels.ts";
-import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
-import { hasBelow, mailboxIdOf, named } from "../mailbox-names.ts";
+import { formatSequenceSet, isIn, Malformed, type Parser, type SequenceSet } from "../grammar.ts";
+import { hasBelow, imapMailboxId, named } from "../mailbox-names.ts";
 import { Refused, type Session } from "../session.ts";
-import { gapsIn, openView, sequenceOf, type View } from "../view.ts";
+import { findSequenceNumber, gapsIn, openView, type View } from "../view.ts";
 import { expungeDeleted, keepsAll } from "./expunge.ts";
 import { listed } from "./list.ts";
 
@@ -34,7 +34,7 @@ export async function select(session: Session, parser: Parser, examines: boolean
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   const opened = await uids.opened(found.reach.mailbox.id, found.folder, found.label);
   const until = core.now() + MOST_WAIT_MS;
-  for (const { id, uidNext } of uids.foldersOf(opened)) {
+  for (const { id, uidNext } of uids.listHoldingFolders(opened)) {
     if (await octets.ready(id, uidNext, until - core.now())) continue;
     throw new Refused("The server still reads the mail of this mailbox; try again in a minute", "UNAVAILABLE");
   }
@@ -45,7 +45,7 @@ export async function select(session: Session, parser: Parser, examines: boolean
   const labels = listLabels(core, caller, box.id, MOST_KEYWORDS);
   const flags = [...FLAGS, ...labels.map(({ label }) => keywords.of(label))];
   const kept = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
-  const firstUnseen = sequenceOf(view, uids.firstUnseen(folder) ?? 0);
+  const firstUnseen = findSequenceNumber(view, uids.firstUnseen(folder) ?? 0);
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
@@ -55,7 +55,7 @@ export async function select(session: Session, parser: Parser, examines: boolean
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
     `* OK [HIGHESTMODSEQ ${folder.modseq}] The latest change`,
-    `* OK [MAILBOXID (${mailboxIdOf(folder)})] Its id`,
+    `* OK [MAILBOXID (${imapMailboxId(folder)})] Its id`,
   ];
   await session.send(lines.join("\r\n"));
   session.view = view;
@@ -101,9 +101,9 @@ async function resync(session: Session, view: View, { modseq, uids: known }: Kno
   const isKnown = (uid: number): boolean => !known || isIn(known, uid);
   // What has just been counted is told as vanished now, not earlier.
   const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(
-    (uid) => isKnown(uid) && sequenceOf(view, uid) === undefined,
+    (uid) => isKnown(uid) && findSequenceNumber(view, uid) === undefined,
   );
-  if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(vanished)}`);
+  if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${formatSequenceSet(vanished)}`);
   const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
   const seqs = changed.map(({ seq }) => seq);
   await session.tellFlags(view, seqs, session.keywordsIn(view.folder.mailboxId));

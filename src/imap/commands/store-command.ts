@@ -2,10 +2,10 @@
 import { changeMessages, flagMessages } from "../../mailbox/changing/message-changes.ts";
 import { labelAll } from "../../mailbox/changing/threads.ts";
 import { BIT_OF } from "../../mailbox/imap/uids.ts";
-import { Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
+import { formatSequenceSet, Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { flagsOf, labelIn, Refused, type Session } from "../session.ts";
-import { isBeyond, rowsIn, sequenceOf, statesOf } from "../view.ts";
+import { formatFlagList, labelIn, Refused, type Session } from "../session.ts";
+import { findSequenceNumber, isBeyond, listRowStates, rowsIn } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
 const ALL_BITS = [...BIT_OF.values()].reduce((all, bit) => all | bit, 0);
@@ -74,7 +74,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
       const caller = session.writer("store");
       const now = core.now();
       uids.settle(tx, view.folder);
-      const states = statesOf(uids, view, portion);
+      const states = listRowStates(uids, view, portion);
       const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
       const open = states.filter((state) => !isStale(state));
       const own = open.map(({ seq }) => seq);
@@ -97,12 +97,13 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
     failed.push(...changed.stale);
     const keywords = session.keywordsIn(view.folder.mailboxId);
     if (silent && !session.enabled.has("CONDSTORE")) {
-      for (const state of uids.states(view.folder.id, changed.own)) view.told.set(state.uid, flagsOf(state, keywords));
+      for (const state of uids.states(view.folder.id, changed.own))
+        view.told.set(state.uid, formatFlagList(state, keywords));
     } else await session.tellFlags(view, changed.own, keywords);
   }
   if (failed.length === 0) return "STORE completed";
-  const numbers = byUid ? failed : failed.flatMap((uid) => sequenceOf(view, uid) ?? []);
-  return `[MODIFIED ${setOf(numbers.sort((a, b) => a - b))}] Some have changed since`;
+  const numbers = byUid ? failed : failed.flatMap((uid) => findSequenceNumber(view, uid) ?? []);
+  return `[MODIFIED ${formatSequenceSet(numbers.sort((a, b) => a - b))}] Some have changed since`;
 }
 
 /** Whether the labels of a message's conversation are to change. */

@@ -11,12 +11,12 @@
  * MOST_LOOKED_AT rows, whoever made them.
  */
 import { gt, max, sql } from "drizzle-orm";
-import { type Caller, reachOf } from "../../access/caller.ts";
+import { type Caller, findReachableMailboxes } from "../../access/caller.ts";
 import { leavesMailbox } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { dateTime, type Static, stringEnum, t } from "../../base/json-schema.ts";
 import type { Job } from "../../base/scheduler.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import { CHANGE_KINDS, type ChangeKind, mailboxes, threadChanges } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
@@ -32,7 +32,7 @@ const ChangeView = t.Object(
   {
     threadId: t.String(),
     mailboxId: t.String(),
-    kind: oneOf(CHANGE_KINDS, {
+    kind: stringEnum(CHANGE_KINDS, {
       description: "upserted: it is new, or something about it changed. gone: it was deleted, or is out of reach",
     }),
     at: dateTime(),
@@ -215,7 +215,7 @@ export function readChanges(
   const latest = latestChange(db);
   if (after === undefined) return { changes: [], next: encode({ seq: latest, at: now, within: 0 }), more: false };
   const position = decode(db, after, now);
-  const reached = new Set(reachOf(db, caller).keys());
+  const reached = new Set(findReachableMailboxes(db, caller).keys());
   const isWanted = (id: string): boolean => mailboxId === undefined || id === mailboxId;
   const changes: ChangesView["changes"] = [];
   const end = statements.endOfLook(db).get(position.seq)?.seq ?? latest;
@@ -226,7 +226,7 @@ export function readChanges(
   for (const { seq, threadId, kind, at: stamped, through, ...row } of rows) {
     if (changes.length >= LARGEST_PAGE) return answer(position, true);
     const at = stamped ?? now;
-    const time = isoOf(at);
+    const time = toIsoTime(at);
     if (through === null) changes.push({ threadId, mailboxId: row.mailboxId, kind, at: time });
     else {
       const ids = concerned(db, caller, { kind, mailboxId: row.mailboxId }, reached).filter(isWanted);

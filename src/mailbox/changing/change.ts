@@ -15,18 +15,18 @@ import { type Folder, messages, threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { isDraft, type ThreadRow } from "../filing/threading.ts";
-import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "../junk/senders.ts";
+import { forgive, type Relearned, readJunkSender, type Sender, trainAsSpam, unlearnSender } from "../junk/senders.ts";
 import { revertTraining, type Taught, teachConversation } from "../junk/training.ts";
-import { labelKey, labelsOf, labelTouches, patchedLabels, writeLabels } from "../state/labels.ts";
+import { labelKey, labelTouches, listThreadLabels, patchedLabels, writeLabels } from "../state/labels.ts";
 import {
   type Apart,
-  apartOf,
+  listApartMessages,
+  loadReadState,
   markRead,
   markUnread,
   moveMessages,
   putBackReadState,
   type ReadState,
-  readStateOf,
   star,
 } from "../state/message-state.ts";
 import type { ThreadPatch } from "../state/views.ts";
@@ -112,14 +112,14 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
     throw new AppError("conflict", "A draft can only be moved to trash");
   }
   if (typeof snoozedUntil === "number") requireSnoozable(thread);
-  const labels = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+  const labels = listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [];
   const patched = patchedLabels(labels, change);
 
   const { seq } = thread;
   const made: Pick<AppliedChange, "relearned" | "taught" | "readState"> = { relearned: [], taught: [] };
   const touched: (keyof State)[] = [];
   if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil", "apart");
-  const apart = touched.includes("apart") ? apartOf(tx, thread) : [];
+  const apart = touched.includes("apart") ? listApartMessages(tx, thread) : [];
   if (folder !== undefined) Object.assign(made, move(tx, thread, folder, now));
   if (typeof snoozedUntil === "number" || (snoozedUntil === null && thread.snoozedUntil !== null)) {
     snoozeUntil(tx, thread, snoozedUntil);
@@ -134,18 +134,18 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   }
   if (unread !== undefined && unread !== thread.unread) {
     touched.push("unread");
-    made.readState = readStateOf(tx, seq);
+    made.readState = loadReadState(tx, seq);
     if (unread) markUnread(tx, seq);
     else markRead(tx, seq);
   }
   const applied = {
     threadId: id,
     before: pick({ ...thread, labels, apart }, touched),
-    after: stateOf(tx, id, touched),
+    after: readThreadState(tx, id, touched),
     ...made,
   };
   // Changes go before confirmations, so that they settle what they can open again.
-  noteTouches(tx, caller, thread, [...labelTouches(labels, patched), ...touchesOf(change, applied)], now);
+  noteTouches(tx, caller, thread, [...labelTouches(labels, patched), ...listFieldTouches(change, applied)], now);
   if (change.labels !== undefined) confirmLabels(tx, caller, seq);
   return applied;
 }
@@ -156,14 +156,17 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
  */
 export function trashDraft(tx: Tx, caller: Caller, draftId: string, now: number): void {
   const { thread } = reachedThread(tx, caller, draftId);
-  const before = { ...thread, apart: apartOf(tx, thread) };
+  const before = { ...thread, apart: listApartMessages(tx, thread) };
   move(tx, thread, "trash", now);
-  const after = stateOf(tx, draftId, ["folder", "snoozedUntil", "apart"]);
+  const after = readThreadState(tx, draftId, ["folder", "snoozedUntil", "apart"]);
   noteTouches(tx, caller, thread, [folderTouch(before, after)], now);
 }
 
 /** What a change set, but for labels that it changed. */
-function touchesOf(change: ThreadChange, { before, after, readState, relearned, taught }: AppliedChange): Touch[] {
+function listFieldTouches(
+  change: ThreadChange,
+  { before, after, readState, relearned, taught }: AppliedChange,
+): Touch[] {
   const { folder, snoozedUntil, starred, unread, addLabels = [], removeLabels = [] } = change;
   const touches: Touch[] = [];
   if (folder !== undefined || snoozedUntil !== undefined) touches.push(folderTouch(before, after));
@@ -213,7 +216,7 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
   const { before, after } = changed;
   const touched = Object.keys(after) as (keyof State)[];
   if (touched.some((name) => name !== "unread")) requireAccess(reach, "manage");
-  if (!isDeepStrictEqual(stateOf(tx, thread.id, touched), after)) {
+  if (!isDeepStrictEqual(readThreadState(tx, thread.id, touched), after)) {
     throw new AppError("conflict", "The conversation has changed since then");
   }
   putBack(tx, thread, before, changed.readState);
@@ -245,11 +248,11 @@ export function forgetTaught(
   revertTraining(tx, mailboxId, taught);
 }
 
-function stateOf(tx: Tx, id: string, names: readonly (keyof State)[]): State {
+function readThreadState(tx: Tx, id: string, names: readonly (keyof State)[]): State {
   const thread = queries(tx).byId.get({ id });
   if (!thread) throw new Error(`the conversation ${id} is gone within its own change`);
-  const labels = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
-  return pick({ ...thread, labels, apart: names.includes("apart") ? apartOf(tx, thread) : [] }, names);
+  const labels = listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [];
+  return pick({ ...thread, labels, apart: names.includes("apart") ? listApartMessages(tx, thread) : [] }, names);
 }
 
 const pick = (state: Required<State>, names: readonly (keyof State)[]): State =>
@@ -269,7 +272,7 @@ function putInto(
 
 /** Snoozing moves no message that is apart. */
 const snoozeUntil = (tx: Tx, thread: ThreadRow, until: number | null): void =>
-  putInto(tx, thread, "inbox", until, apartOf(tx, thread));
+  putInto(tx, thread, "inbox", until, listApartMessages(tx, thread));
 
 function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): Lessons {
   const lessons = learnFromMove(tx, thread, { from: thread.folder, to: folder }, now);
@@ -315,7 +318,7 @@ function inboundSenders(tx: Tx, thread: ThreadRow, among?: readonly number[]): S
   const senders = new Map<string, Sender>();
   for (const { seq, from, auth } of queries(tx).senders.all({ threadSeq: thread.seq })) {
     if (among && !among.includes(seq)) continue;
-    const sender = senderOf(from, auth);
+    const sender = readJunkSender(from, auth);
     const key = `${sender.address} ${sender.spoofed}`;
     if (!senders.has(key)) senders.set(key, sender);
   }

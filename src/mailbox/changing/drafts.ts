@@ -28,7 +28,7 @@ import { UNSERVED_MAILBOXES } from "../../store/unserved-workspaces.ts";
 import { bodyRow, contentRow } from "../filing/filing-rows.ts";
 import type { PreparedMessage } from "../filing/prepare.ts";
 import { firstState } from "../filing/threading.ts";
-import { type AttachmentRow, attachmentsOf, type StoredFile } from "../reading/messages.ts";
+import { type AttachmentRow, listMessageAttachments, type StoredFile } from "../reading/messages.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import { addUsage, reachedMailbox } from "../state/mailboxes.ts";
 import { markUnread } from "../state/message-state.ts";
@@ -210,7 +210,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string, access: "rea
     subject: message.subject,
     text: body.text,
     ...(body.htmlSource === null ? {} : { html: unpackText(body.htmlSource) }),
-    attachments: attachmentsOf(db, message.seq),
+    attachments: listMessageAttachments(db, message.seq),
     headers: body.headers.filter(([name]) => (draft.agent === null ? REFERRING : REFERRING_OR_ADDED).test(name)),
     ...(answers !== null && { answers }),
     ...(draft.agent !== null && { agent: draft.agent }),
@@ -311,11 +311,11 @@ const recallStatement = statement<unknown, [now: number, longest: number]>(
      (SELECT 1 FROM messages WHERE seq = message_seq AND filed_at > ?1 AND due_at - filed_at <= ?2)`,
 );
 
-const scopeOf = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
+const draftScope = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
 
 /** Updates everything that depends on the draft's files. */
 function settleFiles({ engine }: MailCore, tx: Tx, draft: Draft): void {
-  const files = attachmentsOf(tx, draft.seq);
+  const files = listMessageAttachments(tx, draft.seq);
   const hasAttachments = files.length > 0;
   const bytes = transmittedSizes(files) - transmittedSizes(draft.attachments);
   tx.update(messages)
@@ -373,7 +373,7 @@ export function changeDraft(
     .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null, agent: agent ?? null })
     .where(eq(drafts.messageSeq, draft.seq))
     .run();
-  engine.replace(tx, draft.seq, scopeOf(draft), { ...message.index, files });
+  engine.replace(tx, draft.seq, draftScope(draft), { ...message.index, files });
   addUsage(tx, draft.reach.mailbox.id, size - draft.size);
   return revision;
 }

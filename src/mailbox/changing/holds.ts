@@ -6,7 +6,7 @@
 import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { Reader } from "../../store/core.ts";
 import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
@@ -255,19 +255,19 @@ export function contentOfHold(db: Db, { seq }: Pick<Hold, "seq">): HeldContent {
 }
 
 /** What the readers of a message learn of its hold. */
-export function heldViewOf(db: Db, emailId: string): { held?: HeldView; approvedBy?: string } {
+export function readHeldView(db: Db, emailId: string): { held?: HeldView; approvedBy?: string } {
   const row = statements(db).ofMessage.get({ emailId });
   if (!row) return {};
   const { state, reason, since, decidedBy } = row;
   if (state !== "sent") {
     const [header, textDiffers] = [heldHeader(db, emailId), heldTextDiffers(db, emailId)];
-    return { held: { state, reason, since: isoOf(since), ...header, textDiffers } };
+    return { held: { state, reason, since: toIsoTime(since), ...header, textDiffers } };
   }
   return decidedBy === null ? {} : { approvedBy: decidedBy };
 }
 
 /** Who approved a sent message; undefined for one that was not held. Their name is null once they have left. */
-export const approverOf = (db: Db, emailId: string): { name: string | null } | undefined =>
+export const findApprover = (db: Db, emailId: string): { name: string | null } | undefined =>
   statements(db).approver.get({ emailId });
 
 /** A message among the drafts of a mailbox that was held, and not sent. `draftId`: id of its conversation there. */

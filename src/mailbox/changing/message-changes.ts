@@ -15,7 +15,7 @@ import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { ThreadRow } from "../filing/threading.ts";
 import { orderUids, renumber, setImapFlags } from "../imap/uids.ts";
-import { apartOf, derivedFolder, readStateOf } from "../state/message-state.ts";
+import { derivedFolder, listApartMessages, loadReadState } from "../state/message-state.ts";
 import { folderTouch, learnFromMove, trainingTouch, unscheduleDrafts } from "./change.ts";
 import { noteChange } from "./change-feed.ts";
 import { requireNotHeld } from "./holds.ts";
@@ -136,7 +136,7 @@ function changeWithin(
   now: number,
 ): boolean {
   const touches: Touch[] = [];
-  const before = { ...thread, apart: apartOf(tx, thread), readState: readStateOf(tx, thread.seq) };
+  const before = { ...thread, apart: listApartMessages(tx, thread), readState: loadReadState(tx, thread.seq) };
   if (folder !== undefined) touches.push(...moveWithin(tx, thread, given, folder, now));
   const set = { ...(read !== undefined && { read }), ...(flagged !== undefined && { flagged }) };
   if (Object.keys(set).length > 0) {
@@ -152,7 +152,7 @@ function changeWithin(
   }
   statements.settleThread(tx).run(thread.seq);
   const present = queries(tx).thread.get({ seq: thread.seq }) ?? thread;
-  const after = { ...present, apart: apartOf(tx, present), readState: readStateOf(tx, thread.seq) };
+  const after = { ...present, apart: listApartMessages(tx, present), readState: loadReadState(tx, thread.seq) };
   if (folder !== undefined) touches.push(folderTouch(before, after));
   if (flagged !== undefined) {
     touches.push({ field: "starred", ...(before.starred !== after.starred && { before: before.starred }) });
@@ -230,13 +230,13 @@ export function fileUnder(
   const given = seqs.flatMap((seq) => among.get(seq) ?? []);
   const stays = given.filter((one) => folderUnderLabel(one, leaves) === one.folder);
   const goes = given.filter((one) => folderUnderLabel(one, leaves) !== one.folder);
-  const seqsOf = (some: readonly Found[]): number[] => some.map(({ seq }) => seq);
+  const pickSeqs = (some: readonly Found[]): number[] => some.map(({ seq }) => seq);
   for (const [folder, moved] of Map.groupBy(goes, (one) => folderUnderLabel(one, leaves))) {
-    changeMessages(tx, caller, seqsOf(moved), { folder }, now);
+    changeMessages(tx, caller, pickSeqs(moved), { folder }, now);
   }
   const ids = conversations.map(({ thread }) => thread.id);
   if (label !== undefined) labelAll(tx, caller, ids, { addLabels: [label] }, now);
-  if (leaves) renumber(tx, seqsOf(stays));
+  if (leaves) renumber(tx, pickSeqs(stays));
 }
 
 /**

@@ -14,8 +14,8 @@ import type { Core, Reader } from "../../store/core.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { messagesOfThread } from "../reading/messages.ts";
-import { labelsOf, requireLabels } from "../state/labels.ts";
-import { mailboxesInReach, mailboxIdOf } from "../state/mailboxes.ts";
+import { listThreadLabels, requireLabels } from "../state/labels.ts";
+import { mailboxesInReach, resolveMailboxId } from "../state/mailboxes.ts";
 import { type ThreadDetailView, type ThreadPatch, ThreadView, threadView } from "../state/views.ts";
 import {
   type AppliedChange,
@@ -28,16 +28,16 @@ import {
 import { requireNotHeld } from "./holds.ts";
 import { deleteApart, deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
 
-const viewOf = (db: Db, caller: Caller, id: string): ThreadView => {
+const readThreadView = (db: Db, caller: Caller, id: string): ThreadView => {
   const { thread, reach } = reachedThread(db, caller, id);
-  return threadView(thread, reach, labelsOf(db, [thread.seq]).get(thread.seq) ?? []);
+  return threadView(thread, reach, listThreadLabels(db, [thread.seq]).get(thread.seq) ?? []);
 };
 
 /** @throws AppError not_found */
 export function getThread({ db }: Reader, caller: Caller, id: string, options: { html: boolean }): ThreadDetailView {
   const { thread, reach } = reachedThread(db, caller, id);
   return {
-    thread: threadView(thread, reach, labelsOf(db, [thread.seq]).get(thread.seq) ?? []),
+    thread: threadView(thread, reach, listThreadLabels(db, [thread.seq]).get(thread.seq) ?? []),
     messages: messagesOfThread(db, caller, thread.seq, options),
     permissions: { send: reach.access.send, manage: reach.access.manage },
   };
@@ -50,11 +50,11 @@ export function updateThread(
   id: string,
   { read, ...patch }: ThreadPatch,
 ): ThreadView {
-  const unread = unreadOf({ read, unread: patch.unread });
+  const unread = readUnreadPatch({ read, unread: patch.unread });
   requireLabels(patch);
   return store.transact((tx) => {
     note(tx, caller, [changeThread(tx, caller, id, { ...patch, unread }, now())], now());
-    return viewOf(tx, caller, id);
+    return readThreadView(tx, caller, id);
   });
 }
 
@@ -65,7 +65,7 @@ export function updateThreads(
   ids: readonly string[],
   { read, ...patch }: ThreadPatch,
 ): ChangedThreads {
-  const unread = unreadOf({ read, unread: patch.unread });
+  const unread = readUnreadPatch({ read, unread: patch.unread });
   const { changes: _, ...result } = changeEach(core, caller, ids, { ...patch, unread });
   return result;
 }
@@ -74,7 +74,7 @@ export function updateThreads(
 export function snoozeThread({ store, now }: Core, caller: Caller, id: string, until: number | null): ThreadView {
   return store.transact((tx) => {
     note(tx, caller, [changeThread(tx, caller, id, { snoozedUntil: until }, now())], now());
-    return viewOf(tx, caller, id);
+    return readThreadView(tx, caller, id);
   });
 }
 
@@ -98,7 +98,7 @@ function note(tx: Tx, caller: Caller, changes: readonly AppliedChange[], now: nu
 }
 
 /** @throws AppError bad_request if `read` and `unread` contradict each other */
-function unreadOf({ read, unread }: Pick<ThreadPatch, "read" | "unread">): boolean | undefined {
+function readUnreadPatch({ read, unread }: Pick<ThreadPatch, "read" | "unread">): boolean | undefined {
   if (read !== undefined && read === unread) {
     throw new AppError("bad_request", `read and unread cannot both be ${read}: give one of them`);
   }
@@ -122,7 +122,7 @@ export async function emptyFolder(
   for (;;) {
     const portion = await store.enqueue((tx) => {
       // Checked for each portion: the caller's share of the mailbox may end meanwhile.
-      const [reach] = mailboxesInReach(tx, caller, mailboxIdOf(tx, caller, mailbox)).values();
+      const [reach] = mailboxesInReach(tx, caller, resolveMailboxId(tx, caller, mailbox)).values();
       if (!reach) throw notFound("mailbox");
       requireAccess(reach, "manage");
       const conversations = deletePortion(tx, reach.mailbox.id, DELETED_AT_ONCE, folder);
@@ -158,9 +158,9 @@ const MOST = 50_000;
 function changeEach({ store, now }: Core, caller: Caller, ids: readonly string[], change: ThreadChange) {
   requireLabels(change);
   return store.transact((tx) => {
-    const { done, refused } = eachOf(ids, (id) => changeThread(tx, caller, id, change, now()));
+    const { done, refused } = applyToEach(ids, (id) => changeThread(tx, caller, id, change, now()));
     note(tx, caller, done, now());
-    return { changes: done, refused, threads: done.map(({ threadId }) => viewOf(tx, caller, threadId)) };
+    return { changes: done, refused, threads: done.map(({ threadId }) => readThreadView(tx, caller, threadId)) };
   });
 }
 
@@ -208,11 +208,11 @@ export function undoChange({ db, store, now }: Core, caller: Caller, undo: strin
   }
   const result = store.transact((tx) => {
     // In reverse order, because several changes may have taught the mailbox about one sender.
-    const { done, refused } = eachOf(found.changes.toReversed(), (changed) => {
+    const { done, refused } = applyToEach(found.changes.toReversed(), (changed) => {
       revertChange(tx, caller, changed);
       return changed.threadId;
     });
-    return { refused, threads: done.map((id) => viewOf(tx, caller, id)) };
+    return { refused, threads: done.map((id) => readThreadView(tx, caller, id)) };
   });
   remembered.delete(undo);
   return result;
@@ -231,7 +231,7 @@ export async function deleteThreads(
     const portion = await store.enqueue((tx) => {
       let count = 0;
       next = from;
-      return eachOf(
+      return applyToEach(
         (function* () {
           while (next < ids.length && count < DELETED_AT_ONCE) yield ids[next++] as string;
         })(),
@@ -258,7 +258,7 @@ function deleteThread(tx: Tx, caller: Caller, id: string): number {
 }
 
 /** Applies `work` to each. A refusal affects only its own item; any other failure ends the whole. */
-function eachOf<T extends string | AppliedChange, R>(
+function applyToEach<T extends string | AppliedChange, R>(
   given: Iterable<T>,
   work: (one: T) => R,
 ): { done: R[]; refused: Refused[] } {

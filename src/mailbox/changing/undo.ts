@@ -12,8 +12,8 @@ import { letOthersRun } from "../../base/pause.ts";
 import { noteDecision } from "../../journal/entries.ts";
 import {
   changesBehind,
-  changesOf,
   type KeyChange,
+  listThreadKeyChanges,
   markUndone,
   NEWEST,
   type Position,
@@ -24,8 +24,8 @@ import { type ChangedField, type Face, type Settler, threads } from "../../store
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { ThreadRow } from "../filing/threading.ts";
-import { labelKey, labelsOf, labelsPutBack, type PlacedLabel } from "../state/labels.ts";
-import { apartOf, type ReadState, readStateOf } from "../state/message-state.ts";
+import { labelKey, labelsPutBack, listThreadLabels, type PlacedLabel } from "../state/labels.ts";
+import { listApartMessages, loadReadState, type ReadState } from "../state/message-state.ts";
 import { type AppliedChange, folderState, forgetTaught, putBack } from "./change.ts";
 
 /** Why a field was left: who changed or confirmed it, or `deleted`, `out_of_reach`, `too_many_labels`. */
@@ -98,7 +98,7 @@ function createTally(most = Number.POSITIVE_INFINITY) {
 }
 type Tally = ReturnType<typeof createTally>;
 
-const fieldOf = ({ threadId, field, labelKey: label }: KeyChange): Field => ({
+const changedField = ({ threadId, field, labelKey: label }: KeyChange): Field => ({
   threadId,
   field,
   ...(field === "label" && label !== null && { label }),
@@ -108,7 +108,7 @@ const fieldOf = ({ threadId, field, labelKey: label }: KeyChange): Field => ({
 async function inPortions<T>(
   { db, store }: Core,
   given: readonly T[],
-  { costOf, budget, dryRun }: { costOf(one: T): number; budget: number; dryRun: boolean },
+  { estimateCost, budget, dryRun }: { estimateCost(one: T): number; budget: number; dryRun: boolean },
   tally: Tally,
   work: (tx: Tx, one: T, tally: Tally) => void,
   after: (tx: Tx, tally: Tally) => void,
@@ -120,7 +120,7 @@ async function inPortions<T>(
       next = from;
       for (let cost = 0; next < given.length; next++) {
         const one = given[next] as T;
-        cost += costOf(one);
+        cost += estimateCost(one);
         if (cost > budget && next > from) break;
         work(tx, one, own);
       }
@@ -138,7 +138,7 @@ async function inPortions<T>(
 /** Takes back what a move taught. */
 function untrain(tx: Tx, change: KeyChange, person: Caller | undefined, dryRun: boolean, tally: Tally): void {
   if (change.settledBy === "undone") return;
-  const field = fieldOf(change);
+  const field = changedField(change);
   const reason = change.settledBy ?? (mayManage(tx, change, person) ? undefined : "out_of_reach");
   if (reason !== undefined) {
     tally.left(field, reason);
@@ -162,7 +162,7 @@ function restore(
   if (!first) return;
   const thread = bySeq(tx).get({ seq: first.threadSeq });
   const reach = person && thread && reachTo(tx, person, thread.mailboxId);
-  const present = thread && presentOf(tx, thread);
+  const present = thread && readPresentState(tx, thread);
   const open: KeyChange[] = [];
   const before: Partial<Present> = {};
   const labels = new Map<string, PlacedLabel | null>();
@@ -171,15 +171,15 @@ function restore(
     const toUndo = ofField.filter(({ settledBy }) => settledBy === null);
     const [earliest] = toUndo;
     if (!earliest) {
-      if (last.settledBy !== null && last.settledBy !== "undone") tally.left(fieldOf(last), last.settledBy);
+      if (last.settledBy !== null && last.settledBy !== "undone") tally.left(changedField(last), last.settledBy);
       continue;
     }
     if (!thread || !present) {
-      tally.left(fieldOf(earliest), "deleted");
+      tally.left(changedField(earliest), "deleted");
       continue;
     }
     if (person && !(earliest.field === "unread" ? reach?.access.read : reach?.access.manage)) {
-      tally.left(fieldOf(earliest), "out_of_reach");
+      tally.left(changedField(earliest), "out_of_reach");
       continue;
     }
     open.push(...toUndo);
@@ -191,7 +191,7 @@ function restore(
   for (const name of Object.keys(before) as (keyof Present)[]) {
     if (isChanged(name, before, present)) tally.takenBack({ threadId: thread.id, field: name });
   }
-  const labelsNow = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+  const labelsNow = listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [];
   const labelsThen = labelsPutBack(labelsNow, labels);
   const unfit = new Set<string | null>();
   for (const [key, placed] of labels) {
@@ -226,27 +226,27 @@ export async function undoKey(core: Core, wanted: Wanted, { person, face, dryRun
     if (ids.length > 0) noteDecision(tx, wanted, { operation: "undo", face, by: person?.(tx), ids }, now());
   };
 
-  for await (const page of pagesOf(db, wanted)) {
+  for await (const page of walkKeyChangePages(db, wanted)) {
     await inPortions(
       core,
       page.filter(({ field }) => field === "training"),
-      { costOf: ({ before }) => Math.max(1, (before as Taught).taught.length), budget: MOST_TAUGHT, dryRun },
+      { estimateCost: ({ before }) => Math.max(1, (before as Taught).taught.length), budget: MOST_TAUGHT, dryRun },
       tally,
       (tx, change, own) => untrain(tx, change, person?.(tx), dryRun, own),
       finish,
     );
   }
   const seen = new Set<number>();
-  for await (const page of pagesOf(db, wanted)) {
+  for await (const page of walkKeyChangePages(db, wanted)) {
     const next = new Set(page.flatMap(({ field, threadSeq }) => (field === "training" ? [] : threadSeq)));
-    const costOf = (seq: number): number => THREAD_COST + (bySeq(db).get({ seq })?.messageCount ?? 0);
+    const estimateCost = (seq: number): number => THREAD_COST + (bySeq(db).get({ seq })?.messageCount ?? 0);
     await inPortions(
       core,
       [...next].filter((seq) => !seen.has(seq)),
-      { costOf, budget: MOST_MESSAGES, dryRun },
+      { estimateCost, budget: MOST_MESSAGES, dryRun },
       tally,
       (tx, seq, own) => {
-        const changes = changesOf(tx, wanted, seq).filter(({ field }) => field !== "training");
+        const changes = listThreadKeyChanges(tx, wanted, seq).filter(({ field }) => field !== "training");
         restore(tx, changes, person?.(tx), dryRun, own);
       },
       finish,
@@ -265,10 +265,10 @@ interface Present {
   unread: ReadState;
 }
 
-const presentOf = (tx: Tx, thread: ThreadRow): Present => ({
-  folder: folderState({ ...thread, apart: apartOf(tx, thread) }),
+const readPresentState = (tx: Tx, thread: ThreadRow): Present => ({
+  folder: folderState({ ...thread, apart: listApartMessages(tx, thread) }),
   starred: thread.starred,
-  unread: readStateOf(tx, thread.seq),
+  unread: loadReadState(tx, thread.seq),
 });
 
 /** True if a field has another value than before. Messages that came later do not count. */
@@ -282,7 +282,7 @@ const mayManage = (tx: Tx, { mailboxId }: KeyChange, person: Caller | undefined)
   person === undefined || reachTo(tx, person, mailboxId)?.access.manage === true;
 
 /** Pages of changes, newest first. */
-async function* pagesOf(db: Db, wanted: Wanted): AsyncGenerator<KeyChange[]> {
+async function* walkKeyChangePages(db: Db, wanted: Wanted): AsyncGenerator<KeyChange[]> {
   for (let position: Position | undefined = NEWEST; position; ) {
     const page = changesBehind(db, wanted, position, PAGE);
     position = page.at(-1);

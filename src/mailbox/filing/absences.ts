@@ -86,14 +86,14 @@ const queries = prepared((db) => ({
     .prepare(),
 }));
 
-export const absenceOf = (db: Db, mailboxId: string): Absence | undefined => queries(db).find.get({ mailboxId });
+export const findAbsence = (db: Db, mailboxId: string): Absence | undefined => queries(db).find.get({ mailboxId });
 
 /**
  * Sets or ends the absence of a mailbox. Of a new one, everybody is told anew. `now`: epoch ms. @throws AppError bad_request
  */
 export function putAbsence(tx: Tx, mailboxId: string, given: Absence | undefined, now: number): void {
   const absence = given && readAbsence(given, now);
-  if (Bun.deepEquals(absence, absenceOf(tx, mailboxId))) return;
+  if (Bun.deepEquals(absence, findAbsence(tx, mailboxId))) return;
   queries(tx).forgetTold.run({ mailboxId });
   if (absence) queries(tx).put.run({ mailboxId, ...absence });
   else queries(tx).remove.run({ mailboxId });
@@ -123,7 +123,7 @@ export interface Answerable {
  * who is named counts as told.
  */
 export function absenceReplyTo(tx: Tx, { mailboxId, message, reversePath, auth, now }: Answerable): string | undefined {
-  const absence = absenceOf(tx, mailboxId);
+  const absence = findAbsence(tx, mailboxId);
   if (!absence || now < absence.startsAt || now >= absence.endsAt) return undefined;
   const recipient = envelopeAddress(reversePath);
   const sender = message.from && comparableAddress(message.from.email);

@@ -94,7 +94,7 @@ const MOST_PASSED = 10;
 /** Asks for what is to be written about a message. */
 export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: Filed): void {
   const { mailboxId, workspaceId, seq: messageSeq, ruled, now } = filed;
-  const { recipients, passed } = forwardsOf(tx, filed);
+  const { recipients, passed } = planForwards(tx, filed);
   for (const recipient of recipients) {
     if (!mayForwardTo(tx, options, workspaceId, recipient)) continue;
     askForMail(tx, { mailboxId, messageSeq, kind: "forward", recipient, passed }, now);
@@ -109,7 +109,7 @@ export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: Fi
  * Anybody can write Delivered-To, so it counts only in what this server has forwarded. What comes back from elsewhere names a
  * Message-ID that the mailbox forwarded under, which strangers do not know.
  */
-function forwardsOf(
+function planForwards(
   tx: Tx,
   { mailboxId, message, reversePath, ruled }: Filed,
 ): { recipients: string[]; passed: string[] } {
@@ -148,7 +148,8 @@ export const postponeMail = (tx: Tx, seq: number, dueAt: number): void => void s
 export const settleMail = (tx: Tx, seq: number): boolean => statements.settle(tx).run(seq).changes > 0;
 
 /** Ends all requests of a mailbox that is removed: nothing more is sent from it. */
-export const forgetMailOf = (tx: Tx, mailboxId: string): void => void statements.forget(tx).run(mailboxId);
+export const forgetMailboxRequests = (tx: Tx, mailboxId: string): void => void statements.forget(tx).run(mailboxId);
 
 /** Ends the requests of a mailbox to forward mail. */
-export const forgetForwardsOf = (tx: Tx, mailboxId: string): void => void statements.forgetForwards(tx).run(mailboxId);
+export const forgetForwardRequests = (tx: Tx, mailboxId: string): void =>
+  void statements.forgetForwards(tx).run(mailboxId);

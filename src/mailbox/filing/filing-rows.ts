@@ -24,7 +24,7 @@ import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import { addUsage } from "../state/mailboxes.ts";
-import { apartOf, folderOfMessage, moveMessages } from "../state/message-state.ts";
+import { folderOfMessage, listApartMessages, moveMessages } from "../state/message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { type FilingKind, hasMessage, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 
@@ -35,7 +35,7 @@ const placeholders = <K extends string>(...names: K[]): Record<K, Placeholder> =
   Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as unknown as Record<K, Placeholder>;
 
 /** The columns of a table, by their names in rows. */
-const columnsOf = <T extends Table>(table: T) =>
+const listColumnNames = <T extends Table>(table: T) =>
   Object.keys(getTableColumns(table)) as (keyof T["_"]["columns"] & string)[];
 
 function prepareStatements(db: Db) {
@@ -108,11 +108,11 @@ function prepareStatements(db: Db) {
     insertMessage: db
       .insert(messages)
       // Passed as text or null: a JSON column would encode null as text.
-      .values({ ...placeholders(...columnsOf(messages)), auth: sql`${sql.placeholder("auth")}` })
+      .values({ ...placeholders(...listColumnNames(messages)), auth: sql`${sql.placeholder("auth")}` })
       .prepare(),
     insertBody: db
       .insert(messageBodies)
-      .values(placeholders(...columnsOf(messageBodies)))
+      .values(placeholders(...listColumnNames(messageBodies)))
       .prepare(),
     insertDraft: db
       .insert(drafts)
@@ -268,7 +268,7 @@ function writeThread(
   if (joined) {
     statements(tx).updateThread.run({ ...state, seq: joined.seq });
     const moves = state.folder !== joined.folder;
-    if (moves) moveMessages(tx, joined.seq, state.folder, apartOf(tx, joined));
+    if (moves) moveMessages(tx, joined.seq, state.folder, listApartMessages(tx, joined));
     if (moves || state.snoozedUntil !== joined.snoozedUntil) settle(tx, joined.seq, "folder", "mail");
     return joined;
   }

@@ -3,10 +3,10 @@
  * Arrival, Same message, Folders, Spam). prepare.ts has read the message's bytes before.
  */
 import { newId } from "../../base/runtime.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import { emit } from "../../events/outbox.ts";
 import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
-import { charactersOf } from "../../search/fold.ts";
+import { countDocumentCharacters } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { classify, recordClassification } from "../junk/classification.ts";
@@ -85,7 +85,7 @@ const REPORT_LABEL = "Reports";
 export function fileCopies(core: MailCore, tx: Tx, filings: readonly Filing[], { indexLater = false } = {}): Filed[] {
   let indexed = 0;
   return filings.map((filing) => {
-    const characters = charactersOf(filing.message.index);
+    const characters = countDocumentCharacters(filing.message.index);
     const isLater = indexLater || (indexed > 0 && indexed + characters > INDEXED_AT_ONCE);
     const filed = fileMessage(core, tx, filing, { indexLater: isLater });
     if (!filed.duplicate && !isLater) indexed += characters;
@@ -181,7 +181,7 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
         hasAttachments: message.attachments.length > 0,
         attachmentCount: message.attachments.length,
         isSpam: state.folder === "spam",
-        receivedAt: isoOf(now),
+        receivedAt: toIsoTime(now),
       },
     });
   }

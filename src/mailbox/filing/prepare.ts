@@ -6,18 +6,18 @@
 import { createHash } from "node:crypto";
 import { authorsIn } from "../../message/address.ts";
 import { createBudget } from "../../message/markup.ts";
-import { fingerprintOf } from "../../message/message-id.ts";
+import { fingerprintMessage } from "../../message/message-id.ts";
 import { type ParsedMessage, parseMessage } from "../../message/parse.ts";
 import { packText } from "../../message/reading.ts";
 import { type AggregateReport, aggregateReportIn, type Report, readReport } from "../../message/report.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../../message/sanitize.ts";
-import { structureOf } from "../../message/structure.ts";
-import { subjectKeyOf } from "../../message/subject.ts";
-import { snippetOf } from "../../message/text.ts";
+import { tryReadStructure } from "../../message/structure.ts";
+import { parseSubjectKey } from "../../message/subject.ts";
+import { makeSnippet } from "../../message/text.ts";
 import { SEEN_VERSION, type SeenText, seenText } from "../../message/visible.ts";
-import { charactersOf, foldDocument, type IndexDocument } from "../../search/fold.ts";
+import { countDocumentCharacters, foldDocument, type IndexDocument } from "../../search/fold.ts";
 import type { Blobs } from "../../store/blobs.ts";
-import { tokensOf } from "../junk/tokens.ts";
+import { extractJunkTokens } from "../junk/tokens.ts";
 
 /** A message ready to be filed, into one mailbox or several. */
 export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" | "attachments" | "autoSubmitted"> {
@@ -63,7 +63,7 @@ const BLOCK_BYTES = 4_096;
 const FEW_FILES = 4;
 
 /** What files take of the disk beyond their bytes: a message of many tiny ones would take a hundred times its size. */
-const slackOf = (attachments: readonly { size: number }[]): number =>
+const sumFileSlack = (attachments: readonly { size: number }[]): number =>
   attachments.slice(FEW_FILES).reduce((sum, { size }) => sum + Math.max(0, BLOCK_BYTES - size), 0);
 
 /** Bytes of all files: those that were compressed (message/forms.ts) may be more than the message. */
@@ -81,16 +81,16 @@ export async function prepareMessage(
   { written = false } = {},
 ): Promise<PreparedMessage> {
   const budget = createBudget();
-  const structure = structureOf(bytes);
+  const structure = tryReadStructure(bytes);
   // Of the fields as they came: parsing decodes those in 8-bit charsets.
-  const fingerprint = fingerprintOf(bytes, structure?.header);
+  const fingerprint = fingerprintMessage(bytes, structure?.header);
   const read = await parseMessage(bytes, budget, structure);
   const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = read;
   const stored: PreparedAttachment[] = [];
   for (const { content, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
   }
-  const { key, isReply } = subjectKeyOf(parsed.subject);
+  const { key, isReply } = parseSubjectKey(parsed.subject);
   // Sanitising comes later, because it may exceed the budget.
   const seen = seenText(parsed.text, html, budget);
   const index = foldDocument({
@@ -107,12 +107,12 @@ export async function prepareMessage(
     subjectKey: key,
     isReply,
     // Models read snippets, too, so these are taken from the visible text.
-    snippet: snippetOf(seen.text),
+    snippet: makeSnippet(seen.text),
     ...storedSeen(parsed.text, seen),
     ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
-    size: Math.max(bytes.byteLength, total(stored)) + slackOf(stored),
+    size: Math.max(bytes.byteLength, total(stored)) + sumFileSlack(stored),
     fingerprint,
     index,
   };
@@ -123,7 +123,7 @@ export async function prepareMessage(
     ...message,
     ...(report === undefined ? {} : { report }),
     ...(aggregateReport === undefined ? {} : { aggregateReport }),
-    junkTokens: tokensOf({
+    junkTokens: extractJunkTokens({
       ...parsed,
       attachments,
       folded: seen.fromHtml ? undefined : index.body,
@@ -149,14 +149,14 @@ export function storedSeen(
 const FILED_AT_ONCE = 8 * 1024 * 1024;
 
 /** How many copies of a message one transaction files, and roughly the bytes that each writes to the database. */
-export function portionOf({ text, html = "", htmlSource, seenText, headers, index }: PreparedMessage): {
+export function measureFilingPortion({ text, html = "", htmlSource, seenText, headers, index }: PreparedMessage): {
   atOnce: number;
   bytes: number;
 } {
   const body = text.length + html.length + (htmlSource?.length ?? 0) + (seenText?.length ?? 0);
   // Its addresses are stored twice.
   const header = 2 * headers.reduce((sum, [, value]) => sum + value.length, 0);
-  const bytes = body + header + charactersOf(index);
+  const bytes = body + header + countDocumentCharacters(index);
   return { atOnce: Math.max(1, Math.floor(FILED_AT_ONCE / bytes)), bytes };
 }
 

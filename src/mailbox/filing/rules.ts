@@ -6,7 +6,7 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../../base/errors.ts";
-import { filled, type Given, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { filled, type Given, type Static, stringEnum, t } from "../../base/json-schema.ts";
 import { settle } from "../../journal/key-changes.ts";
 import { envelopeAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../../message/address.ts";
 import { createMatcher } from "../../search/matching.ts";
@@ -17,7 +17,7 @@ import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { shows } from "../reading/walk.ts";
 import { isVerifiedFor } from "../state/addresses.ts";
-import { addLabels, labelKey, labelsOf, requireLabels } from "../state/labels.ts";
+import { addLabels, labelKey, listThreadLabels, requireLabels } from "../state/labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import type { ThreadRow, ThreadState } from "./threading.ts";
 
@@ -52,7 +52,7 @@ const queries = prepared((db) => ({
 }));
 
 /** In their order. */
-export function rulesOf(db: Db, mailboxId: string): Rule[] {
+export function readMailboxRules(db: Db, mailboxId: string): Rule[] {
   return JSON.parse(queries(db).rules.get({ mailboxId })?.text ?? "[]");
 }
 
@@ -70,7 +70,7 @@ const fields = {
   }),
 };
 const action = {
-  type: oneOf(RULE_ACTIONS, {
+  type: stringEnum(RULE_ACTIONS, {
     description:
       "`label` labels the conversation, `star` stars it, `archive` keeps the mail out of the inbox, `trash` puts it in trash, `forward` sends it on",
   }),
@@ -289,7 +289,7 @@ function threadTest(tx: Tx, { joined, state }: Arriving): (condition: ThreadCond
   let labels: ReadonlySet<string> | undefined;
   const starred = joined?.starred === true;
   const hasLabel = (label: string): boolean => {
-    labels ??= new Set(joined && labelsOf(tx, [joined.seq]).get(joined.seq)?.map(labelKey));
+    labels ??= new Set(joined && listThreadLabels(tx, [joined.seq]).get(joined.seq)?.map(labelKey));
     return labels.has(labelKey(label));
   };
   const test = (condition: ThreadCondition): boolean => {

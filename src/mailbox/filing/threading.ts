@@ -8,8 +8,8 @@
  */
 import { and, between, desc, eq, gt, gte, isNotNull, lt, lte, sql } from "drizzle-orm";
 import { type EmailAddress, isAnonymous } from "../../message/address.ts";
-import { subjectKeyOf } from "../../message/subject.ts";
-import { threadOf } from "../../search/document-number.ts";
+import { parseSubjectKey } from "../../message/subject.ts";
+import { toThreadSeq } from "../../search/document-number.ts";
 import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
@@ -199,7 +199,7 @@ function conversationsWith(db: Db, mailboxId: string, messageId: string): number
   for (let before = Number.MAX_SAFE_INTEGER; found.length < MOST_CANDIDATES; ) {
     const message = statements(db).lastMessage.get({ mailboxId, messageId, before });
     if (!message) break;
-    const thread = threadOf(message.seq);
+    const thread = toThreadSeq(message.seq);
     if (message.kind !== "draft") found.push(thread);
     before = thread * MESSAGES_PER_THREAD;
   }
@@ -230,12 +230,12 @@ function findBySubject(tx: Tx, arrival: Arrival): ThreadRow | undefined {
     })
     .filter((thread) => takesMore(thread) && isSameKind(thread, arrival));
   if (alike.length === 0) return undefined;
-  const others = othersOf(tx, arrival);
+  const others = listCorrespondents(tx, arrival);
   return alike.find((thread) => thread.participants.some(({ email }) => others.has(email.toLowerCase())));
 }
 
 /** Author and recipients of the message, without the mailbox itself, which is in every conversation. */
-function othersOf(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<string> {
+function listCorrespondents(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<string> {
   const own = ownAddresses(tx, mailboxId).add(receivedOn);
   const others = new Set<string>();
   for (const { email } of headerAddresses(message)) {
@@ -312,7 +312,7 @@ const stateStatements = prepared((db) => ({
 }));
 
 /** rules: Thread fields. A conversation with only Bcc recipients shows its author, because Bcc is never shown. */
-const counterpartOf = ({
+const chooseCounterpart = ({
   message: { from, to, cc },
   kind,
 }: {
@@ -338,7 +338,7 @@ export function firstState(addition: Addition, spam: boolean): ThreadState {
     // Without a key, no mail can be matched to a draft by subject.
     subjectKey: kind === "draft" ? "" : message.subjectKey,
     snippet: message.snippet,
-    counterpart: counterpartOf(addition),
+    counterpart: chooseCounterpart(addition),
     participants: participantsWith([], message),
   };
 }
@@ -365,7 +365,7 @@ export function nextState(tx: Tx, thread: ThreadRow, addition: Addition): Thread
     subject: oldest ? message.subject : thread.subject,
     subjectKey: oldest ? message.subjectKey : thread.subjectKey,
     snippet: newest ? message.snippet : thread.snippet,
-    counterpart: showsCounterpart ? counterpartOf(addition) : thread.counterpart,
+    counterpart: showsCounterpart ? chooseCounterpart(addition) : thread.counterpart,
     participants: kind === "notice" ? thread.participants : participantsWith(thread.participants, message),
   };
 }
@@ -392,9 +392,9 @@ export function remainingState(rows: readonly MessageRow[]): Omit<
     hasAttachments: rows.some((row) => row.hasAttachments),
     messageCount: rows.length,
     subject: oldest.subject,
-    subjectKey: subjectKeyOf(oldest.subject).key,
+    subjectKey: parseSubjectKey(oldest.subject).key,
     snippet: newest.snippet,
-    counterpart: counterpartOf({ message: shown, kind: shown.kind }),
+    counterpart: chooseCounterpart({ message: shown, kind: shown.kind }),
     participants: rows
       .filter((row) => !isNotice(row))
       .toSorted((a, b) => a.seq - b.seq)
@@ -408,15 +408,15 @@ function participantsWith(
   message: Pick<Addition["message"], "from" | "to" | "cc">,
 ): EmailAddress[] {
   const byAddress = new Map(known.map((participant) => [participant.email.toLowerCase(), participant]));
-  const lengthOf = ({ email, name = "" }: EmailAddress): number => email.length + name.length;
-  let left = known.reduce((length, participant) => length - lengthOf(participant), PARTICIPANTS_LENGTH);
+  const addressLength = ({ email, name = "" }: EmailAddress): number => email.length + name.length;
+  let left = known.reduce((length, participant) => length - addressLength(participant), PARTICIPANTS_LENGTH);
   for (const participant of headerAddresses(message)) {
     const key = participant.email.toLowerCase();
     const before = byAddress.get(key);
     if (left <= 0 || (before === undefined ? byAddress.size === MOST_PARTICIPANTS : before.name !== undefined))
       continue;
     byAddress.set(key, participant);
-    left -= lengthOf(participant);
+    left -= addressLength(participant);
   }
   const participants = [...byAddress.values()];
   if (!byAddress.has(message.from.email.toLowerCase())) participants[participants.length - 1] = message.from;

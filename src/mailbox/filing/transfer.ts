@@ -32,7 +32,7 @@ import { noteDiscarded } from "../changing/removal.ts";
 import { flagNew, IMAP_FLAGS, openFolders } from "../imap/uids.ts";
 import { composeStored } from "../reading/messages.ts";
 import { routeWithin } from "../state/addresses.ts";
-import { addLabels, labelKey, labelsOf, MOST_LABELS } from "../state/labels.ts";
+import { addLabels, labelKey, listThreadLabels, MOST_LABELS } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import { derivedFolder, folderOfMessage } from "../state/message-state.ts";
 import type { Filed } from "./filing.ts";
@@ -115,7 +115,7 @@ export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { l
   const now = core.now();
   const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
   const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
-  const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
+  const joined = kind === "draft" ? undefined : findKeptConversation(tx, arrival, kept.conversation);
   const ownFolder = isAlone ? folder : kept.ownFolder;
   const read = kept.read || kind === "sent" || kind === "draft";
   const { imapFlags = 0 } = kept;
@@ -170,7 +170,7 @@ export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { l
 }
 
 /** Found by its former name, else as for arriving mail. */
-const conversationOf = (tx: Tx, arrival: Arrival, name: string | undefined): ThreadRow | undefined =>
+const findKeptConversation = (tx: Tx, arrival: Arrival, name: string | undefined): ThreadRow | undefined =>
   (name === undefined ? undefined : conversationKnownAs(tx, arrival.mailboxId, name)) ?? findThread(tx, arrival);
 
 /** A conversation gets the most prominent folder among those of its messages. */
@@ -259,7 +259,7 @@ export async function* exportMailbox(reader: Reader, mailboxId: string): AsyncGe
     const last = page.at(-1);
     if (!last) return;
     after = last.message.seq;
-    const labels = labelsOf(db, [...new Set(page.map(({ message }) => message.threadSeq))]);
+    const labels = listThreadLabels(db, [...new Set(page.map(({ message }) => message.threadSeq))]);
     for (const { message: row, thread, headers, text, sentBy, imapFlags } of page) {
       const isOwners = row.kind !== "received" && row.sentBy !== null && row.sentBy === ownerId;
       const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);

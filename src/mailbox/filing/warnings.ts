@@ -6,7 +6,7 @@ import { type Caller, notFound, reachTo } from "../../access/caller.ts";
 import { comparableAddress } from "../../access/policy.ts";
 import { type EmailAddress, normalizeAddress, splitAddress } from "../../message/address.ts";
 import type { DeceptiveLink } from "../../message/deceptive-links.ts";
-import { mayPose, organizationOf, readHost } from "../../message/organization.ts";
+import { mayPose, readHost, registrableDomain } from "../../message/organization.ts";
 import { fold } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
@@ -96,10 +96,10 @@ export async function warningsAbout(core: MailCore, caller: Caller, id: string):
   return [...about, ...linkWarnings(message, await deceptiveLinks(core, caller, id))];
 }
 
-const hostOf = (email: string): string | undefined => readHost(splitAddress(email).domain);
+const readEmailHost = (email: string): string | undefined => readHost(splitAddress(email).domain);
 const organizationAt = (email: string): string | undefined => {
-  const host = hostOf(email);
-  return host === undefined ? undefined : organizationOf(host);
+  const host = readEmailHost(email);
+  return host === undefined ? undefined : registrableDomain(host);
 };
 
 /** Whom the mailbox has written to, or heard from long before, and who is of the workspace. */
@@ -120,11 +120,11 @@ function isAcquainted(db: Db, { mailboxId, workspaceId, date }: Known, email: st
 
 function nameWarnings(db: Db, message: Known): Warning[] {
   const { from, workspaceId } = message;
-  const words = wordsOf(from.name ?? "");
+  const words = splitNameWords(from.name ?? "");
   if (words.length === 0) return [];
   const has = new Set(words);
   const isTheirs = ({ name, isPerson }: { name: string; isPerson: number }): boolean => {
-    const theirs = wordsOf(name);
+    const theirs = splitNameWords(name);
     // A single word may be anybody's name; that of a mailbox, as "Support", is.
     if (theirs.length < 2)
       return isPerson === 1 && theirs.length === 1 && words.length === 1 && has.has(theirs[0] ?? "");
@@ -143,7 +143,7 @@ const LIKE_LATIN = new Map(
 const BEYOND_LATIN = /[\u0370-\u052f]/g;
 
 /** The words of a name, in one spelling. */
-const wordsOf = (name: string): string[] =>
+const splitNameWords = (name: string): string[] =>
   fold(name.slice(0, LONGEST_NAME))
     .replace(BEYOND_LATIN, (letter) => LIKE_LATIN.get(letter) ?? letter)
     .split(" ")
@@ -175,11 +175,11 @@ function listsIn(headers: Known["headers"]): Set<string> {
     if (/^list-post$/i.test(name)) return /<mailto:[^<>\s@]+@([^<>\s?]+)/i.exec(text)?.[1] ?? [];
     return [];
   });
-  return new Set(hosts.flatMap((written) => readHost(written) ?? []).map(organizationOf));
+  return new Set(hosts.flatMap((written) => readHost(written) ?? []).map(registrableDomain));
 }
 
 function hostWarnings({ email }: EmailAddress): Warning[] {
-  const host = hostOf(email);
+  const host = readEmailHost(email);
   return host !== undefined && mayPose(host) ? [{ kind: "lookalike", host }] : [];
 }
 
@@ -188,6 +188,6 @@ function linkWarnings({ from, auth }: Known, links: readonly DeceptiveLink[]): W
   const proven = auth?.dmarc === "pass" ? organizationAt(from.email) : undefined;
   return links.flatMap(({ said, leadsTo }): Warning[] => {
     if (said === undefined) return [{ kind: "lookalike", host: leadsTo }];
-    return organizationOf(said) === proven ? [] : [{ kind: "link", said, leadsTo }];
+    return registrableDomain(said) === proven ? [] : [{ kind: "link", said, leadsTo }];
   });
 }

@@ -3,7 +3,7 @@
  * into another. By the rules of import a mailbox has a message once; one that is there already moves to the folder.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../../access/caller.ts";
+import { type Caller, findReachableMailboxes, notFound, reachTo, requireAccess } from "../../access/caller.ts";
 import { noteDeed } from "../../journal/entries.ts";
 import { noteTouches } from "../../journal/key-changes.ts";
 import type { Reader } from "../../store/core.ts";
@@ -19,14 +19,14 @@ import type { PreparedMessage } from "../filing/prepare.ts";
 import type { FilingKind } from "../filing/threading.ts";
 import { fileKept, type KeptMessage } from "../filing/transfer.ts";
 import { composeStored } from "../reading/messages.ts";
-import { labelKey, labelsOf, patchedLabels, writeLabels } from "../state/labels.ts";
+import { labelKey, listThreadLabels, patchedLabels, writeLabels } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import { IMAP_FLAGS, imapFolder, setImapFlags } from "./uids.ts";
 
 type Source = NonNullable<ReturnType<ReturnType<typeof queries>["source"]["get"]>>;
 
 /** What a message is, whatever was read of its composed file. */
-const identityOf = ({ message: row, headers }: Source, prepared: PreparedMessage) => ({
+const carriedIdentity = ({ message: row, headers }: Source, prepared: PreparedMessage) => ({
   message: { ...prepared, headers, fingerprint: row.fingerprint, size: row.size },
   kind: (row.kind === "received" && row.receivedOn === null ? "notice" : row.kind) satisfies FilingKind as FilingKind,
   deliveredAt: row.deliveredAt ?? undefined,
@@ -112,7 +112,7 @@ function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ..
   const filed = fileKept(core, tx, { ...placed, labels, isAlone: true, byKey });
   if (filed.duplicate) {
     const { folder: before, threadSeq = 0 } = statements.place(tx).get(filed.seq) ?? {};
-    const had = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
+    const had = listThreadLabels(tx, [threadSeq]).get(threadSeq) ?? [];
     if (under === undefined) changeMessages(tx, caller, [filed.seq], { folder }, now);
     else fileUnder(tx, caller, [filed.seq], { label: under, leaves: false }, now);
     // An app that saves a draft anew deletes the UID that it had.
@@ -140,7 +140,9 @@ export interface Appended extends Placed {
  */
 export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, id, ...placed }: Appended): FiledInto {
   const { messageId } = placed.message;
-  const readable = [...reachOf(tx, caller).values()].flatMap(({ mailbox, access }) => (access.read ? mailbox.id : []));
+  const readable = [...findReachableMailboxes(tx, caller).values()].flatMap(({ mailbox, access }) =>
+    access.read ? mailbox.id : [],
+  );
   const among = JSON.stringify(readable);
   const served =
     messageId === undefined
@@ -149,7 +151,7 @@ export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, i
   const found = served && queries(tx).source.get(served);
   if (!found) return fileInto(core, tx, caller, placed);
   requireMovable(tx, caller, [found.message.seq], placed.folder, "read");
-  return fileInto(core, tx, caller, { ...placed, ...identityOf(found, placed.message) });
+  return fileInto(core, tx, caller, { ...placed, ...carriedIdentity(found, placed.message) });
 }
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
@@ -159,7 +161,7 @@ export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: File
   if (!thread) return;
   requireNotHeld(tx, thread);
   if (labelled.length > 0) {
-    const present = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+    const present = listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [];
     writeLabels(tx, thread.seq, patchedLabels(present, { removeLabels: labelled }));
   }
   if (before !== undefined) {
@@ -242,11 +244,11 @@ export function carryMessage(
   requireMovable(tx, caller, [seq], to.folder, moves ? "manage" : "read");
   const filed = fileInto(core, tx, caller, {
     mailboxId: to.mailboxId,
-    ...identityOf(found, message),
+    ...carriedIdentity(found, message),
     folder: to.folder,
     read: row.read,
     starred: row.flagged,
-    labels: labelsOf(tx, [thread.seq]).get(thread.seq) ?? [],
+    labels: listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [],
     receivedOn: to.address,
     receivedAt: row.filedAt,
     // \Deleted is said of the message where it was.

@@ -4,7 +4,7 @@
  */
 import { letOthersRun } from "../../base/pause.ts";
 import { unpackText } from "../../message/reading.ts";
-import { threadOf } from "../../search/document-number.ts";
+import { toThreadSeq } from "../../search/document-number.ts";
 import { LONGEST_SURE } from "../../search/fold.ts";
 import type { Reader } from "../../store/core.ts";
 import { FOLDERS, MESSAGES_PER_THREAD } from "../../store/schema.ts";
@@ -127,7 +127,7 @@ export async function findLabelled(
 ): Promise<(seq: number) => boolean> {
   const threads = new Set<number>();
   for await (const some of threadsLabelledIn(db, mailboxId, label)) for (const one of some) threads.add(one);
-  return (seq) => threads.has(threadOf(seq));
+  return (seq) => threads.has(toThreadSeq(seq));
 }
 
 /** The message with an id, in any mailbox. */
@@ -136,7 +136,7 @@ export const findMessage = ({ db }: Reader, id: string): number | undefined => s
 /** A test for messages of the conversation with an id, in any mailbox. */
 export function isInThread({ db }: Reader, id: string): (seq: number) => boolean {
   const thread = statements.thread(db).get(id)?.seq;
-  return (seq) => threadOf(seq) === thread;
+  return (seq) => toThreadSeq(seq) === thread;
 }
 
 /** Messages of a folder whose texts are longer than the index surely knows them; for a label's mailbox also others. */
@@ -157,29 +157,33 @@ export const readEnvelopes = (
   userId: string,
   characters: number,
 ): EnvelopeRow[] =>
-  firstOf(
+  takeWithinLength(
     statements.envelopes(db).iterate(JSON.stringify(seqs), userId),
     characters,
     ({ subject, from, to, cc, bcc }) => subject.length + from.length + to.length + cc.length + bcc.length,
   );
 
 export const readHeaders = ({ db }: Reader, seqs: readonly number[], characters: number): HeadersRow[] =>
-  firstOf(statements.headers(db).iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length);
+  takeWithinLength(statements.headers(db).iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length);
 
 export const readBodies = ({ db }: Reader, seqs: readonly number[], characters: number): BodyRow[] =>
-  firstOf(wholeTexts(statements.bodies(db).iterate(JSON.stringify(seqs))), characters, ({ text }) => text.length);
+  takeWithinLength(
+    wholeTexts(statements.bodies(db).iterate(JSON.stringify(seqs))),
+    characters,
+    ({ text }) => text.length,
+  );
 
 /** With the visible text of the HTML below, where that differs. */
 function* wholeTexts(rows: Iterable<BodyRow & { seen: Uint8Array | null }>): Generator<BodyRow> {
   for (const { seq, text, seen } of rows) yield { seq, text: seen ? `${text}\n${unpackText(seen)}` : text };
 }
 
-function firstOf<T>(rows: Iterable<T>, characters: number, lengthOf: (row: T) => number): T[] {
+function takeWithinLength<T>(rows: Iterable<T>, characters: number, rowLength: (row: T) => number): T[] {
   const first: T[] = [];
   let left = characters;
   for (const row of rows) {
     first.push(row);
-    left -= lengthOf(row);
+    left -= rowLength(row);
     if (left <= 0) break;
   }
   return first;

@@ -11,7 +11,7 @@ import { type Caller, notFound, reachTo, requireAccess } from "../../access/call
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import { noteDeed } from "../../journal/entries.ts";
-import { threadOf } from "../../search/document-number.ts";
+import { toThreadSeq } from "../../search/document-number.ts";
 import type { Core } from "../../store/core.ts";
 import { type Folder, imapFolders, imapLabels, users } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
@@ -74,7 +74,7 @@ const statements = {
        AND NOT EXISTS (SELECT 1 FROM imap_labels WHERE mailbox_id = ?1 AND label_key IS NOT NULL)`,
   ),
 
-  mailOf: statement<{ seq: number; filedAt: number }, [threadSeqs: string, after: number]>(
+  listLabelMail: statement<{ seq: number; filedAt: number }, [threadSeqs: string, after: number]>(
     `SELECT message_seq AS seq, filed_at AS filedAt FROM json_each(?1) AS given
        CROSS JOIN imap_messages ON message_seq BETWEEN max(given.value * 65536, ?2 + 1) AND given.value * 65536 + 65535
        CROSS JOIN messages ON messages.seq = message_seq LIMIT ${PORTION}`,
@@ -161,11 +161,11 @@ const statements = {
     `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
        ON label_id = id WHERE label_key IS NULL LIMIT ?)`,
   ),
-  someOf: statement<unknown, [mailboxId: string, limit: number]>(
+  deleteSomeLabelled: statement<unknown, [mailboxId: string, limit: number]>(
     `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
        ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
   ),
-  someVanishedOf: statement<unknown, [mailboxId: string, limit: number]>(
+  deleteSomeVanished: statement<unknown, [mailboxId: string, limit: number]>(
     `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
        FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
   ),
@@ -344,28 +344,28 @@ function follow(tx: Tx, { through }: Changes): void {
  */
 function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): void {
   const given = JSON.stringify(seqs);
-  const keyOf = ({ labelId, seq }: Membership): string => `${labelId} ${seq}`;
+  const membershipKey = ({ labelId, seq }: Membership): string => `${labelId} ${seq}`;
   const present = statements.had(tx).all(given);
   const now = new Map(
     statements
       .wanted(tx)
       .all(given)
-      .map((one) => [keyOf(one), one]),
+      .map((one) => [membershipKey(one), one]),
   );
   const labels = new Map<number, { gone: number[]; kept: number[]; added: number[] }>();
-  const changesOf = ({ labelId }: Membership) => {
+  const getLabelChanges = ({ labelId }: Membership) => {
     const changes = labels.get(labelId) ?? { gone: [], kept: [], added: [] };
     labels.set(labelId, changes);
     return changes;
   };
   const kept = new Set<string>();
   for (const one of present) {
-    const other = now.get(keyOf(one));
+    const other = now.get(membershipKey(one));
     const isSame = other && (!one.wasDraft || (other.folderId === one.folderId && other.folderUid === one.folderUid));
-    if (isSame) kept.add(keyOf(one));
-    changesOf(one)[isSame ? "kept" : "gone"].push(one.uid);
+    if (isSame) kept.add(membershipKey(one));
+    getLabelChanges(one)[isSame ? "kept" : "gone"].push(one.uid);
   }
-  for (const [key, one] of now) if (!kept.has(key)) changesOf(one).added.push(one.seq);
+  for (const [key, one] of now) if (!kept.has(key)) getLabelChanges(one).added.push(one.seq);
   for (const [labelId, changes] of labels) {
     const gone = JSON.stringify(changes.gone);
     statements.bump(tx).run(labelId);
@@ -396,7 +396,8 @@ export function setLabelDeleted(tx: Tx, id: number, seqs: readonly number[], del
 
 /** Removes a portion of what is kept for the labels of a mailbox; returns how much. */
 export const forgetLabelled = (tx: Tx, mailboxId: string, limit: number): number =>
-  statements.someOf(tx).run(mailboxId, limit).changes || statements.someVanishedOf(tx).run(mailboxId, limit).changes;
+  statements.deleteSomeLabelled(tx).run(mailboxId, limit).changes ||
+  statements.deleteSomeVanished(tx).run(mailboxId, limit).changes;
 
 export function createLabelFolders(
   { db, store: { enqueue } }: Core,
@@ -408,14 +409,14 @@ export function createLabelFolders(
   const settling = new Map<string, Promise<void>>();
 
   /** messages.seq of all mail of a label, in order of arrival. */
-  async function mailOf(mailboxId: string, label: string): Promise<number[]> {
+  async function listLabelMail(mailboxId: string, label: string): Promise<number[]> {
     const found: { seq: number; filedAt: number }[] = [];
     for await (let threads of threadsLabelledIn(db, mailboxId, label)) {
       for (let after: number | undefined = 0; after !== undefined; ) {
-        const page = statements.mailOf(db).all(JSON.stringify(threads), after);
+        const page = statements.listLabelMail(db).all(JSON.stringify(threads), after);
         for (const one of page) found.push(one);
         after = page.length < PORTION ? undefined : page.at(-1)?.seq;
-        const thread = threadOf(after ?? 0);
+        const thread = toThreadSeq(after ?? 0);
         threads = threads.filter((seq) => seq >= thread);
         await letOthersRun();
       }
@@ -425,7 +426,7 @@ export function createLabelFolders(
 
   /** Meanwhile the label is followed already; one that has got another name is to be filled again. */
   async function fill({ id, mailboxId, label }: LabelRow): Promise<void> {
-    const seqs = await mailOf(mailboxId, label);
+    const seqs = await listLabelMail(mailboxId, label);
     for (let next = 0; next < seqs.length; next += PORTION) {
       await enqueue((tx) => add(tx, -id, seqs.slice(next, next + PORTION)));
     }

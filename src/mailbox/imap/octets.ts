@@ -50,7 +50,7 @@ const MOST_READ = 128 * 1024 * 1024;
 type Source = ReturnType<ReturnType<typeof queries>["source"]["all"]>[number];
 
 /** The fields of this server on what arrived at an address; "" for other mail. */
-function traceOf({ id, auth, filedAt, receivedOn }: Source): string {
+function formatTraceFields({ id, auth, filedAt, receivedOn }: Source): string {
   if (receivedOn === null) return "";
   const { domain } = splitAddress(receivedOn);
   const received = `Received: by ${domain} with ESMTP id ${id}\r\n\tfor <${receivedOn}>; ${dateHeader(filedAt)}\r\n`;
@@ -143,7 +143,7 @@ export type Octets = ReturnType<typeof createOctets>;
 
 export function createOctets(core: MailCore) {
   const { db, store, runtime, log, parser, wake } = core;
-  /** Large messages, by `keyOf`; the latest last. */
+  /** Large messages, by `octetsKey`; the latest last. */
   const kept = new Map<string, Promise<Composed>>();
   /** By person, so that nobody's slow apps hold up others. */
   const rooms = new Map<string, Room>();
@@ -154,16 +154,22 @@ export function createOctets(core: MailCore) {
   let first: { folderId: number; before: number } | undefined;
   let turn: Promise<unknown> = Promise.resolve();
 
-  const sourcesOf = (seqs: readonly number[]): Source[] => queries(db).source.all({ seqs: JSON.stringify(seqs) });
+  const listOctetsSources = (seqs: readonly number[]): Source[] =>
+    queries(db).source.all({ seqs: JSON.stringify(seqs) });
   const isAuthor = ({ bcc, sentBy }: Source, userId: string): boolean => bcc.length > 0 && sentBy === userId;
-  const frozenOf = (seq: number, author: boolean) => queries(db).frozen.get({ seq, author });
+  const findFrozenOctets = (seq: number, author: boolean) => queries(db).frozen.get({ seq, author });
 
-  const textOf = ({ seq }: Source): string => queries(db).text.get({ seq })?.text ?? "";
+  const readSourceText = ({ seq }: Source): string => queries(db).text.get({ seq })?.text ?? "";
 
-  function partsOf(source: Source, author: boolean, composer: number, text = textOf(source)): OctetsParts {
+  function readOctetsParts(
+    source: Source,
+    author: boolean,
+    composer: number,
+    text = readSourceText(source),
+  ): OctetsParts {
     return {
       ...storedParts(db, { ...source, text }, author ? source.bcc : []),
-      trace: traceOf(source),
+      trace: formatTraceFields(source),
       composer,
     };
   }
@@ -190,7 +196,7 @@ export function createOctets(core: MailCore) {
     try {
       return await Promise.all(
         authors.map(async (author) => {
-          return rowOf(await parser.composeStored(partsOf(source, author, COMPOSER)), author);
+          return toFrozenRow(await parser.composeStored(readOctetsParts(source, author, COMPOSER)), author);
         }),
       );
     } catch (error) {
@@ -209,7 +215,7 @@ export function createOctets(core: MailCore) {
     const seqs = (waiting.length > 0 ? waiting : statements.waiting(db).all()).map(({ seq }) => seq);
     if (seqs.length === 0) return false;
     let bytes = 0;
-    const sources = sourcesOf(seqs).filter((source, i) => {
+    const sources = listOctetsSources(seqs).filter((source, i) => {
       bytes += source.bytes;
       return bytes <= PORTION_BYTES || i === 0;
     });
@@ -234,7 +240,7 @@ export function createOctets(core: MailCore) {
     return done;
   }
 
-  const keyOf = ({ seq, filedAt }: Source, author: boolean): string => `${seq} ${filedAt} ${author}`;
+  const octetsKey = ({ seq, filedAt }: Source, author: boolean): string => `${seq} ${filedAt} ${author}`;
 
   /** Composes a large message, or takes it from those that were read last. */
   function large(key: string, parts: () => OctetsParts, userId: string): Promise<Composed> {
@@ -259,10 +265,12 @@ export function createOctets(core: MailCore) {
   /** Composes a message as that person sees it, and freezes it. */
   async function contentFor(source: Source, userId: string): Promise<Content> {
     const author = isAuthor(source, userId);
-    const frozen = frozenOf(source.seq, author);
-    const parts = () => partsOf(source, author, frozen?.composer ?? COMPOSER);
+    const frozen = findFrozenOctets(source.seq, author);
+    const parts = () => readOctetsParts(source, author, frozen?.composer ?? COMPOSER);
     const isSmall = source.bytes <= SMALL_MESSAGE;
-    const composing = isSmall ? composeOctets(parts(), store.blobs.read) : large(keyOf(source, author), parts, userId);
+    const composing = isSmall
+      ? composeOctets(parts(), store.blobs.read)
+      : large(octetsKey(source, author), parts, userId);
     const composed = await composing.catch((failure) => {
       const error = asUnavailable(failure);
       if (isUnavailable(error)) throw error;
@@ -270,7 +278,7 @@ export function createOctets(core: MailCore) {
       throw new AppError("server_error", "The message cannot be read", { cause: error });
     });
     if (!frozen) {
-      const row = rowOf(described(composed), author);
+      const row = toFrozenRow(described(composed), author);
       await store.enqueue((tx) => freeze(tx, source, [row], source.bcc.length === 0));
     } else if (!frozen.digest.equals(composed.digest)) {
       const { composer } = frozen;
@@ -289,7 +297,7 @@ export function createOctets(core: MailCore) {
     userId: string,
     use: (content: Content) => T | Promise<T>,
   ): Promise<T | undefined> {
-    const [source] = sourcesOf([seq]);
+    const [source] = listOctetsSources([seq]);
     if (!source) return undefined;
     const room = rooms.get(userId) ?? createRoom(MOST_READ);
     rooms.set(userId, room);
@@ -311,9 +319,9 @@ export function createOctets(core: MailCore) {
           .map(({ seq, ...row }) => [seq, row]),
       ),
     /** The size of a message; undefined if it is gone or cannot be composed. @throws AppError server_error 503 */
-    async sizeOf(seq: number, userId: string): Promise<number | undefined> {
-      const [source] = sourcesOf([seq]);
-      const frozen = source && frozenOf(seq, isAuthor(source, userId));
+    async findMessageSize(seq: number, userId: string): Promise<number | undefined> {
+      const [source] = listOctetsSources([seq]);
+      const frozen = source && findFrozenOctets(seq, isAuthor(source, userId));
       if (frozen) return frozen.size;
       return withContent(seq, userId, ({ bytes }) => bytes.byteLength).catch((error) => {
         if (!(error instanceof AppError) || isUnavailable(error)) throw error;
@@ -322,12 +330,13 @@ export function createOctets(core: MailCore) {
     },
     /** The header of a message; see withContent. */
     async header(seq: number, userId: string): Promise<Buffer | undefined> {
-      const [source] = sourcesOf([seq]);
+      const [source] = listOctetsSources([seq]);
       if (!source) return undefined;
       const author = isAuthor(source, userId);
-      const frozen = frozenOf(seq, author);
-      if (frozen && !source.isPlain) return composeHeader(partsOf(source, author, frozen.composer, ""));
-      if (frozen && source.bytes <= SMALL_MESSAGE) return composeHeader(partsOf(source, author, frozen.composer));
+      const frozen = findFrozenOctets(seq, author);
+      if (frozen && !source.isPlain) return composeHeader(readOctetsParts(source, author, frozen.composer, ""));
+      if (frozen && source.bytes <= SMALL_MESSAGE)
+        return composeHeader(readOctetsParts(source, author, frozen.composer));
       return withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.header.bodyStart));
     },
     /**
@@ -376,7 +385,7 @@ export function createOctets(core: MailCore) {
 const JOB = "freeze-octets";
 const FAILED = "a message cannot be composed for mail apps";
 
-const rowOf = ({ digest, structure, size }: Described, author: boolean): Frozen => ({
+const toFrozenRow = ({ digest, structure, size }: Described, author: boolean): Frozen => ({
   author,
   size,
   digest: Buffer.from(digest),

@@ -14,7 +14,7 @@ import type { Core } from "../../store/core.ts";
 import { FOLDERS, type Folder, imapFolders } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { labelsOf } from "../state/labels.ts";
+import { listThreadLabels } from "../state/labels.ts";
 import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "./label-folders.ts";
 
 /** The flags that only IMAP has, as bits of imap_messages.flags: those that the server itself asks for. */
@@ -136,7 +136,7 @@ const statements = {
        CROSS JOIN messages ON messages.seq = message_seq CROSS JOIN threads ON threads.seq = thread_seq
      WHERE +folder_id = ?2`,
   ),
-  uidOf: statement<{ uid: number }, [seq: number]>("SELECT uid FROM imap_messages WHERE message_seq = ?"),
+  findUid: statement<{ uid: number }, [seq: number]>("SELECT uid FROM imap_messages WHERE message_seq = ?"),
   uidIn: statement<{ uid: number }, [folderId: number, seq: number]>(
     "SELECT uid FROM imap_messages WHERE folder_id = ? AND message_seq = ?",
   ),
@@ -164,7 +164,7 @@ const statements = {
   markedLabelled: statement<{ uid: number; seq: number }, [id: number]>(
     "SELECT uid, message_seq AS seq FROM imap_labelled WHERE label_id = -? AND deleted ORDER BY uid",
   ),
-  foldersOf: statement<{ id: number }, [seqs: string]>(
+  listHoldingFolders: statement<{ id: number }, [seqs: string]>(
     "SELECT DISTINCT folder_id AS id FROM imap_messages WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
   renumber: statement<unknown, [uid: number, seq: number]>("UPDATE imap_messages SET uid = ? WHERE message_seq = ?"),
@@ -365,7 +365,7 @@ export function createUids(core: Core) {
       if (isLabel(id)) settleLabels(tx, mailboxId, first);
     },
     /** The folders whose mail a mailbox has, opened. */
-    foldersOf: (one: ImapFolder): ImapFolder[] =>
+    listHoldingFolders: (one: ImapFolder): ImapFolder[] =>
       isLabel(one.id) ? LABELLED.flatMap((folder) => imapFolder(db, one.mailboxId, folder) ?? []) : [one],
     /** The mail of a mailbox, by UID. `id`: of ImapFolder, as everywhere here. */
     numbered: (id: number): Numbered[] => (isLabel(id) ? statements.allLabelled(db) : statements.all(db)).all(id),
@@ -375,7 +375,7 @@ export function createUids(core: Core) {
       const rows = isLabel(id)
         ? statements.labelledStates(db).all(IMAP_FLAGS.deleted, given, id)
         : statements.states(db).all(given, id);
-      const labels = labelsOf(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
+      const labels = listThreadLabels(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
       return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
     },
     /** The UID of a message (messages.seq) in a mailbox; undefined if it is not there. */
@@ -461,7 +461,8 @@ export function setImapFlags(
   let changed = (add | remove) & deleted ? setLabelDeleted(tx, id, seqs, (add & deleted) !== 0) : 0;
   if ((add | remove) & ~deleted) {
     const others = { add: add & ~deleted, remove: remove & ~deleted };
-    for (const folder of statements.foldersOf(tx).all(given)) changed += setFlags(tx, folder.id, given, others);
+    for (const folder of statements.listHoldingFolders(tx).all(given))
+      changed += setFlags(tx, folder.id, given, others);
   }
   return changed;
 }
@@ -474,13 +475,13 @@ function setFlags(tx: Tx, folderId: number, seqs: string, { add, remove }: { add
 /** Sets flags (bits of IMAP_FLAGS) of a message that has just come into a mailbox whose folders are open (openFolders). */
 export function flagNew(tx: Tx, seq: number, flags: number): void {
   const given = JSON.stringify([seq]);
-  for (const { id } of statements.foldersOf(tx).all(given)) setFlags(tx, id, given, { add: flags, remove: 0 });
+  for (const { id } of statements.listHoldingFolders(tx).all(given)) setFlags(tx, id, given, { add: flags, remove: 0 });
 }
 
 /** Gives messages (messages.seq) new UIDs where they are, as if they had left and come back. */
 export function renumber(tx: Tx, seqs: readonly number[]): void {
   const given = JSON.stringify(seqs);
-  for (const { id } of statements.foldersOf(tx).all(given)) {
+  for (const { id } of statements.listHoldingFolders(tx).all(given)) {
     statements.bump(tx).run(id);
     statements.buryAll(tx).run(id, given);
     const { changes } = statements.renumberAll(tx).run(id, IMAP_FLAGS.deleted, given);
@@ -493,7 +494,7 @@ export function renumber(tx: Tx, seqs: readonly number[]): void {
  * their arrival, when nobody knows them yet.
  */
 export function orderUids(tx: Tx, seqs: readonly number[]): void {
-  const uids = seqs.flatMap((seq) => statements.uidOf(tx).get(seq)?.uid ?? []);
+  const uids = seqs.flatMap((seq) => statements.findUid(tx).get(seq)?.uid ?? []);
   for (const [index, uid] of uids.toSorted((a, b) => a - b).entries()) {
     if (uid !== uids[index]) statements.renumber(tx).run(uid, seqs[index] as number);
   }

@@ -9,7 +9,7 @@ import type { Options } from "../../store/settings.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { type Scored, scoreIn } from "./junk-filter.ts";
-import { isTrusted, senderOf, verdictOn } from "./senders.ts";
+import { isTrusted, readJunkSender, verdictOn } from "./senders.ts";
 import { senderTokens } from "./tokens.ts";
 
 /** How an arriving message was classified. */
@@ -37,7 +37,7 @@ export function classify(
   options: Pick<Options, "get">,
 ): Classification {
   const { from, auth, spam, junkTokens } = message;
-  const sender = senderOf(from, auth);
+  const sender = readJunkSender(from, auth);
   const verdict = verdictOn(tx, mailboxId, sender);
   const threshold = options.get("spam.junkThreshold");
   const tokens = () => [...(junkTokens?.split(" ") ?? []), ...senderTokens(sender, auth)];
@@ -51,7 +51,7 @@ export function classify(
 /** Clues kept with a message. */
 const MOST_CLUES = 10;
 
-const record = statement<unknown, [number, string | null, number | null, string | null]>(
+const insertJudgement = statement<unknown, [number, string | null, number | null, string | null]>(
   "INSERT INTO message_judgements (message_seq, filed_for, score, clues) VALUES (?, ?, ?, ?)",
 );
 
@@ -59,7 +59,7 @@ const record = statement<unknown, [number, string | null, number | null, string 
 export function recordClassification(tx: Tx, messageSeq: number, { filedFor, scored }: Classification): void {
   if (filedFor === undefined && scored === undefined) return;
   const clues = scored && JSON.stringify(scored.clues.slice(0, MOST_CLUES));
-  record(tx).run(messageSeq, filedFor ?? null, scored?.score ?? null, clues ?? null);
+  insertJudgement(tx).run(messageSeq, filedFor ?? null, scored?.score ?? null, clues ?? null);
 }
 
 export interface ClassificationView {
@@ -73,7 +73,7 @@ export interface ClassificationView {
   trained: "spam" | "ham" | null;
 }
 
-const classificationOf = prepared((db) =>
+const findClassification = prepared((db) =>
   db
     .select({
       filedFor: messageJudgements.filedFor,
@@ -89,6 +89,6 @@ const classificationOf = prepared((db) =>
 
 /** Reads the classification of a message by id. The caller checks access. */
 export function readClassification(db: Db, id: string): ClassificationView {
-  const found = classificationOf(db).get({ id });
+  const found = findClassification(db).get({ id });
   return { filedFor: null, score: null, trained: null, ...found, clues: found?.clues ?? [] };
 }

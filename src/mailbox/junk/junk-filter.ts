@@ -51,17 +51,17 @@ const statements = {
   ),
 };
 
-const hashOf = (token: string): number => Bun.hash.xxHash32(token) | 0;
+const hashToken = (token: string): number => Bun.hash.xxHash32(token) | 0;
 
-const hashesOf = (tokens: readonly string[]): string => JSON.stringify([...new Set(tokens.map(hashOf))]);
+const formatTokenHashes = (tokens: readonly string[]): string => JSON.stringify([...new Set(tokens.map(hashToken))]);
 
 /** Scores the tokens of a message against the mailbox's junk. Undefined while too little of either is known. */
 export function scoreIn(tx: Tx, mailboxId: string, tokens: () => readonly string[]): Scored | undefined {
   const filter = statements.filter(tx).get(mailboxId);
   if (!filter || !isTrained(filter)) return undefined;
-  const byHash = new Map(tokens().map((token) => [hashOf(token), token]));
+  const byHash = new Map(tokens().map((token) => [hashToken(token), token]));
   const rows = statements.counts(tx).values(filter.seq, JSON.stringify([...byHash.keys()])) as Counts[];
-  return scoreOf(
+  return scoreTokens(
     filter,
     rows.map(([hash, spam, ham]) => ({ token: byHash.get(hash) ?? "", spam, ham })),
   );
@@ -72,7 +72,7 @@ export function learn(tx: Tx, mailboxId: string, tokens: readonly string[], kind
   const [spam, ham] = kind === "spam" ? [1, 0] : [0, 1];
   const filter = statements.addMessage(tx).get(mailboxId, spam, ham);
   if (!filter) throw new Error("writing a junk filter returned no row");
-  statements.addTokens(tx).run(filter.seq, spam, ham, hashesOf(tokens));
+  statements.addTokens(tx).run(filter.seq, spam, ham, formatTokenHashes(tokens));
   if ((filter.spam + filter.ham) % COUNTED_EVERY === 0) prune(tx, filter.seq);
 }
 
@@ -81,7 +81,7 @@ export function unlearn(tx: Tx, mailboxId: string, tokens: readonly string[], ki
   const filter = statements.filter(tx).get(mailboxId);
   if (!filter) return;
   const [spam, ham] = kind === "spam" ? [1, 0] : [0, 1];
-  const hashes = hashesOf(tokens);
+  const hashes = formatTokenHashes(tokens);
   statements.removeMessage(tx).run(spam, ham, filter.seq);
   statements.removeTokens(tx).run(spam, ham, filter.seq, hashes);
   statements.dropEmpty(tx).run(filter.seq, hashes);
@@ -139,11 +139,11 @@ const UNSEEN = 0.5;
 const isTrained = ({ spam, ham }: Trained): boolean => spam >= LEAST_TRAINED && ham >= LEAST_TRAINED;
 
 /** Undefined while too little is known about the mailbox's mail or the message. The order of `tokens` is irrelevant. */
-export function scoreOf(trained: Trained, tokens: readonly TokenCounts[]): Scored | undefined {
+export function scoreTokens(trained: Trained, tokens: readonly TokenCounts[]): Scored | undefined {
   if (!isTrained(trained)) return undefined;
   const clues: JunkClue[] = [];
   for (const counts of tokens) {
-    const probability = probabilityOf(trained, counts);
+    const probability = estimateSpamProbability(trained, counts);
     if (Math.abs(probability - 0.5) >= LEAST_STRENGTH) clues.push({ token: counts.token, probability });
   }
   clues.sort((a, b) => strength(b) - strength(a) || (a.token < b.token ? -1 : 1));
@@ -169,7 +169,7 @@ export function scoreOf(trained: Trained, tokens: readonly TokenCounts[]): Score
 const strength = ({ probability }: JunkClue): number => Math.abs(probability - 0.5);
 
 /** Robinson's f(w). Counts may exceed the totals if tokens outlived the unlearning of a message. */
-function probabilityOf(trained: Trained, counts: Trained): number {
+function estimateSpamProbability(trained: Trained, counts: Trained): number {
   const spam = Math.min(1, counts.spam / trained.spam);
   const ham = Math.min(1, counts.ham / trained.ham);
   const seen = counts.spam + counts.ham;

@@ -68,7 +68,7 @@ const statements = prepared((db) => {
 });
 
 /** `auth` is absent for mail that was not authenticated, such as local mail. */
-export function senderOf(from: EmailAddress, auth: AuthVerdicts | null | undefined): Sender {
+export function readJunkSender(from: EmailAddress, auth: AuthVerdicts | null | undefined): Sender {
   const dmarc = auth?.dmarc;
   return {
     address: normalizeAddress(from.email) ?? from.email.toLowerCase(),
@@ -112,12 +112,12 @@ export const forgive = (tx: Tx, mailboxId: string, sender: Sender, now: number):
 function learn(tx: Tx, mailboxId: string, sender: Sender, after: Learned): Relearned[] {
   const { address, spoofed } = sender;
   if (isAnonymous(address)) return [];
-  const before = learnedOf(tx, mailboxId, sender);
+  const before = findLearnedVerdict(tx, mailboxId, sender);
   statements(tx).set.run({ mailboxId, sender: address, spoofed, verdict: after.verdict, now: after.trainedAt });
   return [{ sender, before, after }];
 }
 
-function learnedOf(tx: Tx, mailboxId: string, { address, spoofed }: Sender): Learned | undefined {
+function findLearnedVerdict(tx: Tx, mailboxId: string, { address, spoofed }: Sender): Learned | undefined {
   const found = statements(tx)
     .verdicts.all({ mailboxId, sender: address })
     .find((one) => one.spoofed === spoofed);
@@ -127,7 +127,7 @@ function learnedOf(tx: Tx, mailboxId: string, { address, spoofed }: Sender): Lea
 /** Restores the verdict before, unless another was learned since. */
 export function unlearnSender(tx: Tx, mailboxId: string, { sender, before, after }: Relearned): void {
   const { address, spoofed } = sender;
-  const present = learnedOf(tx, mailboxId, sender);
+  const present = findLearnedVerdict(tx, mailboxId, sender);
   if (present?.verdict !== after.verdict || present.trainedAt !== after.trainedAt) return;
   if (before)
     statements(tx).set.run({ mailboxId, sender: address, spoofed, verdict: before.verdict, now: before.trainedAt });

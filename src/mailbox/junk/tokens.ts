@@ -89,7 +89,7 @@ const HTML_TRAITS: readonly (readonly [name: string, pattern: RegExp])[] = [
 ];
 
 /** The tokens, separated by single spaces. */
-export function tokensOf(source: JunkSource): string {
+export function extractJunkTokens(source: JunkSource): string {
   const html = source.size <= LARGEST_WITH_HTML ? source.html()?.slice(0, LONGEST_HTML) : undefined;
   const text = source.text.slice(0, LONGEST_TEXT);
   const traits = new Set<string>();
@@ -107,10 +107,10 @@ export function tokensOf(source: JunkSource): string {
   traits.add(`length:${Math.ceil(Math.log2(text.length + 1))}`);
   const folded = source.text.length === text.length && source.folded !== undefined ? source.folded : fold(text);
   const tokens = new Set([...traits].slice(0, MOST_TRAITS));
-  for (const word of first(wordsOf(fold(source.subject.slice(0, LONGEST_SUBJECT))), MOST_SUBJECT_WORDS)) {
+  for (const word of first(splitJunkWords(fold(source.subject.slice(0, LONGEST_SUBJECT))), MOST_SUBJECT_WORDS)) {
     tokens.add(`subject:${word}`);
   }
-  for (const word of chosen(wordsOf(folded), MOST_TOKENS - tokens.size)) tokens.add(word);
+  for (const word of chosen(splitJunkWords(folded), MOST_TOKENS - tokens.size)) tokens.add(word);
   return [...tokens].join(" ");
 }
 
@@ -132,13 +132,14 @@ function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, sub
     names.add(name);
     if (TELLING.has(name)) traits.add(`header:${name}`);
     if (DESCRIBED.has(name)) {
-      for (const word of first(wordsOf(fold(value.slice(0, LONGEST_VALUE))), 4)) traits.add(`${name}:${word}`);
+      for (const word of first(splitJunkWords(fold(value.slice(0, LONGEST_VALUE))), 4)) traits.add(`${name}:${word}`);
     }
   }
   for (const name of EXPECTED) if (!names.has(name)) traits.add(`without:${name}`);
   // Stored mail without a From has a stand-in sender.
   const domain = from === undefined || isAnonymous(from.email) ? "" : splitAddress(from.email).domain.toLowerCase();
-  for (const word of first(wordsOf(fold(from?.name?.slice(0, LONGEST_VALUE) ?? "")), 6)) traits.add(`name:${word}`);
+  for (const word of first(splitJunkWords(fold(from?.name?.slice(0, LONGEST_VALUE) ?? "")), 6))
+    traits.add(`name:${word}`);
   const answered = replyTo[0] && splitAddress(replyTo[0].email).domain.toLowerCase();
   if (answered !== undefined) traits.add(answered === domain ? "reply-to:same" : `reply-to:${answered.slice(0, 100)}`);
   if (messageId !== undefined && domain !== "") {
@@ -173,7 +174,7 @@ function addLinks(traits: Set<string>, text: string, html: string): void {
 }
 
 /** The distinct words of folded text, in order; in a script without spaces, its characters in pairs. */
-function wordsOf(folded: string): Set<string> {
+function splitJunkWords(folded: string): Set<string> {
   const words = new Set<string>();
   let before = "";
   for (const word of folded.split(" ")) {

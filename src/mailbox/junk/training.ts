@@ -12,8 +12,8 @@ import { statement } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import type { PreparedMessage } from "../filing/prepare.ts";
 import { type JunkKind, learn, unlearn } from "./junk-filter.ts";
-import { noteAnswered, senderOf } from "./senders.ts";
-import { LONGEST_TEXT, MOST_FILES, senderTokens, tokensOf } from "./tokens.ts";
+import { noteAnswered, readJunkSender } from "./senders.ts";
+import { extractJunkTokens, LONGEST_TEXT, MOST_FILES, senderTokens } from "./tokens.ts";
 
 /** Messages of a conversation that one move teaches; the event loop is blocked meanwhile. */
 const MOST_MESSAGES = 10;
@@ -116,7 +116,7 @@ export function teachAnswered(
   const row = isAutomatic || inReplyTo === undefined ? null : statements.answered(tx).get(mailboxId, inReplyTo, seq);
   if (!row) return;
   if (row.trained !== "ham") teach(tx, mailboxId, row, "ham");
-  noteAnswered(tx, mailboxId, senderOf(JSON.parse(row.from), authOf(row)), now);
+  noteAnswered(tx, mailboxId, readJunkSender(JSON.parse(row.from), readAuthVerdicts(row)), now);
 }
 
 function teach(tx: Tx, mailboxId: string, row: StoredRow, kind: JunkKind | undefined): void {
@@ -126,12 +126,12 @@ function teach(tx: Tx, mailboxId: string, row: StoredRow, kind: JunkKind | undef
   statements.setTrained(tx).run(row.seq, kind ?? null);
 }
 
-const authOf = ({ auth }: StoredRow): AuthVerdicts | null => (auth === null ? null : JSON.parse(auth));
+const readAuthVerdicts = ({ auth }: StoredRow): AuthVerdicts | null => (auth === null ? null : JSON.parse(auth));
 
 function tokensOfStored(tx: Tx, row: StoredRow): string[] {
   const from = JSON.parse(row.from);
-  const auth = authOf(row);
-  const tokens = tokensOf({
+  const auth = readAuthVerdicts(row);
+  const tokens = extractJunkTokens({
     headers: JSON.parse(row.headers),
     from,
     replyTo: JSON.parse(row.replyTo),
@@ -145,5 +145,5 @@ function tokensOfStored(tx: Tx, row: StoredRow): string[] {
       return source ? unpackText(source) : undefined;
     },
   });
-  return [...tokens.split(" "), ...senderTokens(senderOf(from, auth), auth)];
+  return [...tokens.split(" "), ...senderTokens(readJunkSender(from, auth), auth)];
 }

@@ -5,7 +5,7 @@
  * Invariant: composers of older versions stay as they are. test/mailbox/imap/octets.test.ts holds their digests.
  */
 import { composeMessage } from "../../message/compose.ts";
-import { type Content, contentOf, structureOf } from "../../message/imap-data.ts";
+import { type Content, formatBodyStructure, openMessageContent } from "../../message/imap-data.ts";
 import { unpackText } from "../../message/reading.ts";
 import type { Part } from "../../message/structure.ts";
 
@@ -87,15 +87,15 @@ export type ComposeStored = (parts: OctetsParts, owner?: string) => Promise<Desc
 
 /** Composes octets here. @throws the error of a blob that cannot be read */
 export async function composeOctets(parts: OctetsParts, readBlob: ReadBlob): Promise<Composed> {
-  const composed = await composerOf(parts)(parts, readBlob);
+  const composed = await getComposer(parts)(parts, readBlob);
   const bytes = Buffer.from(composed.buffer as ArrayBuffer, composed.byteOffset, composed.byteLength);
-  return { content: contentOf(bytes), digest: new Bun.CryptoHasher("sha256").update(composed).digest() };
+  return { content: openMessageContent(bytes), digest: new Bun.CryptoHasher("sha256").update(composed).digest() };
 }
 
 export const described = ({ content, digest }: Composed): Described => ({
   size: content.bytes.byteLength,
   digest,
-  structure: structureOf(content, true),
+  structure: formatBodyStructure(content, true),
   root: content.root,
 });
 
@@ -105,13 +105,13 @@ const NOTHING = new Uint8Array();
 export async function composeHeader({ text, html, ...parts }: OctetsParts): Promise<Buffer> {
   const isAlone = html === undefined && parts.files.length === 0;
   const bare = { ...parts, text: isAlone ? text : "", ...(html && { html: EMPTY }) };
-  const bytes = Buffer.from(await composerOf(parts)(bare, async () => NOTHING));
+  const bytes = Buffer.from(await getComposer(parts)(bare, async () => NOTHING));
   return bytes.subarray(0, bytes.indexOf("\r\n\r\n") + 4);
 }
 
 const EMPTY = Bun.zstdCompressSync("");
 
-function composerOf({ composer }: Pick<OctetsParts, "composer">) {
+function getComposer({ composer }: Pick<OctetsParts, "composer">) {
   const found = composers[composer];
   if (!found) throw new Error(`there is no composer ${composer}: the data is of a later version`);
   return found;

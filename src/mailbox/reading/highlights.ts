@@ -7,7 +7,7 @@
  */
 import { letOthersRun } from "../../base/pause.ts";
 import { unpackText } from "../../message/reading.ts";
-import { threadOf } from "../../search/document-number.ts";
+import { toThreadSeq } from "../../search/document-number.ts";
 import { createHits } from "../../search/fts5/hits.ts";
 import { createHighlighter, type SearchedMessage } from "../../search/highlight.ts";
 import type { Query } from "../../search/query.ts";
@@ -67,7 +67,7 @@ const hits = prepared((db) => createHits({ db }));
  * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the
  * query's. `masked`: masks messages before they are looked at, and knows those that match even so, by threads.seq.
  */
-export async function highlightsOf(
+export async function findThreadHighlights(
   db: Db,
   query: Query,
   threads: readonly Found[],
@@ -77,21 +77,21 @@ export async function highlightsOf(
   const result = new Map<number, HighlightView[]>(threads.map(({ seq }) => [seq, []]));
   const highlight = createHighlighter(query, words);
   if (!highlight) return result;
-  const found = masked?.matches ?? matchesOf(db, query, threads, words);
+  const found = masked?.matches ?? findMatchingMessages(db, query, threads, words);
   // First one message of each conversation, then the second of each: if the limits are reached, every conversation
   // has had some.
   const seqs = Array.from({ length: MOST_MESSAGES }, (_, place) => place).flatMap((place) =>
     threads.flatMap(({ seq }) => found.get(seq)?.[place] ?? []),
   );
   let workLeft = MOST_WORK;
-  for (const { messages, bodies } of turnsOf(db, seqs)) {
+  for (const { messages, bodies } of splitIntoTurns(db, seqs)) {
     let workOfTurn = WORK_OF_A_TURN;
     const rows = readMessages(db, messages, bodies);
     for (const { seq, emailId, ...message } of masked ? await masked.maskRows(rows) : rows) {
       const given = Math.min(workLeft, MOST_WORK_OF_A_MESSAGE);
       const work = { left: given };
       const highlights = highlight(message, work);
-      result.get(threadOf(seq))?.push(...highlights.map((one) => ({ emailId, ...one })));
+      result.get(toThreadSeq(seq))?.push(...highlights.map((one) => ({ emailId, ...one })));
       workLeft -= given - work.left;
       workOfTurn -= given - work.left;
       if (workLeft <= 0) return result;
@@ -105,7 +105,7 @@ export async function highlightsOf(
 }
 
 /** The messages of each conversation that match, by threads.seq. */
-function matchesOf(
+function findMatchingMessages(
   db: Db,
   query: Query,
   threads: readonly Found[],
@@ -122,7 +122,7 @@ function matchesOf(
 }
 
 /** Splits messages into turns, and selects those whose bodies are read within `mostBytes`. */
-export function* turnsOf(
+export function* splitIntoTurns(
   db: Db,
   seqs: readonly number[],
   mostBytes = MOST_BYTES,

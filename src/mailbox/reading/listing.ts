@@ -23,11 +23,11 @@ import {
 import {
   countCommon,
   countIn,
+  createSeqSet,
   has,
-  intersectionOf,
+  intersectSets,
   type SeqSet,
   seqsIn,
-  setOf,
   without,
   withRoomFor,
 } from "../../search/sets.ts";
@@ -36,9 +36,9 @@ import { threads } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { changesSince, latestChange } from "../changing/change-feed.ts";
-import { labelKey, labelsOf, threadsLabelled } from "../state/labels.ts";
+import { labelKey, listThreadLabels, threadsLabelled } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { mailboxesInReach, mailboxIdOf } from "../state/mailboxes.ts";
+import { mailboxesInReach, resolveMailboxId } from "../state/mailboxes.ts";
 import {
   type SearchOrder,
   type ThreadFilters,
@@ -46,7 +46,7 @@ import {
   type ThreadView,
   threadView,
 } from "../state/views.ts";
-import { highlightsOf, type MaskRows } from "./highlights.ts";
+import { findThreadHighlights, type MaskRows } from "./highlights.ts";
 import { maskRows } from "./masked-codes.ts";
 import { type MaskedMatches, MOST_READ, matchMasked } from "./masked-search.ts";
 import { suggest } from "./suggestions.ts";
@@ -127,7 +127,7 @@ export async function listThreads(
   usual: ListFolder = filters.q?.trim() ? "all" : "inbox",
 ): Promise<ThreadListView> {
   const { db } = core;
-  const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
+  const mailboxId = filters.mailbox === undefined ? undefined : resolveMailboxId(db, caller, filters.mailbox);
   const q = filters.q?.trim() ?? "";
   // The request in one spelling; a cursor is valid only for it.
   const binding = [
@@ -157,26 +157,26 @@ export async function listThreads(
     maskRows: asMasked,
   });
   const asked = ask(parsed);
-  const scope = scopeOf(caller, filters, mailboxes);
-  const { positions, unread, loose, masked } = await pageOf(core, asked, scope, from, filters.limit);
+  const scope = callerSearchScope(caller, filters, mailboxes);
+  const { positions, unread, loose, masked } = await readThreadPage(core, asked, scope, from, filters.limit);
   const suggestion =
     positions.length > 0 || q === "" || filters.cursor !== undefined || hidesCodes
       ? undefined
       : await suggest(db, q, day * DAY_MS, scope, async (query) => {
           const other: Asked = { ...ask(query), sort: "newest" };
-          const { positions: found, loose: instead } = await pageOf(core, other, scope, START, 1);
+          const { positions: found, loose: instead } = await readThreadPage(core, other, scope, START, 1);
           return found.length > 0 && instead === undefined;
         });
   const page = positions.slice(0, filters.limit);
   const last = page.at(-1);
-  const views = viewsOf(db, page, mailboxes);
+  const views = readThreadViews(db, page, mailboxes);
   const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
   // Words in the shown mail only, and so none from trash, for example.
   const nearWords = page.length === 0 ? undefined : await loose?.wordsIn(page.map(({ seq }) => seq));
   const highlights =
     filters.q === undefined
       ? undefined
-      : await highlightsOf(db, parsed, found, nearWords, mask && { maskRows: mask, matches: masked?.matches });
+      : await findThreadHighlights(db, parsed, found, nearWords, mask && { maskRows: mask, matches: masked?.matches });
   const notes = masked?.isAll === false ? [...parsed.notes.slice(0, MOST_NOTES - 1), NOT_ALL] : parsed.notes;
   return {
     threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
@@ -190,14 +190,14 @@ export async function listThreads(
   };
 }
 
-async function pageOf(core: MailCore, asked: Asked, scope: SearchScope, from: Position, limit: number) {
+async function readThreadPage(core: MailCore, asked: Asked, scope: SearchScope, from: Position, limit: number) {
   const narrowing = await narrow(core, asked, scope);
   const page = narrowing ? narrowedPage(core, asked, narrowing, from, limit) : plainPage(core, asked, from, limit);
   return { ...page, loose: narrowing?.loose, masked: narrowing?.masked };
 }
 
 /** Ranks the found conversations by the engine, or else the embedded index; equals stay newest first. */
-async function bestOf(
+async function rankFoundThreads(
   { engine, db }: MailCore,
   { query, mailboxes, selection }: Asked,
   scope: SearchScope,
@@ -206,11 +206,11 @@ async function bestOf(
 ): Promise<Position[]> {
   // The number of ranked conversations is bounded, so only candidates for this list are ranked.
   const lists = selection.unread ? [found, unreadIn(db, [...mailboxes.keys()], selection)] : [found];
-  const candidates = seqsIn(intersectionOf(lists) ?? found);
+  const candidates = seqsIn(intersectSets(lists) ?? found);
   if (candidates.length === 0) return [];
   const ranked =
     (await engine.rank?.(query, scope, candidates, isLoose)) ?? (isLoose ? [] : rankHits(db)(query, scope, candidates));
-  const isCandidate = setOf(candidates);
+  const isCandidate = createSeqSet(candidates);
   const scores = new Map(
     ranked.filter(({ thread }) => has(isCandidate, thread)).map(({ thread, score }) => [thread, score] as const),
   );
@@ -232,33 +232,35 @@ async function narrow(core: MailCore, asked: Asked, scope: SearchScope): Promise
   if (message.length > 0) {
     const found = await engine.match({ ...query, message }, scope);
     loose = countIn(found) === 0 && !literally ? await engine.matchLoosely?.(query, scope) : undefined;
-    sets.push(loose ? setOf(loose.threads) : found);
+    sets.push(loose ? createSeqSet(loose.threads) : found);
   }
   const ids = [...mailboxes.keys()];
   for (const condition of query.thread) {
     if (condition.kind === "label") {
-      (condition.negated ? excluded : sets).push(setOf(threadsLabelled(db, condition.label)));
+      (condition.negated ? excluded : sets).push(createSeqSet(threadsLabelled(db, condition.label)));
     } else if (condition.kind === "folder") {
       // The selection has the others.
-      if (isNotStarred(condition)) excluded.push(setOf(starredSeqs(db, ids, "listed")));
+      if (isNotStarred(condition)) excluded.push(createSeqSet(starredSeqs(db, ids, "listed")));
     } else if (condition.kind === "starred") {
-      (condition.negated ? excluded : sets).push(setOf(starredSeqs(db, ids, "any")));
+      (condition.negated ? excluded : sets).push(createSeqSet(starredSeqs(db, ids, "any")));
     } else if (condition.negated) {
       excluded.push(unreadIn(db, ids, selection));
     }
   }
   if (sets.length === 0 && excluded.length === 0 && !mask) return undefined;
-  const all = intersectionOf(sets);
+  const all = intersectSets(sets);
   const candidates = all && without(all, excluded);
   const masked =
-    mask && (await matchMasked(db, query.message, newestOf(core, asked, candidates, excluded, MOST_READ + 1), mask));
-  const members = masked ? setOf([...masked.matches.keys()]) : candidates;
-  const best = sort === "relevance" && members ? await bestOf(core, asked, scope, members, loose !== undefined) : [];
+    mask &&
+    (await matchMasked(db, query.message, listNewestThreads(core, asked, candidates, excluded, MOST_READ + 1), mask));
+  const members = masked ? createSeqSet([...masked.matches.keys()]) : candidates;
+  const best =
+    sort === "relevance" && members ? await rankFoundThreads(core, asked, scope, members, loose !== undefined) : [];
   return { members, excluded, best, loose, masked };
 }
 
 /** The newest conversations of a selection and of a narrowing, threads.seq. */
-function newestOf(
+function listNewestThreads(
   { db }: MailCore,
   { mailboxes, selection }: Asked,
   members: SeqSet | undefined,
@@ -294,7 +296,7 @@ function narrowedPage({ db }: MailCore, asked: Asked, narrowing: Narrowing, from
   const positions = bestAfter(best, from).slice(0, limit + 1);
   // The others begin after the best.
   const after = from.place === undefined ? from : NEWEST;
-  const isBest = setOf(best.map(({ seq }) => seq));
+  const isBest = createSeqSet(best.map(({ seq }) => seq));
   if (members && countIn(members) <= FEW) {
     const chosen = selectAmong(db, seqsIn(members), new Set(mailboxes.keys()), selection);
     const others = chosen.filter((position) => isNewer(after, position) && !has(isBest, position.seq));
@@ -333,7 +335,7 @@ export async function countMatching(
 ): Promise<{ threads: number; more: boolean }> {
   const query = parseQuery(q, core.now());
   const asked = { ...askedBy(query, { limit: MOST_COUNTED }, "all", new Map([[mailboxId, {}]])), literally: true };
-  const { positions } = await pageOf(core, asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
+  const { positions } = await readThreadPage(core, asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
   const more = positions.length > MOST_COUNTED;
   return { threads: more ? MOST_COUNTED : positions.length, more };
 }
@@ -388,7 +390,7 @@ function withoutCodes(query: ParsedQuery): ParsedQuery {
 }
 
 /** Scopes all mailboxes of a workspace by the workspace's id. */
-const scopeOf = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
+const callerSearchScope = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
   mailboxIds: [...mailboxes.keys()],
   workspaceId:
     mailbox === undefined && caller.role !== "member" && !isLimitedToMailboxes(caller) ? caller.workspaceId : undefined,
@@ -402,7 +404,7 @@ function bestAfter(best: readonly Position[], { seq, place }: Position): readonl
 }
 
 /** The views of the conversations at these positions, in this order, each with its threads.seq. */
-function viewsOf(
+function readThreadViews(
   db: Db,
   positions: readonly Position[],
   mailboxes: ReadonlyMap<string, Reach>,
@@ -413,7 +415,7 @@ function viewsOf(
       .rows.all({ seqs: JSON.stringify(seqs) })
       .map((row) => [row.seq, row]),
   );
-  const labels = labelsOf(db, seqs);
+  const labels = listThreadLabels(db, seqs);
   return seqs.flatMap((seq) => {
     const row = rows.get(seq);
     const reach = row && mailboxes.get(row.mailboxId);
@@ -446,7 +448,7 @@ function mark({ unread }: Marks, seq: number, isUnread: boolean): void {
 
 function readMarks(db: Db, ids: readonly string[], selection: Selection): Marks {
   const through = latestChange(db);
-  return { unread: setOf(unreadSeqs(db, ids, selection)), through };
+  return { unread: createSeqSet(unreadSeqs(db, ids, selection)), through };
 }
 
 /** Applies the changes since the last one included; false if there are too many, or the feed no longer has them. */

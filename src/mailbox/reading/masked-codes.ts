@@ -37,7 +37,7 @@ const statements = { ofThread: beginnings("threads.id"), ofMessage: beginnings("
 const FEW = 16_000;
 /** Characters of a text in which highlights are looked for. */
 const LONGEST_SEARCHED = 32_000;
-const beginningOf = (text: string): string =>
+const searchedBeginning = (text: string): string =>
   text.length <= LONGEST_SEARCHED ? text : text.slice(0, LONGEST_SEARCHED).replace(/\S{1,100}$/, "");
 /** Bytes of a file that is checked. */
 const LARGEST_FILE = 32 * 1024 * 1024;
@@ -81,7 +81,7 @@ function placesIn(value: unknown, found: Place[] = [], field?: string): Place[] 
 }
 
 /** The objects of an answer that are each about one conversation or message. */
-function itemsOf(answer: Fields): Fields[] {
+function listAnswerItems(answer: Fields): Fields[] {
   const list = answer.thread === undefined ? (answer.threads ?? answer.messages) : undefined;
   return Array.isArray(list) ? list : [answer];
 }
@@ -133,7 +133,7 @@ async function maskOne(core: MailCore, caller: Caller, part: CodedPart, message:
 }
 
 /** What these messages begin with. */
-const beginningsOf = ({ db }: Reader, name: "ofThread" | "ofMessage", id: string): CodedPart[] =>
+const listMailBeginnings = ({ db }: Reader, name: "ofThread" | "ofMessage", id: string): CodedPart[] =>
   statements[name](db)
     .all(id)
     .flatMap(({ subject, text, seen }) => {
@@ -144,7 +144,7 @@ const beginningsOf = ({ db }: Reader, name: "ofThread" | "ofMessage", id: string
 async function maskItems(core: MailCore, caller: Caller, items: readonly Fields[]): Promise<void> {
   const work = items.map((item) => {
     const places = placesIn(item);
-    const beginnings = conversationsIn(item).flatMap((id) => beginningsOf(core, "ofThread", id));
+    const beginnings = conversationsIn(item).flatMap((id) => listMailBeginnings(core, "ofThread", id));
     // The subject comes first, or none.
     const subject = places.find(({ name }) => name === "subject");
     const others = places.filter((place) => place !== subject);
@@ -166,7 +166,7 @@ async function maskItems(core: MailCore, caller: Caller, items: readonly Fields[
 
 async function maskDownload(core: MailCore, caller: Caller, download: Download): Promise<Download> {
   const { emailId, filename, contentType, content } = download;
-  const beginnings = emailId === undefined ? [] : beginningsOf(core, "ofMessage", emailId);
+  const beginnings = emailId === undefined ? [] : listMailBeginnings(core, "ofMessage", emailId);
   const [named] = await mask(core, caller, [
     { parts: [{ content: "" }, { content: filename }, ...beginnings], known: [] },
   ]);
@@ -196,7 +196,7 @@ const maskText = (core: MailCore, caller: Caller, text: string): Promise<string>
 export async function maskAnswer(core: MailCore, caller: Caller, answer: unknown): Promise<unknown> {
   if (!isFields(answer)) return answer;
   if (isDownload(answer)) return maskDownload(core, caller, answer);
-  await maskItems(core, caller, itemsOf(answer));
+  await maskItems(core, caller, listAnswerItems(answer));
   return answer;
 }
 
@@ -206,8 +206,8 @@ export const maskRows =
   async (rows) => {
     const shortened = rows.map((row) => ({
       ...row,
-      text: beginningOf(row.text),
-      ...(row.seen !== undefined && { seen: beginningOf(row.seen) }),
+      text: searchedBeginning(row.text),
+      ...(row.seen !== undefined && { seen: searchedBeginning(row.seen) }),
     }));
     await maskItems(core, caller, shortened);
     return shortened;

@@ -6,13 +6,13 @@
  * not found.
  */
 import { letOthersRun } from "../../base/pause.ts";
-import { threadOf } from "../../search/document-number.ts";
+import { toThreadSeq } from "../../search/document-number.ts";
 import { foldDocument } from "../../search/fold.ts";
 import { createMatcher } from "../../search/matching.ts";
 import type { MessageCondition } from "../../search/query.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
-import { type MaskRows, readMessages, turnsOf } from "./highlights.ts";
+import { type MaskRows, readMessages, splitIntoTurns } from "./highlights.ts";
 
 /** Conversations that a search finds. */
 const MOST_FOUND = 200;
@@ -51,12 +51,12 @@ export async function matchMasked(
     for (const { seq } of statements.latest(db).all(thread)) seqs.push(seq);
   }
   let isAll = threads.length <= MOST_READ && seqs.length < MOST_MESSAGES;
-  for (const { messages, bodies } of turnsOf(db, seqs, MOST_BYTES)) {
+  for (const { messages, bodies } of splitIntoTurns(db, seqs, MOST_BYTES)) {
     if (bodies.length < messages.length) isAll = false;
     for (const { seq, from, hasAttachments, ...row } of await maskRows(readMessages(db, bodies, bodies))) {
       const document = foldDocument({ ...row, from: [from] });
       const [isMatch] = satisfies({ document, date: row.date, size: row.size, hasAttachments: hasAttachments === 1 });
-      const thread = threadOf(seq);
+      const thread = toThreadSeq(seq);
       if (!isMatch) continue;
       if (matches.size === mostFound && !matches.has(thread)) return { matches, isAll: false };
       matches.set(thread, [...(matches.get(thread) ?? []), seq]);

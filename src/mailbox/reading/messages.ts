@@ -4,11 +4,11 @@
  */
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../../access/caller.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { formatAddress } from "../../message/compose.ts";
-import { listUnsubscribeOf } from "../../message/mailing-list.ts";
-import { referencesOf } from "../../message/message-id.ts";
+import { readListUnsubscribe } from "../../message/mailing-list.ts";
+import { parseReferences } from "../../message/message-id.ts";
 import { unpackText } from "../../message/reading.ts";
 import { SANITIZER_VERSION } from "../../message/sanitize.ts";
 import { htmlOfText } from "../../message/text.ts";
@@ -16,11 +16,11 @@ import type { Reader } from "../../store/core.ts";
 import { addresses, attachments, mailboxes, messageBodies, messages, threads } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { heldViewOf } from "../changing/holds.ts";
+import { readHeldView } from "../changing/holds.ts";
 import { type ClassificationView, readClassification } from "../junk/classification.ts";
 import { isOwnAddress } from "../state/addresses.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { mailboxesInReach, mailboxIdOf } from "../state/mailboxes.ts";
+import { mailboxesInReach, resolveMailboxId } from "../state/mailboxes.ts";
 import type {
   AttachmentContent,
   AttachmentView,
@@ -190,11 +190,11 @@ export const storedFile = ({ filename, contentType, size, inline, contentId, blo
 });
 
 /** The attachments of a message (messages.seq), in order. */
-export const attachmentsOf = (db: Db, seq: number): AttachmentRow[] =>
+export const listMessageAttachments = (db: Db, seq: number): AttachmentRow[] =>
   statements(db).attachments.all({ seqs: JSON.stringify([seq]), most: Number.MAX_SAFE_INTEGER });
 
 /** messages.seq of those of these messages that do not fit into an answer beside the ones before them. */
-function cutOf(sizes: readonly { seq: number; bytes: number }[]): number[] {
+function listCutMessages(sizes: readonly { seq: number; bytes: number }[]): number[] {
   let left = LARGEST_ANSWER_BYTES;
   return sizes
     .filter(({ bytes }) => {
@@ -219,10 +219,10 @@ function attachmentsOfAll(db: Db, seqs: readonly number[], cut: readonly number[
 /** The messages of a conversation, oldest first, as the caller sees them. */
 export function messagesOfThread(db: Db, caller: Caller, threadSeq: number, options: { html: boolean }): MessageView[] {
   const { ofThread, ofThreadWithoutHtml } = statements(db);
-  const cut = cutOf(statements(db).sizesOfThread.all({ threadSeq, html: options.html ? 1 : 0 }));
+  const cut = listCutMessages(statements(db).sizesOfThread.all({ threadSeq, html: options.html ? 1 : 0 }));
   const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq, cut: JSON.stringify(cut) });
   const seqs = rows.map(({ message }) => message.seq);
-  const attachmentsOf = attachmentsOfAll(db, seqs, cut);
+  const listMessageAttachments = attachmentsOfAll(db, seqs, cut);
   const readBcc = bccReader(db, caller);
   return rows.map(({ message, threadId, cut, body }) =>
     messageView(message, {
@@ -231,7 +231,7 @@ export function messagesOfThread(db: Db, caller: Caller, threadSeq: number, opti
       text: body.text,
       html: servedHtml(body),
       hasHtml: body.hasHtml,
-      attachments: attachmentsOf.get(message.seq) ?? [],
+      attachments: listMessageAttachments.get(message.seq) ?? [],
       bcc: readBcc(message),
     }),
   );
@@ -247,7 +247,7 @@ function reachedMessage(db: Db, caller: Caller, id: string, options: { html: boo
 
 /** Newest first. @throws AppError not_found (mailbox) */
 export function listMessages({ db }: Reader, caller: Caller, filters: MessageFilters): MessageSummaryView[] {
-  const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
+  const mailboxId = filters.mailbox === undefined ? undefined : resolveMailboxId(db, caller, filters.mailbox);
   const mailboxes = mailboxesInReach(db, caller, mailboxId);
   const seqs = newestMessages(db, [...mailboxes.keys()], filters);
   const bytesOf = new Map(
@@ -255,7 +255,7 @@ export function listMessages({ db }: Reader, caller: Caller, filters: MessageFil
       .sizes.all({ seqs: JSON.stringify(seqs) })
       .map(({ seq, bytes }) => [seq, bytes]),
   );
-  const cut = cutOf(seqs.map((seq) => ({ seq, bytes: bytesOf.get(seq) ?? 0 })));
+  const cut = listCutMessages(seqs.map((seq) => ({ seq, bytes: bytesOf.get(seq) ?? 0 })));
   const rows = new Map(
     statements(db)
       .summaries.all({ seqs: JSON.stringify(seqs), cut: JSON.stringify(cut) })
@@ -277,7 +277,7 @@ export function getMessage({ db }: Reader, caller: Caller, id: string, options: 
     text: body.text,
     html: servedHtml(body),
     hasHtml: body.hasHtml,
-    attachments: attachmentsOf(db, message.seq),
+    attachments: listMessageAttachments(db, message.seq),
     bcc: bccReader(db, caller)(message),
   });
 }
@@ -290,15 +290,15 @@ export function writtenContent({ db }: Reader, caller: Caller, id: string): { te
 }
 
 /** Fields of a message that getMessage leaves out. @throws AppError not_found */
-export function detailsOf({ db }: Reader, caller: Caller, id: string): MessageDetailsView {
+export function getMessageDetails({ db }: Reader, caller: Caller, id: string): MessageDetailsView {
   const found = statements(db).details.get({ id });
   const reach = found && reachTo(db, caller, found.mailboxId);
   if (!found || !reach) throw notFound("message");
   const { folder, inReplyTo, replyTo, headers } = found;
-  const references = referencesOf(
+  const references = parseReferences(
     headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
   );
-  const listUnsubscribe = listUnsubscribeOf(headers);
+  const listUnsubscribe = readListUnsubscribe(headers);
   return {
     folder,
     mailbox: reach.mailbox.address,
@@ -306,7 +306,7 @@ export function detailsOf({ db }: Reader, caller: Caller, id: string): MessageDe
     ...(references.length > 0 && { references }),
     ...(replyTo.length > 0 && { replyTo }),
     ...(listUnsubscribe && { listUnsubscribe }),
-    ...heldViewOf(db, id),
+    ...readHeldView(db, id),
   };
 }
 
@@ -354,14 +354,14 @@ export function storedParts(
     ],
     text,
     ...(source?.htmlSource && { html: source.htmlSource }),
-    files: attachmentsOf(db, seq).map(storedFile),
+    files: listMessageAttachments(db, seq).map(storedFile),
   };
 }
 
 /** The attachments of a message, to attach them to another. @throws AppError not_found */
-export function filesOf({ db }: Reader, caller: Caller, id: string): StoredFile[] {
+export function listStoredFiles({ db }: Reader, caller: Caller, id: string): StoredFile[] {
   const { message } = reachedMessage(db, caller, id, { html: false });
-  return attachmentsOf(db, message.seq).map(storedFile);
+  return listMessageAttachments(db, message.seq).map(storedFile);
 }
 
 function reachedAttachment(db: Db, caller: Caller, id: string) {
@@ -371,7 +371,7 @@ function reachedAttachment(db: Db, caller: Caller, id: string) {
 }
 
 /** An attachment, to attach it to another message. @throws AppError not_found */
-export const fileOf = ({ db }: Reader, caller: Caller, id: string): StoredFile =>
+export const getStoredFile = ({ db }: Reader, caller: Caller, id: string): StoredFile =>
   storedFile(reachedAttachment(db, caller, id).attachment);
 
 /** @throws AppError not_found */
@@ -388,7 +388,7 @@ const summaryView = ({ message, threadId, cut, text }: Summary, { mailbox }: Rea
   threadId,
   mailbox: mailbox.address,
   folder: message.folder,
-  direction: directionOf(message.kind),
+  direction: messageDirection(message.kind),
   from: message.from,
   to: message.to,
   ...(message.cc.length === 0 ? {} : { cc: message.cc }),
@@ -396,7 +396,7 @@ const summaryView = ({ message, threadId, cut, text }: Summary, { mailbox }: Rea
   snippet: message.snippet,
   bodyText: text,
   ...(cut && { truncated: true }),
-  date: isoOf(message.date),
+  date: toIsoTime(message.date),
   read: message.read,
   ...(message.messageId === null ? {} : { headerMessageId: message.messageId }),
 });
@@ -440,7 +440,7 @@ function bccReader(
 export const servedHtml = ({ html, sanitizer, text }: Pick<BodyRow, "html" | "sanitizer" | "text">): string | null =>
   html === null || sanitizer >= SANITIZER_VERSION ? html : htmlOfText(text);
 
-const directionOf = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
+const messageDirection = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
 
 /** Views of messages without HTML, which spares a query for it. */
 const withoutHtml = new WeakSet<object>();
@@ -466,21 +466,21 @@ function messageView(
     id: row.id,
     threadId: parts.threadId,
     mailboxId: row.mailboxId,
-    direction: directionOf(row.kind),
+    direction: messageDirection(row.kind),
     ...(row.messageId === null ? {} : { messageId: row.messageId }),
     from: row.from,
     to: row.to,
     cc: row.cc,
     ...(parts.bcc.length === 0 ? {} : { bcc: parts.bcc }),
     subject: row.subject,
-    date: isoOf(row.date),
+    date: toIsoTime(row.date),
     read: row.read,
     text: parts.text,
     ...(parts.truncated && { truncated: true }),
     ...(parts.html === null ? {} : { html: parts.html }),
     attachments: parts.attachments.map(attachmentView),
     ...(row.auth === null ? {} : { auth: row.auth }),
-    ...(row.deliveredAt === null ? {} : { deliveredAt: isoOf(row.deliveredAt) }),
+    ...(row.deliveredAt === null ? {} : { deliveredAt: toIsoTime(row.deliveredAt) }),
   };
   if (!parts.hasHtml) withoutHtml.add(view);
   return view;

@@ -75,7 +75,7 @@ const statements = prepared((db) => ({
 }));
 
 /** The fields of attachments that a frame needs, as cloneable data. */
-const imagesOf = (attachments: FramedMessage["attachments"]): FramedMessage["attachments"] =>
+const pickImageFields = (attachments: FramedMessage["attachments"]): FramedMessage["attachments"] =>
   attachments.map(({ id, contentId }) => ({ id, ...(contentId === undefined ? {} : { contentId }) }));
 
 /** Indexes a message whose visible text has changed: a long one soon after the transaction. */
@@ -171,7 +171,7 @@ export const forwardHtml = ({ parser }: MailCore, caller: Caller, message: Forwa
   parser.read(caller.userId, { kind: "forward", message });
 
 /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
-export function frameOf(
+export function renderMessageFrame(
   { parser }: MailCore,
   caller: Caller,
   { subject, text, html = "", attachments, links = true }: FramedMessage,
@@ -180,7 +180,7 @@ export function frameOf(
   const frame = (html: string) =>
     parser.read(caller.userId, {
       kind: "frame",
-      message: { subject, text, html, attachments: imagesOf(attachments), links },
+      message: { subject, text, html, attachments: pickImageFields(attachments), links },
       remote,
     });
   return frame(html).catch((error) => {
@@ -191,12 +191,12 @@ export function frameOf(
 }
 
 /** The document in which the HTML of a draft is edited. */
-export const editorOf = (
+export const renderDraftEditor = (
   { parser }: MailCore,
   caller: Caller,
   { html = "", attachments }: Pick<FramedMessage, "html" | "attachments">,
 ): Promise<string> =>
-  parser.read(caller.userId, { kind: "editor", message: { html, attachments: imagesOf(attachments) } });
+  parser.read(caller.userId, { kind: "editor", message: { html, attachments: pickImageFields(attachments) } });
 
 /** Renews HTML that an older policy made safe, before it is read: of a message or a conversation, by id. */
 export async function renewHtml(core: MailCore, id: string): Promise<void> {

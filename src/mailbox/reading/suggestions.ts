@@ -14,7 +14,8 @@ import { fold } from "../../search/fold.ts";
 import { countWord, knownWords } from "../../search/fts5/fts5.ts";
 import {
   isOfPeople,
-  labelPositionsOf,
+  listLabelPositions,
+  listQueryWords,
   oneSlipFrom,
   parseQuery,
   type Query,
@@ -25,7 +26,6 @@ import {
   type TextField,
   type WordPosition,
   withOperatorsCorrected,
-  wordsOf,
 } from "../../search/query.ts";
 import type { Reader } from "../../store/core.ts";
 import { statement } from "../../store/statement.ts";
@@ -117,7 +117,7 @@ async function nearWords(db: Db, { word, field }: WordPosition, scope: SearchSco
 
 async function unknownWords(db: Db, q: string, scope: SearchScope): Promise<WordPosition[]> {
   const unknown: WordPosition[] = [];
-  for (const place of wordsOf(q).slice(0, MOST_WORDS)) {
+  for (const place of listQueryWords(q).slice(0, MOST_WORDS)) {
     if ((await knownWords(db, [place.word], place.field, scope)).length === 0) unknown.push(place);
   }
   return unknown;
@@ -125,7 +125,7 @@ async function unknownWords(db: Db, q: string, scope: SearchScope): Promise<Word
 
 /** Labels in the query that no conversation in scope has, each with similar labels in use. */
 function unknownLabels(db: Db, q: string, { mailboxIds }: SearchScope) {
-  const asked = labelPositionsOf(q);
+  const asked = listLabelPositions(q);
   if (asked.length === 0) return [];
   const inUse = labels(db)
     .all(JSON.stringify(mailboxIds))

@@ -85,7 +85,7 @@ interface Source {
 }
 
 /** The sources of a selection; several if an index is ordered by time only within one folder. */
-function sourcesOf(selection: Selection): Source[] {
+function listWalkSources(selection: Selection): Source[] {
   const { places, starred, unread } = selection;
   const further = furtherConditions(selection);
   const condition = placesCondition(places);
@@ -159,7 +159,7 @@ export function* newestFirst(
   chunk: number,
 ): Generator<Position> {
   const walks = mailboxIds.flatMap((id) =>
-    sourcesOf(selection).map((source) => walkSource(db, id, source, from, chunk)),
+    listWalkSources(selection).map((source) => walkSource(db, id, source, from, chunk)),
   );
   if (walks.length === 1) {
     yield* walks[0] as Generator<Position>;
@@ -210,7 +210,7 @@ export function newestThreads(db: Db, mailboxId: string, limit: number): number[
 
 /** The selected conversations that are unread, unordered. One JSON text per mailbox is cheaper than a row each. */
 export function unreadSeqs(db: Db, mailboxIds: readonly string[], selection: Selection): number[] {
-  return seqsOf(db, mailboxIds, sourcesOf({ ...selection, unread: true }));
+  return listThreadSeqs(db, mailboxIds, listWalkSources({ ...selection, unread: true }));
 }
 
 const STARRED: FolderTerm = { folder: "starred", negated: false };
@@ -218,10 +218,10 @@ const STARRED: FolderTerm = { folder: "starred", negated: false };
 /** The starred conversations in any folder, or those of the list `starred`, unordered. */
 export function starredSeqs(db: Db, mailboxIds: readonly string[], which: "any" | "listed"): number[] {
   const where = `starred = 1 AND ${placesCondition(inFolders(which === "any" ? [] : [STARRED]).places)}`;
-  return seqsOf(db, mailboxIds, [{ index: "threads_starred", where }]);
+  return listThreadSeqs(db, mailboxIds, [{ index: "threads_starred", where }]);
 }
 
-function seqsOf(db: Db, mailboxIds: readonly string[], sources: readonly Source[]): number[] {
+function listThreadSeqs(db: Db, mailboxIds: readonly string[], sources: readonly Source[]): number[] {
   const found: number[][] = [];
   for (const { index, where } of sources) {
     const selecting = statements(db)<{ seqs: string }>(
@@ -271,13 +271,13 @@ export function newestMessages(
   // Among what others wrote, what we wrote has an index of its own.
   const isMoved = (part: Folder | undefined): boolean =>
     !isFew && direction === "outbound" && (part === "inbox" || part === "archive");
-  const indexOf = (part: Folder | undefined): string =>
+  const indexedByClause = (part: Folder | undefined): string =>
     isFew ? "" : `INDEXED BY ${isMoved(part) ? "messages_outgoing_moved" : "messages_by_folder"}`;
   const sought = Math.max(limit, Math.floor(MOST_SOUGHT / (parts.length * Math.max(1, mailboxIds.length))));
   const statement = (part: Folder | undefined) =>
     statements(db)<Position>(
       `SELECT at, seq FROM (
-         SELECT date AS at, seq, "from" FROM messages ${indexOf(part)}
+         SELECT date AS at, seq, "from" FROM messages ${indexedByClause(part)}
          WHERE mailbox_id = ?${few.map(([condition]) => ` AND ${condition}`).join("")}${part ? ` AND folder = '${part}'` : ""}${isMoved(part) ? " AND folder IN ('inbox', 'archive')" : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
          ORDER BY date DESC, seq DESC LIMIT ?)
        ${from === undefined ? "" : `WHERE lower("from" ->> 'email') = ? ORDER BY at DESC, seq DESC LIMIT ?`}`,

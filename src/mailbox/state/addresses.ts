@@ -140,7 +140,7 @@ export const hasExpired = ({ expiresAt }: { expiresAt: number | null }, now: num
  * Routes mail from other servers that arrives at `now` (epoch ms). `address` as in RCPT TO, without the angle brackets;
  * `postmaster` may stand alone (RFC 5321 §4.5.1).
  */
-export function routeOf(db: Db, address: string, now: number): Route {
+export function routeIncomingMail(db: Db, address: string, now: number): Route {
   const whole = /^postmaster$/i.test(address) ? `postmaster@${oldestDomain(db)}` : address;
   return routeVia(db, whole, now, (name) => {
     const holder = queries(db).holder.get({ name });
@@ -150,7 +150,7 @@ export function routeOf(db: Db, address: string, now: number): Route {
 }
 
 /**
- * True if a route that `routeOf` gave earlier still stands at `now` (epoch ms): its mailbox exists and has not expired,
+ * True if a route that `routeIncomingMail` gave earlier still stands at `now` (epoch ms): its mailbox exists and has not expired,
  * and its workspace is still the one to which mail from other servers to the domain goes.
  */
 export const stillReaches = (db: Db, { mailboxId, domainId }: MailboxRoute, now: number): boolean =>
@@ -195,11 +195,16 @@ export function isVerifiedElsewhere(db: Db, workspaceId: string, domain: string)
 export const isVerifiedFor = (db: Db, workspaceId: string, domain: string): boolean =>
   queries(db).verified.get({ name: domain })?.workspaceId === workspaceId;
 
-function routeVia(db: Db, address: string, now: number, claimOf: (name: string) => Claim | Route | undefined): Route {
+function routeVia(
+  db: Db,
+  address: string,
+  now: number,
+  findDomainClaim: (name: string) => Claim | Route | undefined,
+): Route {
   const normalized = normalizeAddress(address);
   if (normalized === undefined) return { kind: "not-local" };
   const { local, domain } = splitAddress(normalized);
-  const claim = claimOf(domain);
+  const claim = findDomainClaim(domain);
   if (claim === undefined) return { kind: "not-local" };
   if ("kind" in claim) return claim;
   const { id: domainId, workspaceId } = claim;

@@ -4,7 +4,7 @@
  * it.
  */
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
-import { type Caller, notFound, reachOf, requireAccess } from "../../access/caller.ts";
+import { type Caller, findReachableMailboxes, notFound, requireAccess } from "../../access/caller.ts";
 import { presentCaller } from "../../access/credentials.ts";
 import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
@@ -124,7 +124,7 @@ export interface LabelInReach extends LabelInUse {
 }
 
 /** The labels of each given conversation that has any. */
-export function labelsOf(db: Db, threadSeqs: readonly number[]): Map<number, string[]> {
+export function listThreadLabels(db: Db, threadSeqs: readonly number[]): Map<number, string[]> {
   const rows = queries(db).ofThreads.all({ seqs: JSON.stringify(threadSeqs) });
   const byThread = Map.groupBy(rows, ({ threadSeq }) => threadSeq);
   return new Map([...byThread].map(([seq, labelled]) => [seq, labelled.map(({ label }) => label)]));
@@ -190,7 +190,7 @@ export function labelsPutBack(present: readonly string[], before: ReadonlyMap<st
 
 /** Adds labels to a conversation, up to the limit; returns those that it did not have. */
 export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): string[] {
-  const present = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
+  const present = listThreadLabels(tx, [threadSeq]).get(threadSeq) ?? [];
   const known = new Set(present.map(labelKey));
   const byKey = new Map(added.map((label) => [labelKey(label), label]));
   const missing = [...byKey].flatMap(([key, label]) => (key === "" || known.has(key) ? [] : [label]));
@@ -289,11 +289,11 @@ export interface LabelPage {
 
 /** The labels of all mailboxes in reach, by name. */
 export const labelsInReach = ({ db }: Reader, caller: Caller, { after = "", limit }: LabelPage): LabelInReach[] =>
-  statements.across(db).all(JSON.stringify([...reachOf(db, caller).keys()]), after, limit);
+  statements.across(db).all(JSON.stringify([...findReachableMailboxes(db, caller).keys()]), after, limit);
 
 /** The mailboxes with a label that the caller may relabel, all or one. @throws AppError not_found, forbidden */
 function manageable(db: Db, caller: Caller, key: string, only?: string): Set<string> {
-  const reached = reachOf(db, caller);
+  const reached = findReachableMailboxes(db, caller);
   const ids = [...reached.keys()].filter((id) => only === undefined || id === only);
   const having = queries(db)
     .mailboxesWith.all({ mailboxIds: JSON.stringify(ids), key })
@@ -337,7 +337,7 @@ export async function replaceLabel(
       if (labelled.length > 0) {
         noteDeed(tx, caller, { ids: labelled.map(({ id }) => id), changes: labelled.length }, now());
       }
-      const labelsBefore = labelsOf(tx, theirs);
+      const labelsBefore = listThreadLabels(tx, theirs);
       for (const thread of labelled) {
         const labels = labelsBefore.get(thread.seq) ?? [];
         const others = labels.flatMap((one) => (labelKey(one) === key ? (replaced ?? []) : one));
@@ -369,7 +369,7 @@ function settleSome(tx: Tx, caller: Caller, mailboxIds: Iterable<string>, key: s
 
 const managedBy = (db: Db, caller: Caller, only?: string): Set<string> =>
   new Set(
-    [...reachOf(db, caller)].flatMap(([id, { access }]) =>
+    [...findReachableMailboxes(db, caller)].flatMap(([id, { access }]) =>
       access.manage && (only === undefined || id === only) ? id : [],
     ),
   );

@@ -3,7 +3,7 @@
  * their usage.
  */
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachOf } from "../../access/caller.ts";
+import { type Caller, findReachableMailboxes, notFound, type Reach } from "../../access/caller.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../../store/schema.ts";
@@ -75,7 +75,7 @@ const queries = prepared((db) => ({
 
 /** Ordered by address. */
 export function listMailboxes({ db }: Reader, caller: Caller): MailboxView[] {
-  const reached = reachOf(db, caller);
+  const reached = findReachableMailboxes(db, caller);
   const aliasesOf = Map.groupBy(
     queries(db).aliases.all({ mailboxIds: JSON.stringify([...reached.keys()]) }),
     ({ mailboxId }) => mailboxId,
@@ -92,7 +92,7 @@ export function listMailboxes({ db }: Reader, caller: Caller): MailboxView[] {
 }
 
 /** The workspace of a person or mailbox, by its id. */
-export const workspaceOf = (db: Db, owner: string): string | undefined =>
+export const findOwnerWorkspaceId = (db: Db, owner: string): string | undefined =>
   statements.workspace(db).get(owner)?.workspace;
 
 /** The workspace's mailbox that has the normalised address as its own or an alias, even if the domain is lost. */
@@ -103,7 +103,7 @@ export const mailboxAt = (db: Db, workspaceId: string, address: string) =>
  * The id of the mailbox that `mailbox` (id, address or alias address) names in the caller's workspace, or the given
  * text for an unknown address. Does not check access.
  */
-export function mailboxIdOf(db: Db, { workspaceId }: Pick<Caller, "workspaceId">, mailbox: string): string {
+export function resolveMailboxId(db: Db, { workspaceId }: Pick<Caller, "workspaceId">, mailbox: string): string {
   const address = normalizeAddress(mailbox);
   if (address === undefined) return mailbox;
   return mailboxAt(db, workspaceId, address)?.mailboxId ?? mailbox;
@@ -114,7 +114,7 @@ export function mailboxIdOf(db: Db, { workspaceId }: Pick<Caller, "workspaceId">
  * @throws AppError not_found for an unknown one or one out of reach
  */
 export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | undefined): Map<string, Reach> {
-  const reached = reachOf(db, caller);
+  const reached = findReachableMailboxes(db, caller);
   if (mailboxId === undefined) return reached;
   const reach = reached.get(mailboxId);
   if (!reach) throw notFound("mailbox");
@@ -123,7 +123,7 @@ export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | und
 
 /** The id of the mailbox that `mailbox` (id, address or alias address) names. @throws AppError not_found, also out of reach */
 export function reachedMailbox(db: Db, caller: Caller, mailbox: string): string {
-  const id = mailboxIdOf(db, caller, mailbox);
+  const id = resolveMailboxId(db, caller, mailbox);
   mailboxesInReach(db, caller, id);
   return id;
 }
@@ -137,7 +137,7 @@ export interface Usage {
 }
 
 /** The mailbox's own quota, else the setting storage.mailboxBytes; less where its workspace may have no more. */
-export function usageOf({ db, options }: Core, mailboxId: string): Usage {
+export function readMailboxUsage({ db, options }: Core, mailboxId: string): Usage {
   const { bytes, quota, most, ofAll } = queries(db).usage.get({ mailboxId }) ?? {};
   const used = bytes ?? 0;
   const own = quota ?? options.get("storage.mailboxBytes");
@@ -159,7 +159,7 @@ export function hasRoom(
   { mailboxId, exempt }: Pick<MailboxRoute, "mailboxId" | "exempt">,
   size: number,
 ): boolean {
-  const { bytes, quotaBytes, workspaceRoom = Number.POSITIVE_INFINITY } = usageOf(core, mailboxId);
+  const { bytes, quotaBytes, workspaceRoom = Number.POSITIVE_INFINITY } = readMailboxUsage(core, mailboxId);
   const hasIt = bytes + size <= quotaBytes || (exempt && size <= workspaceRoom && !core.store.isDiskLow());
   if (!hasIt) logFull(core, mailboxId, { size, bytes, quotaBytes });
   return hasIt;

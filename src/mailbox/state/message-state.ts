@@ -82,7 +82,7 @@ export function moveMessages(tx: Tx, threadSeq: number, folder: Folder, apart: r
 /** A message (messages.seq) in another folder than its conversation's implies. */
 export type Apart = readonly [seq: number, folder: Folder];
 
-export const apartOf = (tx: Tx, { seq, folder }: { seq: number; folder: Folder }): Apart[] =>
+export const listApartMessages = (tx: Tx, { seq, folder }: { seq: number; folder: Folder }): Apart[] =>
   statements
     .apart(tx)
     .all(...impliedBy(folder), seq)
@@ -126,7 +126,7 @@ export interface ReadState {
   newestSeq: number;
 }
 
-export function readStateOf(tx: Tx, threadSeq: number): ReadState {
+export function loadReadState(tx: Tx, threadSeq: number): ReadState {
   const unread = statements.unreadSeqs(tx).all(threadSeq);
   return {
     unreadSeqs: unread.map(({ seq }) => seq),

@@ -6,7 +6,7 @@ import { and, asc, count, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type EmailAddress, normalizeAddress } from "../../message/address.ts";
-import { referencesOf } from "../../message/message-id.ts";
+import { parseReferences } from "../../message/message-id.ts";
 import {
   type Folder,
   imageSenders,
@@ -90,7 +90,7 @@ export function receivedMessage(db: Db, caller: Caller, id: string): ReceivedMes
     from,
     receivedOn,
     messageId: messageId ?? undefined,
-    references: referencesOf(
+    references: parseReferences(
       headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
     ),
     headers,
@@ -111,7 +111,7 @@ export function noteLeft(tx: Tx, left: { mailboxId: string; list: string; leftAt
 }
 
 /** True if a person always sees the images of that sender. */
-export const showsImagesOf = (db: Db, userId: string, sender: string): boolean =>
+export const isImageSenderTrusted = (db: Db, userId: string, sender: string): boolean =>
   statements(db).isTrusted.get({ userId, sender }) !== undefined;
 
 /** @throws AppError conflict if they have too many */

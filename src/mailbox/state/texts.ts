@@ -39,11 +39,11 @@ const textsStatement = prepared((db) =>
     .prepare(),
 );
 
-export const textsOf = (db: Db, mailboxId: string): Texts =>
+export const readMailboxTexts = (db: Db, mailboxId: string): Texts =>
   textsStatement(db).get({ mailboxId }) ?? { signature: "", templates: [] };
 
 function write(tx: Tx, mailboxId: string, change: Partial<Texts>): Texts {
-  const texts = { ...textsOf(tx, mailboxId), ...change };
+  const texts = { ...readMailboxTexts(tx, mailboxId), ...change };
   tx.insert(mailboxTexts)
     .values({ mailboxId, ...texts })
     .onConflictDoUpdate({ target: mailboxTexts.mailboxId, set: texts })
@@ -56,13 +56,13 @@ const withLf = (text: string): string => text.replaceAll(/\r\n?/g, "\n");
 export const setSignature = (tx: Tx, mailboxId: string, signature: string): Texts =>
   write(tx, mailboxId, { signature: withLf(signature).trimEnd() });
 
-const keyOf = (name: string): string => name.trim().normalize("NFC").toLowerCase();
+const foldTemplateName = (name: string): string => name.trim().normalize("NFC").toLowerCase();
 
 /** Replaces all of them. @throws AppError bad_request for a blank name; unprocessable for equal names, or too many */
 export function setTemplates(tx: Tx, mailboxId: string, templates: readonly Template[]): Texts {
   const names = new Set<string>();
   for (const { name } of templates) {
-    const key = keyOf(name);
+    const key = foldTemplateName(name);
     if (key === "") throw new AppError("bad_request", "a template needs a name");
     if (names.has(key)) throw new AppError("unprocessable", `there are two templates called ${JSON.stringify(name)}`);
     names.add(key);
@@ -84,19 +84,19 @@ export function setTemplates(tx: Tx, mailboxId: string, templates: readonly Temp
  * @throws AppError as setTemplates; not_found if there is none called `replaces`
  */
 export function keepTemplate(tx: Tx, mailboxId: string, template: Template, replaces?: string): Texts {
-  const { templates } = textsOf(tx, mailboxId);
+  const { templates } = readMailboxTexts(tx, mailboxId);
   if (replaces === undefined) return setTemplates(tx, mailboxId, [...templates, template]);
-  return setTemplates(tx, mailboxId, templates.with(placeOf(templates, replaces), template));
+  return setTemplates(tx, mailboxId, templates.with(getTemplateIndex(templates, replaces), template));
 }
 
 /** @throws AppError not_found */
 export function dropTemplate(tx: Tx, mailboxId: string, name: string): Texts {
-  const { templates } = textsOf(tx, mailboxId);
-  return setTemplates(tx, mailboxId, templates.toSpliced(placeOf(templates, name), 1));
+  const { templates } = readMailboxTexts(tx, mailboxId);
+  return setTemplates(tx, mailboxId, templates.toSpliced(getTemplateIndex(templates, name), 1));
 }
 
-function placeOf(templates: readonly Template[], name: string): number {
-  const at = templates.findIndex((template) => keyOf(template.name) === keyOf(name));
+function getTemplateIndex(templates: readonly Template[], name: string): number {
+  const at = templates.findIndex((template) => foldTemplateName(template.name) === foldTemplateName(name));
   if (at < 0) throw new AppError("not_found", `there is no template called ${JSON.stringify(name)}`);
   return at;
 }
@@ -104,7 +104,7 @@ function placeOf(templates: readonly Template[], name: string): number {
 /** For somebody who sends from the mailbox. @throws AppError not_found, forbidden */
 export function readTexts(db: Db, caller: Caller, mailboxId: string): Texts {
   requireAccess(requireReach(db, caller, mailboxId), "send");
-  return textsOf(db, mailboxId);
+  return readMailboxTexts(db, mailboxId);
 }
 
 /** @throws AppError not_found, forbidden unless the caller manages the mailbox */

@@ -10,11 +10,11 @@ import {
   filled,
   type Given,
   nullable,
-  oneOf,
   type Static,
+  stringEnum,
   t,
 } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import { EmailAddress, ListUnsubscribe } from "../../message/message-schemas.ts";
 import { Highlight } from "../../search/highlight.ts";
 import { LIST_FOLDERS } from "../../search/operators.ts";
@@ -27,7 +27,7 @@ export const MailboxView = t.Object(
     address: email(),
     displayName: t.String(),
     aliases: t.Array(email(), { description: "Deliver into this mailbox; replies may be sent from them" }),
-    source: oneOf(["owner", "admin", "grant"], {
+    source: stringEnum(["owner", "admin", "grant"], {
       description: "How the key reaches it: its user's own, as workspace admin, or shared with them",
     }),
     access: t.Object({
@@ -61,7 +61,7 @@ export const ThreadView = t.Object(
     snippet: t.String(),
     from: EmailAddress,
     participants: t.Array(EmailAddress, { description: "From, To and Cc of every message; never Bcc" }),
-    folder: oneOf(FOLDERS),
+    folder: stringEnum(FOLDERS),
     unread: t.Boolean(),
     starred: t.Boolean(),
     labels: t.Array(t.String()),
@@ -94,8 +94,8 @@ export const threadView = (row: typeof threads.$inferSelect, { mailbox }: Reach,
   unread: row.unread,
   starred: row.starred,
   labels,
-  lastMessageAt: isoOf(row.lastMessageAt),
-  ...(row.snoozedUntil === null ? {} : { snoozedUntil: isoOf(row.snoozedUntil) }),
+  lastMessageAt: toIsoTime(row.lastMessageAt),
+  ...(row.snoozedUntil === null ? {} : { snoozedUntil: toIsoTime(row.snoozedUntil) }),
   hasAttachments: row.hasAttachments,
   messageCount: row.messageCount,
 });
@@ -110,7 +110,7 @@ export const ThreadListView = t.Object(
     threads: t.Array(ThreadView),
     nextCursor: nullable(t.String(), { description: "null on the last page" }),
     unread: t.Integer({ description: "Unread conversations matching the filters, across all pages" }),
-    sort: t.Optional(oneOf(SEARCH_ORDERS, { description: "The order they are in, when sort was given" })),
+    sort: t.Optional(stringEnum(SEARCH_ORDERS, { description: "The order they are in, when sort was given" })),
     suggestion: t.Optional(
       t.String({
         description: "When q finds nothing: what may have been meant, a q that finds something with the same filters",
@@ -148,7 +148,7 @@ export const AttachmentView = t.Object(
 );
 export type AttachmentView = Static<typeof AttachmentView>;
 
-export const Direction = oneOf(["inbound", "outbound"]);
+export const Direction = stringEnum(["inbound", "outbound"]);
 export type Direction = Static<typeof Direction>;
 
 /** The header of a message that waits for a person, beside the fields that each message has. */
@@ -168,7 +168,7 @@ export type HeldHeader = Static<typeof HeldHeader>;
 /** rules: Held for approval. */
 export const HeldView = t.Object(
   {
-    state: oneOf(["waiting", "approved", "rejected"], {
+    state: stringEnum(["waiting", "approved", "rejected"], {
       description: "`approved`: it is sent when its time comes",
     }),
     reason: t.String({ description: "For people: why it waits, or was rejected" }),
@@ -183,12 +183,12 @@ export type HeldView = Static<typeof HeldView>;
 /** A sent message's delivery, to the recipients whom the caller may see. */
 export const DeliveryView = t.Object(
   {
-    state: oneOf(["waiting", "delivered", "partly", "failed"], {
+    state: stringEnum(["waiting", "delivered", "partly", "failed"], {
       description:
         "Of all recipients together: waiting while any waits or is held, delivered and failed if all are, else partly",
     }),
     recipients: t.Array(
-      t.Object({ recipient: t.String(), field: oneOf(RECIPIENT_FIELDS), state: oneOf(QUEUE_STATES) }),
+      t.Object({ recipient: t.String(), field: stringEnum(RECIPIENT_FIELDS), state: stringEnum(QUEUE_STATES) }),
       {
         description: "Of Bcc, for the person who sent it. /api/ext/v1/messages/{id}/deliveries has more",
       },
@@ -200,7 +200,7 @@ export type DeliveryView = Static<typeof DeliveryView>;
 
 /** Fields of a message by itself, which it does not have in its conversation (rules: Message fields). */
 export const MessageDetailsView = t.Object({
-  folder: oneOf(FOLDERS, { description: "This and what follows: of GET /messages/{id} alone" }),
+  folder: stringEnum(FOLDERS, { description: "This and what follows: of GET /messages/{id} alone" }),
   mailbox: email({ description: "The mailbox's address" }),
   inReplyTo: t.Optional(t.String({ description: "RFC 5322 In-Reply-To" })),
   references: t.Optional(t.Array(t.String(), { description: "RFC 5322 References, oldest first" })),
@@ -252,7 +252,7 @@ export const MessageSummaryView = t.Object(
     id: t.String(),
     threadId: t.String(),
     mailbox: email(),
-    folder: oneOf(FOLDERS),
+    folder: stringEnum(FOLDERS),
     direction: Direction,
     from: EmailAddress,
     to: t.Array(EmailAddress),
@@ -297,7 +297,7 @@ export interface AttachmentContent {
 
 /** The id, the address or an alias address of a mailbox. */
 export const MailboxName = filled({ description: "Mailbox id, address or alias address" });
-export const listFolder = (description: string) => t.Optional(oneOf(LIST_FOLDERS, { description }));
+export const listFolder = (description: string) => t.Optional(stringEnum(LIST_FOLDERS, { description }));
 export const searchQuery = (description: string) => t.String({ maxLength: 500, description });
 
 /** Which conversations to list, and in which order (rules: List of conversations, List filters). */
@@ -309,7 +309,7 @@ export const ThreadFilters = t.Object({
   hasAttachments: t.Optional(t.Boolean()),
   q: t.Optional(searchQuery("Search query, as in /search")),
   sort: t.Optional(
-    oneOf(SEARCH_ORDERS, {
+    stringEnum(SEARCH_ORDERS, {
       default: "newest",
       description:
         "relevance puts the conversations that answer the words of q best first, at most a thousand of them, before the others, which stay newest first. Without words in q it is newest",
@@ -322,7 +322,7 @@ export type ThreadFilters = Given<typeof ThreadFilters> & { cursor?: string | un
 /** Which messages to list (rules: List of messages). */
 export const MessageFilters = t.Object({
   mailbox: t.Optional(email({ description: "Address or alias address of a mailbox" })),
-  folder: t.Optional(oneOf(FOLDERS)),
+  folder: t.Optional(stringEnum(FOLDERS)),
   direction: t.Optional(Direction),
   messageId: t.Optional(t.String({ maxLength: 1_000, description: "RFC 5322 Message-ID" })),
   threadId: t.Optional(t.String({ maxLength: 100, description: "Only of this conversation" })),
@@ -341,7 +341,7 @@ export const ThreadPatch = t.Object(
     unread: t.Optional(t.Boolean({ description: "Needs read access" })),
     read: t.Optional(t.Boolean({ description: "Not unread" })),
     starred: t.Optional(t.Boolean()),
-    folder: t.Optional(oneOf(["inbox", "archive", "trash", "spam"], { description: "Moves the conversation" })),
+    folder: t.Optional(stringEnum(["inbox", "archive", "trash", "spam"], { description: "Moves the conversation" })),
     labels: t.Optional(t.Array(LabelName, { maxItems: 20, description: "Replaces every label" })),
     addLabels: t.Optional(t.Array(LabelName)),
     removeLabels: t.Optional(t.Array(t.String(), { description: "Case-insensitive" })),

@@ -2,11 +2,11 @@
 import { DnsRecord, type FoundRecord } from "../../admin/dns.ts";
 import * as domains from "../../admin/domains.ts";
 import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
-import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import { dateTime, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { asCommand, type Shown } from "../command-line.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readAmong, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -14,7 +14,7 @@ const Domain = t.Object(
   {
     id: t.String(),
     name: t.String({ description: "As A-labels" }),
-    state: oneOf(["verified", "unverified", "lost"], { description: "lost: another workspace has verified it" }),
+    state: stringEnum(["verified", "unverified", "lost"], { description: "lost: another workspace has verified it" }),
     takesMail: t.Boolean({
       description: "Mail to it is accepted: it is verified, or was here before domains had to be",
     }),
@@ -23,7 +23,7 @@ const Domain = t.Object(
       t.Object({
         ...DnsRecord.properties,
         state: t.Optional(
-          oneOf(["found", "missing", "unanswered"], {
+          stringEnum(["found", "missing", "unanswered"], {
             description: "Only where the records were just looked up. unanswered: the DNS query failed",
           }),
         ),
@@ -41,7 +41,7 @@ export type DomainView = Static<typeof Domain>;
 export const domainView = (
   { workspaceId: _, verifiedAt, createdAt, ...rest }: DomainEntry,
   records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[],
-): DomainView => ({ ...rest, verifiedAt: maybeIsoOf(verifiedAt), records, createdAt: isoOf(createdAt) });
+): DomainView => ({ ...rest, verifiedAt: toIsoTimeOrNull(verifiedAt), records, createdAt: toIsoTime(createdAt) });
 
 /** A domain as the command line shows it; `domain dns` shows its records. */
 export const domainDocument = (
@@ -78,10 +78,13 @@ export const listDomains = operation({
     }),
   ],
   run({ caller: { workspaceId }, core }, { query }) {
-    const positionOf = ({ createdAt, id }: DomainEntry) => ({ at: createdAt, id });
-    const read = readAmong(domains.listDomains(core, workspaceId), positionOf, "oldest first");
-    const { page, nextCursor: next } = pageOf({ query: "domains", positionOf, read }, query);
-    return { domains: page.map((domain) => domainView(domain, domains.recordsOf(core, domain.id))), nextCursor: next };
+    const rowPosition = ({ createdAt, id }: DomainEntry) => ({ at: createdAt, id });
+    const read = readAmong(domains.listDomains(core, workspaceId), rowPosition, "oldest first");
+    const { page, nextCursor: next } = readListPage({ query: "domains", rowPosition, read }, query);
+    return {
+      domains: page.map((domain) => domainView(domain, domains.listDomainRecords(core, domain.id))),
+      nextCursor: next,
+    };
   },
 });
 
@@ -114,7 +117,7 @@ export const addDomain = operation({
     const keys = await makeDkimKeys();
     return act((tx, { workspaceId }) => {
       const domain = domains.addDomain(core, tx, workspaceId, name, keys);
-      return domainView(domain, domains.recordsOf(core, domain.id));
+      return domainView(domain, domains.listDomainRecords(core, domain.id));
     });
   },
 });

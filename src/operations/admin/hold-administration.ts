@@ -1,8 +1,8 @@
 /** Messages of API keys that wait for a person (rules: Held for approval). */
 import { requireAdmin } from "../../access/caller.ts";
-import { reasonOf } from "../../admin/typed-names.ts";
-import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import { readTypedReason } from "../../admin/typed-names.ts";
+import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { heldHeader } from "../../mailbox/reading/held-content.ts";
 import { HeldHeader } from "../../mailbox/state/views.ts";
 import { EmailAddress } from "../../message/message-schemas.ts";
@@ -11,7 +11,7 @@ import * as approvals from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -27,14 +27,14 @@ const Hold = t.Object(
     mailbox: email({ description: "The address that it comes from" }),
     keyId: t.String(),
     userId: t.String({ description: "The person that the key acts for" }),
-    state: oneOf(UNSENT, { description: "`approved`: it is sent when its time comes" }),
+    state: stringEnum(UNSENT, { description: "`approved`: it is sent when its time comes" }),
     reason: t.String({ description: "For people: why it was held, or rejected" }),
     since: dateTime(),
     sendAt: nullable(dateTime(), { description: "It is not sent before" }),
     decidedBy: nullable(t.String(), { description: "Id of the person who approved or rejected it" }),
     decidedAt: nullable(dateTime(), { description: "When they did" }),
     recipients: t.Array(
-      t.Object({ field: oneOf(RECIPIENT_FIELDS), email: t.String(), name: EmailAddress.properties.name }),
+      t.Object({ field: stringEnum(RECIPIENT_FIELDS), email: t.String(), name: EmailAddress.properties.name }),
       { description: "Bcc only for a key with the scope approve, which decides in place of a person" },
     ),
     ...HeldHeader.properties,
@@ -62,10 +62,10 @@ const holdView = (db: Db, held: HeldMessage, decides: boolean): HoldView => {
     userId,
     state,
     reason,
-    since: isoOf(times.since),
-    sendAt: maybeIsoOf(times.sendAt),
+    since: toIsoTime(times.since),
+    sendAt: toIsoTimeOrNull(times.sendAt),
     decidedBy: times.decidedBy,
-    decidedAt: maybeIsoOf(times.decidedAt),
+    decidedAt: toIsoTimeOrNull(times.decidedAt),
     recipients: recipients
       .filter(({ field }) => decides || field !== "bcc")
       .map(({ field, email: address, name }) => ({ field, email: address, ...(name !== undefined && { name }) })),
@@ -87,7 +87,7 @@ export const listHolds = operation({
   summary: "List messages of API keys that wait for a person, the longest waiting first",
   query: t.Object({
     ...PAGE_QUERY,
-    state: t.Optional(oneOf(UNSENT, { description: "`waiting` when left out" })),
+    state: t.Optional(stringEnum(UNSENT, { description: "`waiting` when left out" })),
   }),
   success: 200,
   response: t.Object({ holds: t.Array(Hold), nextCursor }),
@@ -97,7 +97,7 @@ export const listHolds = operation({
     if (!decides) requireAdmin(caller);
     const list = {
       query: `holds ${state}`,
-      positionOf: ({ since, seq }: HeldMessage) => ({ at: since, id: String(seq) }),
+      rowPosition: ({ since, seq }: HeldMessage) => ({ at: since, id: String(seq) }),
       read: (after: { at: number; id: string } | undefined, limit: number) =>
         approvals.list(core, caller, {
           state,
@@ -105,7 +105,7 @@ export const listHolds = operation({
           most: limit,
         }),
     };
-    const { page, nextCursor: next } = pageOf(list, query);
+    const { page, nextCursor: next } = readListPage(list, query);
     return { holds: page.map((held) => holdView(core.db, held, decides)), nextCursor: next };
   },
 });
@@ -132,12 +132,12 @@ export const approveHold = operation({
   }),
   errors: [...WRITE_ERRORS, 423, 502, 507],
   async run({ core, caller, record }, { params: { id } }) {
-    const viewOf = ({ sendAt, ...sent }: { emailId: string; threadId: string; sendAt?: number }) => ({
+    const toSentView = ({ sendAt, ...sent }: { emailId: string; threadId: string; sendAt?: number }) => ({
       ok: true,
       ...sent,
-      ...(sendAt !== undefined && { sendAt: isoOf(sendAt) }),
+      ...(sendAt !== undefined && { sendAt: toIsoTime(sendAt) }),
     });
-    return viewOf(await approvals.approve(core, caller, id, (tx, approved) => record(tx, viewOf(approved))));
+    return toSentView(await approvals.approve(core, caller, id, (tx, approved) => record(tx, toSentView(approved))));
   },
 });
 
@@ -158,7 +158,7 @@ export const rejectHold = operation({
   errors: WRITE_ERRORS,
   run: ({ core, caller, record }, { params: { id }, body: { reason } }) =>
     core.store.transact((tx) => {
-      approvals.reject(core, tx, caller, id, reason === undefined ? "rejected" : reasonOf(reason));
+      approvals.reject(core, tx, caller, id, reason === undefined ? "rejected" : readTypedReason(reason));
       record(tx, DONE);
       return DONE;
     }),

@@ -1,8 +1,8 @@
 /** What API keys did, and taking it back (rules: Journal, Undo). */
 import type { JournalEntry, LeftReason, UndoReport } from "../../admin/journal.ts";
 import * as journal from "../../admin/journal.ts";
-import { dateTime, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { isoOf, readTime } from "../../base/time.ts";
+import { dateTime, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { readTime, toIsoTime } from "../../base/time.ts";
 import { decodeRowCursor, encodeRowCursor } from "../../store/cursor.ts";
 import { CHANGED_FIELDS, FACES, JOURNAL_KINDS, SETTLERS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
@@ -14,10 +14,10 @@ const Entry = t.Object(
   {
     id: t.String(),
     at: dateTime(),
-    kind: oneOf(JOURNAL_KINDS, { description: "`refused`: by the policy of the key" }),
+    kind: stringEnum(JOURNAL_KINDS, { description: "`refused`: by the policy of the key" }),
     userId: nullable(t.String(), { description: "The person that the key acted for, or who took back what it did" }),
     operation: t.String({ description: "As documents name it; `undo`: somebody took back what the key did" }),
-    face: nullable(oneOf(FACES), { description: "How the request came" }),
+    face: nullable(stringEnum(FACES), { description: "How the request came" }),
     client: nullable(t.String(), { description: "The name that an MCP client gave itself" }),
     source: nullable(t.String(), { description: "The address that the request came from" }),
     ids: t.Array(t.String(), { description: "Conversations, messages and others, 200 at most" }),
@@ -34,7 +34,7 @@ export type JournalEntryView = Static<typeof Entry>;
 
 const entryView = ({ seq, at, ...entry }: JournalEntry): JournalEntryView => ({
   id: String(seq),
-  at: isoOf(at),
+  at: toIsoTime(at),
   ...entry,
 });
 
@@ -47,7 +47,7 @@ const LEFT = [
 
 const changed = {
   threadId: t.String(),
-  field: oneOf(CHANGED_FIELDS),
+  field: stringEnum(CHANGED_FIELDS),
   label: t.Optional(t.String()),
 };
 
@@ -63,7 +63,7 @@ const Undo = t.Object(
     left: t.Array(
       t.Object({
         ...changed,
-        reason: oneOf(LEFT, { description: "Who changed or confirmed it since, or why it cannot be taken back" }),
+        reason: stringEnum(LEFT, { description: "Who changed or confirmed it since, or why it cannot be taken back" }),
       }),
       { description: "The first of them" },
     ),
@@ -93,9 +93,9 @@ export type UndoView = Static<typeof Undo>;
 const undoView = ({ since, sent, ended, ...report }: UndoReport, dryRun: boolean): UndoView => ({
   ...report,
   dryRun,
-  since: isoOf(since),
-  sent: { ...sent, latest: sent.latest.map(({ at, ids, recipients }) => ({ at: isoOf(at), ids, recipients })) },
-  ended: { ...ended, latest: ended.latest.map((one) => ({ ...one, expiresAt: isoOf(one.expiresAt) })) },
+  since: toIsoTime(since),
+  sent: { ...sent, latest: sent.latest.map(({ at, ids, recipients }) => ({ at: toIsoTime(at), ids, recipients })) },
+  ended: { ...ended, latest: ended.latest.map((one) => ({ ...one, expiresAt: toIsoTime(one.expiresAt) })) },
 });
 
 const common = { group: "API keys", audience: "admin", scope: "admin", whole: true } as const;
@@ -112,14 +112,14 @@ export const getKeyJournal = operation({
   query: t.Object({
     ...PAGE_QUERY,
     since: t.Optional(dateTime({ description: "From then on" })),
-    kind: t.Optional(oneOf(JOURNAL_KINDS)),
+    kind: t.Optional(stringEnum(JOURNAL_KINDS)),
     outcome: t.Optional(t.String({ maxLength: 100, description: "As entries have it" })),
   }),
   success: 200,
   response: t.Object({ entries: t.Array(Entry), nextCursor }),
   errors: READ_ERRORS,
   run({ person, core }, { params: { id }, query: { since, kind, outcome, cursor, limit = DEFAULT_LIMIT } }) {
-    const subject = journal.subjectOf(core.db, id, person(core.db));
+    const subject = journal.getJournalSubject(core.db, id, person(core.db));
     const asked = ["journal", id, since, kind, outcome];
     const after = cursor === undefined ? undefined : decodeRowCursor(cursor, asked);
     const { entries, next } = journal.listEntries(core, subject, {
@@ -155,7 +155,7 @@ export const undoKey = operation({
   response: Undo,
   errors: WRITE_ERRORS,
   async run({ act, person, core }, { params: { id }, body: { since, dryRun = false } }) {
-    const subject = journal.subjectOf(core.db, id, person(core.db));
+    const subject = journal.getJournalSubject(core.db, id, person(core.db));
     const face = person(core.db).keyId === undefined ? "app" : "rest";
     const report = await journal.undo(core, subject, readTime("since", since), { person, face, dryRun });
     return act(() => undoView(report, dryRun));

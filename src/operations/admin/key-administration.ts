@@ -4,14 +4,14 @@ import { allPausedSince, mayBeMadeBy } from "../../access/credentials.ts";
 import type { KeyRecord } from "../../admin/developers.ts";
 import * as developers from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
+import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { readTime, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { asCommand, type Shown } from "../command-line.ts";
 import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../paging.ts";
-import { checkOf } from "../shape.ts";
+import { nextCursor, PAGE_QUERY, readAmong, readListPage } from "../paging.ts";
+import { compileShapeCheck } from "../shape.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -34,8 +34,8 @@ export const KeyPolicy = t.Object(
           "Whom it may write to: addresses, `@domain`, `thread` (who took part in the conversation), `workspace` (its verified domains), `known` (whom the mailbox has sent to)",
       }),
     ),
-    otherwise: t.Optional(oneOf(OTHERWISE, { description: "For other recipients; `refuse` when left out" })),
-    send: t.Optional(oneOf(SEND_MODES, { description: "`hold`: a person approves everything" })),
+    otherwise: t.Optional(stringEnum(OTHERWISE, { description: "For other recipients; `refuse` when left out" })),
+    send: t.Optional(stringEnum(SEND_MODES, { description: "`hold`: a person approves everything" })),
     recipientsPerDay: t.Optional(t.Integer({ minimum: 0, maximum: MOST_COUNTED })),
     changesPerHour: t.Optional(t.Integer({ minimum: 0, maximum: MOST_COUNTED })),
     expiresAt: t.Optional(dateTime({ description: "From then on the key is not valid" })),
@@ -52,7 +52,7 @@ const fields = {
   name: t.String(),
   userId: t.String({ description: "The person it acts for" }),
   user: email({ description: "Their sign-in name" }),
-  scopes: t.Array(oneOf(SCOPES)),
+  scopes: t.Array(stringEnum(SCOPES)),
   hint: t.String({ description: "The first characters of the key" }),
   createdAt: dateTime(),
   lastUsedAt: nullable(dateTime(), { description: "To the minute; null if it was never used" }),
@@ -78,7 +78,7 @@ const NewApiKey = t.Object(
 export const goesOn = t.Optional(
   t.Array(
     t.Object({
-      kind: oneOf(["key", "webhook"]),
+      kind: stringEnum(["key", "webhook"]),
       id: t.String(),
       name: t.String({ description: "Of a webhook, its URL" }),
     }),
@@ -113,9 +113,9 @@ export const keyView = (record: KeyRecord): KeyView => {
     user,
     scopes,
     hint,
-    createdAt: isoOf(createdAt),
-    lastUsedAt: maybeIsoOf(lastUsedAt),
-    revokedAt: maybeIsoOf(revokedAt),
+    createdAt: toIsoTime(createdAt),
+    lastUsedAt: toIsoTimeOrNull(lastUsedAt),
+    revokedAt: toIsoTimeOrNull(revokedAt),
     policy,
     paused: pausedAt !== null,
     client,
@@ -140,10 +140,10 @@ export const keyDocument = (
 /** A policy with its time read. @throws AppError bad_request */
 const timed = (policy: Static<typeof KeyPolicy>): Static<typeof KeyPolicy> => ({
   ...policy,
-  ...(policy.expiresAt !== undefined && { expiresAt: isoOf(readTime("policy.expiresAt", policy.expiresAt)) }),
+  ...(policy.expiresAt !== undefined && { expiresAt: toIsoTime(readTime("policy.expiresAt", policy.expiresAt)) }),
 });
 
-const checkPolicy = checkOf(KeyPolicy);
+const checkPolicy = compileShapeCheck(KeyPolicy);
 
 /** Reads a policy that was given elsewhere than in a request. @throws AppError bad_request */
 export function readKeyPolicy(given: unknown): StoredPolicy {
@@ -151,7 +151,7 @@ export function readKeyPolicy(given: unknown): StoredPolicy {
   return timed(given as Static<typeof KeyPolicy>);
 }
 
-const positionOf = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
+const rowPosition = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
 
 /** @throws AppError forbidden unless the key is the caller's own, or of somebody whom they administer */
 function requireMayChange({ userId, role }: Caller, { userId: holderId, userRole }: KeyRecord): void {
@@ -184,8 +184,8 @@ export const listKeys = operation({
     }),
   ],
   run({ caller, core }, { query }) {
-    const read = readAmong(developers.listKeys(core, caller.workspaceId), positionOf, "newest first");
-    const { page, nextCursor: next } = pageOf({ query: "keys", positionOf, read }, query);
+    const read = readAmong(developers.listKeys(core, caller.workspaceId), rowPosition, "newest first");
+    const { page, nextCursor: next } = readListPage({ query: "keys", rowPosition, read }, query);
     return { keys: page.map((key) => keyView(developers.shownTo(core.db, caller, key))), nextCursor: next };
   },
 });
@@ -200,7 +200,7 @@ export const createKey = operation({
     "It acts for yourself or for a member. Its scopes are at most those of the key that asks, without `approve`, and its policy is at least as narrow. `admin` is for yourself alone.",
   body: strictBody({
     name: filled({ maxLength: 120 }),
-    scopes: t.Array(oneOf(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
+    scopes: t.Array(stringEnum(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
     policy: t.Optional(KeyPolicy),
     user: t.Optional(filled({ description: "Id or address of the person it acts for; yourself when left out" })),
   }),
@@ -239,7 +239,7 @@ export const createKey = operation({
       };
       if (caller.policy) developers.requireWithin(tx, workspaceId, given.policy, caller.policy);
       const { id, key } = developers.createKey(core, tx, given, { byAdmin: !isOwn });
-      return { ...keyView(developers.keyOf(tx, id, workspaceId)), key };
+      return { ...keyView(developers.getKeyRecord(tx, id, workspaceId)), key };
     }),
 });
 
@@ -254,7 +254,7 @@ export const getKey = operation({
   response: ApiKey,
   errors: READ_ERRORS,
   run: ({ core, caller }, { params: { id } }) =>
-    keyView(developers.shownTo(core.db, caller, developers.keyOf(core.db, id, caller.workspaceId))),
+    keyView(developers.shownTo(core.db, caller, developers.getKeyRecord(core.db, id, caller.workspaceId))),
 });
 
 export const changeKey = operation({
@@ -282,7 +282,7 @@ export const changeKey = operation({
     act((tx) => {
       const caller = person(tx);
       const { workspaceId } = caller;
-      const key = developers.keyOf(tx, id, workspaceId);
+      const key = developers.getKeyRecord(tx, id, workspaceId);
       requireMayChange(caller, key);
       const read = policy && developers.readPolicy(tx, caller, timed(policy));
       let gives = change.paused === false;
@@ -304,7 +304,7 @@ export const changeKey = operation({
       if (change.paused === false && caller.policy)
         developers.requireWithin(tx, workspaceId, key.policy, caller.policy);
       developers.changeKey(core, tx, id, workspaceId, { ...change, ...(read && { policy: read }) });
-      return keyView(developers.shownTo(tx, caller, developers.keyOf(tx, id, workspaceId)));
+      return keyView(developers.shownTo(tx, caller, developers.getKeyRecord(tx, id, workspaceId)));
     }),
 });
 
@@ -322,7 +322,7 @@ export const revokeKey = operation({
   run: ({ act, person, core }, { params: { id } }) =>
     act((tx) => {
       const caller = person(tx);
-      requireMayChange(caller, developers.keyOf(tx, id, caller.workspaceId));
+      requireMayChange(caller, developers.getKeyRecord(tx, id, caller.workspaceId));
       developers.revokeKey(core, tx, id, caller.workspaceId);
       const goesOn = developers.madeByKey(core, tx, id, caller.workspaceId, caller.policy);
       return goesOn.length === 0 ? DONE : { ...DONE, goesOn };
@@ -331,7 +331,7 @@ export const revokeKey = operation({
 
 const pauseView = (db: Db, workspaceId: string) => ({
   /** Since when all keys are paused; null if they are not. */
-  since: maybeIsoOf(allPausedSince(db, workspaceId)),
+  since: toIsoTimeOrNull(allPausedSince(db, workspaceId)),
 });
 
 /** The switch over all keys of the workspace. */

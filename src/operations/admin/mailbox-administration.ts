@@ -5,18 +5,18 @@ import * as mailboxAdmin from "../../admin/mailbox-admin.ts";
 import * as people from "../../admin/people.ts";
 import { GRANT_ACCESS, type MailboxEntry } from "../../admin/people.ts";
 import * as removals from "../../admin/removals.ts";
-import { quoted } from "../../admin/typed-names.ts";
+import { quoteTypedText } from "../../admin/typed-names.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
-import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
+import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
 import { readSize, SIZE_FORM } from "../../base/sizes.ts";
-import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
+import { readTime, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { Core } from "../../store/core.ts";
 import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand, REASON, type Shown, sendingState } from "../command-line.ts";
 import { type AdminContext, type Administrator, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -34,7 +34,7 @@ const AdminMailbox = t.Object(
     catchAlls: t.Array(t.String(), {
       description: "As *@domain: receives mail to any address of the domain that does not exist",
     }),
-    grants: t.Array(t.Object({ user: email(), userId: t.String(), access: oneOf(GRANT_ACCESS) }), {
+    grants: t.Array(t.Object({ user: email(), userId: t.String(), access: stringEnum(GRANT_ACCESS) }), {
       description: "People it is shared with",
     }),
     quotaBytes: nullable(t.Integer(), { description: "null: the setting storage.mailboxBytes" }),
@@ -57,8 +57,8 @@ export type MailboxAdminView = Static<typeof AdminMailbox>;
 /** Presents a mailbox. */
 export const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: MailboxEntry): MailboxAdminView => ({
   ...rest,
-  expiresAt: maybeIsoOf(expiresAt),
-  createdAt: isoOf(createdAt),
+  expiresAt: toIsoTimeOrNull(expiresAt),
+  createdAt: toIsoTime(createdAt),
 });
 
 /** A mailbox as the command line shows it. */
@@ -82,7 +82,7 @@ const ofMailbox = { target: "mailbox", document: mailboxDocument } as const;
 
 const LARGEST_QUOTA = Number.MAX_SAFE_INTEGER;
 
-function quotaOf(bytes: string): number | null {
+function parseQuota(bytes: string): number | null {
   if (bytes === "default") return null;
   const quota = readSize(bytes);
   if (quota === undefined) throw new UsageError(`"${bytes}" is no quota: give ${SIZE_FORM}, or default`);
@@ -96,7 +96,7 @@ const Person = filled({ description: "Id or address of a person of the workspace
 function ownerNamed(core: Core, workspaceId: string, named: string): string {
   const address = normalizeAddress(named);
   const person = people.listUsers(core, workspaceId).find(({ id, email }) => id === named || email === address);
-  if (!person) throw new AppError("unprocessable", `there is no user ${quoted(named)} in the workspace`);
+  if (!person) throw new AppError("unprocessable", `there is no user ${quoteTypedText(named)} in the workspace`);
   return person.id;
 }
 
@@ -169,14 +169,14 @@ export const listWorkspaceMailboxes = operation({
     }),
   ],
   run({ caller: { workspaceId, policy }, core }, { query }) {
-    const positionOf = ({ createdAt, id }: MailboxEntry) => ({ at: createdAt, id });
+    const rowPosition = ({ createdAt, id }: MailboxEntry) => ({ at: createdAt, id });
     const read = (after: RowPosition | undefined, limit: number): MailboxEntry[] =>
       policy?.mailboxes
         ? mailboxAdmin
             .listMailboxes(core, workspaceId, { after, limit: Number.MAX_SAFE_INTEGER })
             .filter((mailbox) => leavesMailbox(policy, mailbox))
         : mailboxAdmin.listMailboxes(core, workspaceId, { after, limit });
-    const { page, nextCursor: next } = pageOf({ query: "mailboxes", positionOf, read }, query);
+    const { page, nextCursor: next } = readListPage({ query: "mailboxes", rowPosition, read }, query);
     return { mailboxes: page.map(mailboxView), nextCursor: next };
   },
 });
@@ -294,7 +294,7 @@ export const changeMailbox = operation({
       summary: "Set how many bytes a mailbox may keep; default follows the setting storage.mailboxBytes",
       arguments: { address: "ADDRESS", bytes: "SIZE|default" },
       ...ofMailbox,
-      input: ({ arguments: { bytes } }) => ({ body: { quotaBytes: quotaOf(bytes) } }),
+      input: ({ arguments: { bytes } }) => ({ body: { quotaBytes: parseQuota(bytes) } }),
     }),
     asCommand({
       name: "mailbox pause",
@@ -412,7 +412,7 @@ export const addGrant = operation({
   summary: "Share a mailbox with a person, or change how it is shared",
   description: "`view`: may read. `send`: may also send from it. `full`: may also move, star and label its mail.",
   params: BY_ID,
-  body: strictBody({ user: Person, access: oneOf(GRANT_ACCESS) }),
+  body: strictBody({ user: Person, access: stringEnum(GRANT_ACCESS) }),
   example: { body: { user: "ben@example.com", access: "send" } },
   idempotent: true,
   success: 201,

@@ -4,11 +4,11 @@ import { lockUser, unlockUser } from "../../admin/locks.ts";
 import * as people from "../../admin/people.ts";
 import { hashPassword, ROLES, type UserEntry } from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, email, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { toIsoTime } from "../../base/time.ts";
 import { asCommand, type Shown } from "../command-line.ts";
 import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { describeUserAgent } from "../person/session-in-app.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
@@ -21,7 +21,7 @@ const Person = t.Object(
     id: t.String(),
     email: email({ description: "The address they sign in with" }),
     name: t.String(),
-    role: oneOf(ROLES),
+    role: stringEnum(ROLES),
     canSignIn: t.Boolean({ description: "False while they have no password, or are locked" }),
     locked: t.Boolean({ description: "They are kept out until somebody unlocks them" }),
     invitedUntil: nullable(dateTime(), {
@@ -38,8 +38,8 @@ export type PersonView = Static<typeof Person>;
 /** Presents a person. */
 export const personView = ({ workspaceId: _, createdAt, invitedUntil, ...rest }: UserEntry): PersonView => ({
   ...rest,
-  invitedUntil: invitedUntil === null ? null : isoOf(invitedUntil),
-  createdAt: isoOf(createdAt),
+  invitedUntil: invitedUntil === null ? null : toIsoTime(invitedUntil),
+  createdAt: toIsoTime(createdAt),
 });
 
 /** A person as the command line shows them. */
@@ -77,9 +77,9 @@ export const listPeople = operation({
     }),
   ],
   run({ caller: { workspaceId }, core }, { query }) {
-    const positionOf = ({ createdAt, id }: UserEntry) => ({ at: createdAt, id });
-    const { page, nextCursor: next } = pageOf(
-      { query: "people", positionOf, read: (after, limit) => people.listUsers(core, workspaceId, { after, limit }) },
+    const rowPosition = ({ createdAt, id }: UserEntry) => ({ at: createdAt, id });
+    const { page, nextCursor: next } = readListPage(
+      { query: "people", rowPosition, read: (after, limit) => people.listUsers(core, workspaceId, { after, limit }) },
       query,
     );
     return { people: page.map(personView), nextCursor: next };
@@ -89,7 +89,7 @@ export const listPeople = operation({
 const NEW_PERSON = {
   email: email({ description: "The address they sign in with" }),
   name: filled(),
-  role: oneOf(ROLES),
+  role: stringEnum(ROLES),
   mailbox: t.Optional(
     t.Boolean({
       description:
@@ -185,7 +185,7 @@ export const changePerson = operation({
   summary: "Change the name or the role of a person",
   description: `A workspace keeps an owner: the last one's role cannot be changed (409). ${WHO_MAY}`,
   params: BY_ID,
-  body: strictBody({ name: t.Optional(filled()), role: t.Optional(oneOf(ROLES)) }, { minProperties: 1 }),
+  body: strictBody({ name: t.Optional(filled()), role: t.Optional(stringEnum(ROLES)) }, { minProperties: 1 }),
   example: { body: { role: "admin" } },
   success: 200,
   response: Person,
@@ -381,7 +381,7 @@ export const makePasswordLink = appOperation({
       people.userIn(core, workspaceId, id);
       requireConfirmed(tx);
       const { link, expiresAt } = people.inviteUser(core, tx, id, by);
-      return { link, expiresAt: isoOf(expiresAt) };
+      return { link, expiresAt: toIsoTime(expiresAt) };
     }),
 });
 

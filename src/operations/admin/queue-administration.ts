@@ -1,11 +1,11 @@
 /** Recipients of outbound mail that are not settled yet (rules: Queue over the API). */
 import type { UnsettledView } from "../../admin/outbound.ts";
 import * as outbound from "../../admin/outbound.ts";
-import { dateTime, email, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import { dateTime, email, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { asCommand } from "../command-line.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -18,8 +18,8 @@ const QueueEntry = t.Object(
     recipient: t.String({
       description: `The address; "${A_BCC_RECIPIENT}" when somebody else sent the message and blind-copied them`,
     }),
-    field: oneOf(["to", "cc", "bcc"], { description: "The header that names the recipient" }),
-    state: oneOf(["waiting", "held"]),
+    field: stringEnum(["to", "cc", "bcc"], { description: "The header that names the recipient" }),
+    state: stringEnum(["waiting", "held"]),
     attempting: t.Boolean({ description: "An attempt is under way" }),
     attempts: t.Integer({ description: "Attempts that have ended" }),
     nextAttemptAt: nullable(dateTime(), { description: "null during an attempt, and while held" }),
@@ -50,12 +50,12 @@ export const queueEntryView = ({
     state: state === "held" ? "held" : "waiting",
     attempting,
     attempts,
-    nextAttemptAt: maybeIsoOf(nextAttemptAt),
+    nextAttemptAt: toIsoTimeOrNull(nextAttemptAt),
     reply,
     mailbox,
     emailId,
     messageId,
-    acceptedAt: isoOf(acceptedAt),
+    acceptedAt: toIsoTime(acceptedAt),
   };
 };
 
@@ -76,7 +76,7 @@ export const listQueue = operation({
     const caller = person(core.db);
     const list = {
       query: "queue",
-      positionOf: ({ state, seq }: UnsettledView) => ({ at: state === "waiting" ? 0 : 1, id: String(seq) }),
+      rowPosition: ({ state, seq }: UnsettledView) => ({ at: state === "waiting" ? 0 : 1, id: String(seq) }),
       read: (after: { at: number; id: string } | undefined) =>
         outbound.listQueueFor(
           core,
@@ -84,12 +84,12 @@ export const listQueue = operation({
           after && { state: after.at === 0 ? "waiting" : "held", seq: Number(after.id) },
         ),
     };
-    const { page, nextCursor: next } = pageOf(list, query);
+    const { page, nextCursor: next } = readListPage(list, query);
     return { queue: page.map(queueEntryView), nextCursor: next };
   },
 });
 
-const changed = (state: "waiting" | "cancelled") => t.Object({ id: t.String(), state: oneOf([state]) });
+const changed = (state: "waiting" | "cancelled") => t.Object({ id: t.String(), state: stringEnum([state]) });
 
 export const retryDelivery = operation({
   ...common,

@@ -5,10 +5,10 @@ import { changeRules, type Managed, viewRules } from "../../admin/change-rules.t
 import * as mailboxAdmin from "../../admin/mailbox-admin.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { dateTime, filled, nullable, type Static, t } from "../../base/json-schema.ts";
-import { isoOf, readTime } from "../../base/time.ts";
+import { readTime, toIsoTime } from "../../base/time.ts";
 import {
   type Absence,
-  absenceOf,
+  findAbsence,
   LONGEST_ABSENCE_SUBJECT,
   LONGEST_ABSENCE_TEXT,
   putAbsence,
@@ -67,8 +67,8 @@ export const AbsenceOfMailbox = t.Object(
 export const absenceView = (absence: Absence | undefined): Static<typeof AbsenceOfMailbox> =>
   absence
     ? {
-        from: isoOf(absence.startsAt),
-        until: isoOf(absence.endsAt),
+        from: toIsoTime(absence.startsAt),
+        until: toIsoTime(absence.endsAt),
         ...(absence.subject !== null && { subject: absence.subject }),
         text: absence.text,
       }
@@ -111,7 +111,7 @@ function requireMaySend({ policy = {} }: Pick<Administrator, "policy">): void {
   );
 }
 
-const changerOf = ({ requireConfirmed }: AdminContext, { userId, keyId }: Administrator) => ({
+const toRuleChanger = ({ requireConfirmed }: AdminContext, { userId, keyId }: Administrator) => ({
   person: userId === undefined ? undefined : ({ userId, role: "admin" } as const),
   byKey: keyId !== undefined,
   requireConfirmed: (tx: Tx) => requireConfirmed(tx),
@@ -192,7 +192,7 @@ export const setRules = operation({
       const mailbox = managed(context, caller, id);
       requireMayMakeRules(caller, body);
       const parts = { options: core.options, now: core.now() };
-      changeRules(parts, tx, mailbox, body.rules, changerOf(context, caller));
+      changeRules(parts, tx, mailbox, body.rules, toRuleChanger(context, caller));
       return { rules: viewRules(parts, tx, mailbox) };
     });
   },
@@ -253,7 +253,7 @@ export const getAbsence = operation({
     }),
   ],
   run: (context, { params: { id } }) =>
-    absenceView(absenceOf(context.core.db, managed(context, context.caller, id).id)),
+    absenceView(findAbsence(context.core.db, managed(context, context.caller, id).id)),
 });
 
 const changingAbsence = (context: AdminContext, id: string, absence: Absence | undefined) =>
@@ -261,7 +261,7 @@ const changingAbsence = (context: AdminContext, id: string, absence: Absence | u
     const mailbox = managed(context, caller, id);
     if (absence) requireMaySend(caller);
     putAbsence(tx, mailbox.id, absence, context.core.now());
-    return absenceView(absenceOf(tx, mailbox.id));
+    return absenceView(findAbsence(tx, mailbox.id));
   });
 
 export const setAbsence = operation({

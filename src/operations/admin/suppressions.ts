@@ -2,10 +2,10 @@
 import type { Suppression } from "../../admin/outbound.ts";
 import * as outbound from "../../admin/outbound.ts";
 import { dateTime, email, filled, type Static, t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import { asCommand } from "../command-line.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -21,11 +21,11 @@ const SuppressionSchema = t.Object(
 
 export type SuppressionView = Static<typeof SuppressionSchema>;
 
-const shown = ({ id, address, reason, createdAt }: Suppression): SuppressionView => ({
+const toSuppressionView = ({ id, address, reason, createdAt }: Suppression): SuppressionView => ({
   id,
   address,
   reason,
-  createdAt: isoOf(createdAt),
+  createdAt: toIsoTime(createdAt),
 });
 
 const common = { group: "Suppressions", audience: "admin", scope: "admin", whole: ["mailboxes"] } as const;
@@ -51,12 +51,12 @@ export const listSuppressions = operation({
   run({ caller: { workspaceId }, core }, { query }) {
     const list = {
       query: "suppressions",
-      positionOf: ({ createdAt, address }: Suppression) => ({ at: createdAt, id: address }),
+      rowPosition: ({ createdAt, address }: Suppression) => ({ at: createdAt, id: address }),
       read: (after: { at: number; id: string } | undefined, limit: number) =>
         outbound.listSuppressions(core, workspaceId, { after, limit }),
     };
-    const { page, nextCursor: next } = pageOf(list, query);
-    return { suppressions: page.map(shown), nextCursor: next };
+    const { page, nextCursor: next } = readListPage(list, query);
+    return { suppressions: page.map(toSuppressionView), nextCursor: next };
   },
 });
 
@@ -85,7 +85,7 @@ export const addSuppression = operation({
     }),
   ],
   run: ({ act, core }, { body: { address, reason = "Added by an admin" } }) =>
-    act((tx, { workspaceId }) => shown(outbound.suppress(core, tx, { workspaceId, address, reason }))),
+    act((tx, { workspaceId }) => toSuppressionView(outbound.suppress(core, tx, { workspaceId, address, reason }))),
 });
 
 export const removeSuppression = operation({

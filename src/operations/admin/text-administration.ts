@@ -1,6 +1,6 @@
 /** The signature and templates of a mailbox (rules: Signatures and templates). */
 import { t } from "../../base/json-schema.ts";
-import { Signature, setSignature, setTemplates, Template, textsOf } from "../../mailbox/state/texts.ts";
+import { readMailboxTexts, Signature, setSignature, setTemplates, Template } from "../../mailbox/state/texts.ts";
 import { operation } from "../operation.ts";
 import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
@@ -23,7 +23,7 @@ export const getSignature = operation({
   errors: READ_ERRORS,
   run({ caller, core }, { params: { id } }) {
     mailboxFor(core, caller, id);
-    return { text: textsOf(core.db, id).signature };
+    return { text: readMailboxTexts(core.db, id).signature };
   },
 });
 
@@ -57,7 +57,7 @@ export const getTemplates = operation({
   errors: READ_ERRORS,
   run({ caller, core }, { params: { id } }) {
     mailboxFor(core, caller, id);
-    return { templates: textsOf(core.db, id).templates };
+    return { templates: readMailboxTexts(core.db, id).templates };
   },
 });
 

@@ -11,15 +11,15 @@ import {
   LONGEST_OVERLAP_HOURS,
 } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, filled, nullable, oneOf, type Static, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf, readTime } from "../../base/time.ts";
-import { asCommand, numberOf, type Shown } from "../command-line.ts";
+import { dateTime, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { readTime, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
+import { asCommand, readNumberOption, type Shown } from "../command-line.ts";
 import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readAmong, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
-const eventNames = t.Array(oneOf(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });
+const eventNames = t.Array(stringEnum(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });
 const url = filled({
   maxLength: 2_048,
   description: "https is advised; private, loopback and metadata addresses are refused",
@@ -28,7 +28,7 @@ const url = filled({
 const fields = {
   id: t.String(),
   url: t.String(),
-  events: t.Array(oneOf(EVENT_NAMES)),
+  events: t.Array(stringEnum(EVENT_NAMES)),
   description: t.String({ description: "For people to read; may be empty" }),
   enabled: t.Boolean({ description: "false once too many deliveries in a row failed, or an admin switched it off" }),
   disabledAt: nullable(dateTime(), { description: "null while it is enabled" }),
@@ -43,16 +43,16 @@ const SECRET = "What deliveries are signed with: shown here once, and not in a r
 const secret = t.Optional(t.String({ description: SECRET }));
 const NewWebhook = t.Object({ ...fields, secret }, { $id: "NewWebhook" });
 
-const shown = ({ id, events, description, state, disabledAt, exhausted, createdAt, ...endpoint }: Endpoint) =>
+const toWebhookView = ({ id, events, description, state, disabledAt, exhausted, createdAt, ...endpoint }: Endpoint) =>
   ({
     id,
     url: endpoint.url,
     events: events as WebhookView["events"],
     description,
     enabled: state === "active",
-    disabledAt: maybeIsoOf(disabledAt),
+    disabledAt: toIsoTimeOrNull(disabledAt),
     exhausted,
-    createdAt: isoOf(createdAt),
+    createdAt: toIsoTime(createdAt),
   }) satisfies WebhookView;
 
 /** An endpoint as the command line shows it, which gives it no description. */
@@ -68,7 +68,7 @@ const LoggedDelivery = t.Object(
     event: t.String(),
     eventId: t.String({ description: "Retries and resends repeat it" }),
     test: t.Boolean({ description: "Sent by the test operation" }),
-    state: oneOf(DELIVERY_STATES),
+    state: stringEnum(DELIVERY_STATES),
     attempts: t.Integer({ description: "Attempts that have ended" }),
     attempting: t.Boolean({ description: "An attempt is under way" }),
     nextAttemptAt: nullable(dateTime(), { description: "null when none is planned, and during one" }),
@@ -94,12 +94,12 @@ export const deliveryView = (delivery: Delivery): DeliveryView => {
     state,
     attempts,
     attempting: leased,
-    nextAttemptAt: leased ? null : maybeIsoOf(dueAt),
+    nextAttemptAt: leased ? null : toIsoTimeOrNull(dueAt),
     status,
     response,
     error,
-    createdAt: isoOf(delivery.createdAt),
-    finishedAt: maybeIsoOf(delivery.finishedAt),
+    createdAt: toIsoTime(delivery.createdAt),
+    finishedAt: toIsoTimeOrNull(delivery.finishedAt),
   };
 };
 
@@ -125,10 +125,10 @@ export const listWebhooks = operation({
     }),
   ],
   run({ caller: { workspaceId, policy }, core }, { query }) {
-    const positionOf = ({ createdAt, id }: Endpoint) => ({ at: createdAt, id });
-    const read = readAmong(developers.listWebhooks(core, workspaceId, policy), positionOf, "oldest first");
-    const { page, nextCursor: next } = pageOf({ query: "webhooks", positionOf, read }, query);
-    return { webhooks: page.map(shown), nextCursor: next };
+    const rowPosition = ({ createdAt, id }: Endpoint) => ({ at: createdAt, id });
+    const read = readAmong(developers.listWebhooks(core, workspaceId, policy), rowPosition, "oldest first");
+    const { page, nextCursor: next } = readListPage({ query: "webhooks", rowPosition, read }, query);
+    return { webhooks: page.map(toWebhookView), nextCursor: next };
   },
 });
 
@@ -165,7 +165,7 @@ export const addWebhook = operation({
     act((tx, { workspaceId, policy, keyId: madeBy }) => {
       requireConfirmed(tx);
       const added = developers.addWebhook(core, tx, { ...body, workspaceId, madeBy }, policy);
-      return { ...shown(added), secret: added.secret };
+      return { ...toWebhookView(added), secret: added.secret };
     }),
 });
 
@@ -179,7 +179,7 @@ export const getWebhook = operation({
   success: 200,
   response: Webhook,
   errors: READ_ERRORS,
-  run: ({ caller, core }, { params: { id } }) => shown(developers.webhook(core, id, caller)),
+  run: ({ caller, core }, { params: { id } }) => toWebhookView(developers.webhook(core, id, caller)),
 });
 
 export const updateWebhook = operation({
@@ -214,8 +214,8 @@ export const updateWebhook = operation({
       const before = developers.webhook(core, id, caller);
       if (target.url !== undefined && target.url !== before.url) requireConfirmed(tx);
       const changed = developers.changeWebhook(core, tx, id, { ...target, by: caller.keyId });
-      if (enabled === undefined) return shown(changed);
-      return shown(enabled ? developers.enableWebhook(tx, id) : developers.disableWebhook(core, tx, id));
+      if (enabled === undefined) return toWebhookView(changed);
+      return toWebhookView(enabled ? developers.enableWebhook(tx, id) : developers.disableWebhook(core, tx, id));
     }),
 });
 
@@ -253,16 +253,18 @@ export const testWebhook = operation({
   summary: "Send a signed sample event, once",
   params: BY_ID,
   body: strictBody({
-    event: t.Optional(oneOf(EVENT_NAMES, { description: "When left out: the first event that the endpoint gets" })),
+    event: t.Optional(
+      stringEnum(EVENT_NAMES, { description: "When left out: the first event that the endpoint gets" }),
+    ),
   }),
   bodyOptional: true,
   idempotent: true,
   success: 202,
   response: t.Object({
     id: t.String({ description: "Id of the delivery" }),
-    event: oneOf(EVENT_NAMES),
+    event: stringEnum(EVENT_NAMES),
     eventId: t.String(),
-    state: oneOf(["pending"]),
+    state: stringEnum(["pending"]),
   }),
   errors: WRITE_ERRORS,
   commands: [
@@ -319,12 +321,12 @@ export const rotateWebhookSecret = operation({
       const { id } = developers.webhook(core, params.id, caller);
       requireConfirmed(tx);
       const rotated = developers.rotateWebhookSecret(core, tx, id, overlapHours);
-      return { id, secret: rotated.secret, previousUntil: maybeIsoOf(rotated.previousUntil) };
+      return { id, secret: rotated.secret, previousUntil: toIsoTimeOrNull(rotated.previousUntil) };
     }),
 });
 
-const countOf = (limit: string): number =>
-  numberOf("limit", limit, (value) => Number.isInteger(value) && value > 0, "a whole number above 0");
+const readDeliveryLimit = (limit: string): number =>
+  readNumberOption("limit", limit, (value) => Number.isInteger(value) && value > 0, "a whole number above 0");
 
 export const listWebhookDeliveries = operation({
   ...common,
@@ -333,7 +335,7 @@ export const listWebhookDeliveries = operation({
   path: "/webhooks/:id/deliveries",
   summary: "List the deliveries to a webhook endpoint, newest first",
   params: BY_ID,
-  query: t.Object({ state: t.Optional(oneOf(DELIVERY_STATES)), ...PAGE_QUERY }),
+  query: t.Object({ state: t.Optional(stringEnum(DELIVERY_STATES)), ...PAGE_QUERY }),
   example: { query: { state: "failed" } },
   success: 200,
   response: t.Object({ deliveries: t.Array(LoggedDelivery), nextCursor }),
@@ -350,7 +352,7 @@ export const listWebhookDeliveries = operation({
       columns: ["id", "event", "state", "attempts", "status", "error", "nextAttemptAt", "createdAt"],
       target: "webhook",
       input: ({ options: { state, limit } }) => ({
-        query: { ...(state && { state }), ...(limit !== undefined && { limit: countOf(limit) }) },
+        query: { ...(state && { state }), ...(limit !== undefined && { limit: readDeliveryLimit(limit) }) },
       }),
       document: (delivery: object) => delivery,
     }),
@@ -359,11 +361,11 @@ export const listWebhookDeliveries = operation({
     const { id } = developers.webhook(core, params.id, caller);
     const list = {
       query: ["deliveries", id, state],
-      positionOf: ({ createdAt, seq }: Delivery) => ({ at: createdAt, id: String(seq) }),
+      rowPosition: ({ createdAt, seq }: Delivery) => ({ at: createdAt, id: String(seq) }),
       read: (after: { id: string } | undefined, limit: number) =>
         developers.listDeliveries(core, id, { ...(state && { state }), before: after && Number(after.id), limit }),
     };
-    const { page, nextCursor: next } = pageOf(list, asked);
+    const { page, nextCursor: next } = readListPage(list, asked);
     return { deliveries: page.map(deliveryView), nextCursor: next };
   },
 });
@@ -426,6 +428,6 @@ export const revealWebhookSecret = appOperation({
     const { secret, previousSecret, previousUntil } = developers.webhook(core, id, caller);
     requireConfirmed(core.db);
     const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > core.now();
-    return { secret, ...(isRotating && { previous: { secret: previousSecret, until: isoOf(previousUntil) } }) };
+    return { secret, ...(isRotating && { previous: { secret: previousSecret, until: toIsoTime(previousUntil) } }) };
   },
 });

@@ -2,22 +2,22 @@
 import type { Workspace } from "../../admin/workspace-admin.ts";
 import * as workspaceAdmin from "../../admin/workspace-admin.ts";
 import { t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { Core } from "../../store/core.ts";
 import { appOperation } from "../operation.ts";
 import { strictBody } from "../shared-schemas.ts";
 
 /** `operator`: its admins administer the server, and the other workspaces. */
-const shown = (core: Core, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) => ({
+const toWorkspaceView = (core: Core, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) => ({
   id,
   name,
   pausedReason,
-  ...workspaceAdmin.useOf(core, id),
+  ...workspaceAdmin.getWorkspaceUse(core, id),
   /** null: as many as it likes; the operator limits them. */
   mostMailboxes,
   mostBytes,
   operator: workspaceAdmin.isOperator(core, id),
-  createdAt: isoOf(createdAt),
+  createdAt: toIsoTime(createdAt),
 });
 
 export const getWorkspace = appOperation({
@@ -26,7 +26,7 @@ export const getWorkspace = appOperation({
   method: "GET",
   path: "/workspace",
   run: ({ caller: { workspaceId }, core }) => ({
-    ...shown(core, workspaceAdmin.workspaceOf(core, workspaceId)),
+    ...toWorkspaceView(core, workspaceAdmin.getWorkspaceById(core, workspaceId)),
     /** Quota of a mailbox without one of its own. */
     defaultQuotaBytes: core.options.get("storage.mailboxBytes"),
   }),
@@ -41,6 +41,6 @@ export const renameWorkspace = appOperation({
   run: ({ act, core }, { body: { name } }) =>
     act((tx, { workspaceId }) => {
       workspaceAdmin.renameWorkspace(core, tx, workspaceId, name);
-      return shown(core, workspaceAdmin.workspaceOf(core, workspaceId));
+      return toWorkspaceView(core, workspaceAdmin.getWorkspaceById(core, workspaceId));
     }),
 });

@@ -11,7 +11,7 @@ import { newDraft } from "../../compose/send.ts";
 import { ProgramDraftView, SendView } from "../../compose/sending-views.ts";
 import { operation } from "../operation.ts";
 import { DONE, Done, parameter, withKey } from "../shared-schemas.ts";
-import { checkFields, LARGEST_BODY, laterOf, REFUSALS, refuseElsewhere } from "./sending.ts";
+import { checkFields, LARGEST_BODY, REFUSALS, readSendTime, refuseElsewhere } from "./sending.ts";
 
 const common = { group: "Drafts", audience: "key" } as const;
 const byId = t.Object({ id: parameter.id });
@@ -128,5 +128,5 @@ export const sendDraft = operation({
   response: SendView,
   errors: REFUSALS,
   run: ({ core, caller, record }, { params, body }) =>
-    sendProgramDraft(core, caller, params.id, { revision: body.revision, ...laterOf(body, core.runtime) }, record),
+    sendProgramDraft(core, caller, params.id, { revision: body.revision, ...readSendTime(body, core.runtime) }, record),
 });

@@ -4,7 +4,7 @@ import type { LabelInReach } from "../../mailbox/state/labels.ts";
 import { labelsInReach, replaceLabel } from "../../mailbox/state/labels.ts";
 import { LabelName } from "../../mailbox/state/views.ts";
 import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf } from "../paging.ts";
+import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 
 const common = { group: "Labels", audience: "key" } as const;
 const byName = t.Object({ name: filled({ description: "Of the label, in any case" }) });
@@ -35,11 +35,11 @@ export const listLabels = operation({
   run({ caller, core }, { query }) {
     const list = {
       query: "labels",
-      positionOf: ({ key }: LabelInReach) => ({ at: 0, id: key }),
+      rowPosition: ({ key }: LabelInReach) => ({ at: 0, id: key }),
       read: (after: { id: string } | undefined, limit: number) =>
         labelsInReach(core, caller, { after: after?.id, limit }),
     };
-    const { page, nextCursor: next } = pageOf(list, query);
+    const { page, nextCursor: next } = readListPage(list, query);
     return { labels: page.map(({ label: name, threads }) => ({ name, threads })), nextCursor: next };
   },
 });

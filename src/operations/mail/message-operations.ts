@@ -1,10 +1,10 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
-import { dateTime, filled, oneOf, t } from "../../base/json-schema.ts";
+import { dateTime, filled, stringEnum, t } from "../../base/json-schema.ts";
 import { arrivalsAfter, latestArrival, positionAfter } from "../../mailbox/reading/arrivals.ts";
 import * as mail from "../../mailbox/reading/messages.ts";
 import { renewHtml } from "../../mailbox/reading/stored-html.ts";
 import { MessageFilters, MessageSummaryView, MessageView } from "../../mailbox/state/views.ts";
-import { deliveryOf, progressOf } from "../../outbound/progress.ts";
+import { findDeliveryView, listRecipientProgress } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, parameter } from "../shared-schemas.ts";
@@ -99,7 +99,7 @@ export const getMessage = operation({
     shaping: t.Object({
       html: t.Optional(t.Boolean()),
       newTextOnly,
-      list: t.Optional(oneOf(["recipients", "attachments"])),
+      list: t.Optional(stringEnum(["recipients", "attachments"])),
       offset,
       maxChars,
     }),
@@ -113,9 +113,11 @@ export const getMessage = operation({
   run: async ({ caller, core }, { params, query: { html = true } }) => {
     if (html) await renewHtml(core, params.id);
     const message = mail.getMessage(core, caller, params.id, { html });
-    const delivery = deliveryOf(core.db, caller, params.id);
+    const delivery = findDeliveryView(core.db, caller, params.id);
     // The same object, by which renderers for models know its source.
-    return { message: Object.assign(message, mail.detailsOf(core, caller, params.id), delivery && { delivery }) };
+    return {
+      message: Object.assign(message, mail.getMessageDetails(core, caller, params.id), delivery && { delivery }),
+    };
   },
 });
 
@@ -175,8 +177,8 @@ export const getAttachment = operation({
 const Delivery = t.Object(
   {
     recipient: t.String({ description: "Address, as it was sent to" }),
-    field: oneOf(RECIPIENT_FIELDS),
-    state: oneOf(QUEUE_STATES, {
+    field: stringEnum(RECIPIENT_FIELDS),
+    state: stringEnum(QUEUE_STATES, {
       description:
         "waiting for its next attempt; held, by an admin or in the demo; delivered: its server accepted it; bounced: it was refused, or could not be delivered in time; cancelled by an admin",
     }),
@@ -204,12 +206,14 @@ export const listDeliveries = operation({
   response: t.Object({ deliveries: t.Array(Delivery) }),
   errors: [401, 403, 404, 429],
   run: ({ core, caller }, { params }) => ({
-    deliveries: progressOf(core.db, caller, params.id).map(({ email, reply, nextAt, settledAt, ...progress }) => ({
-      recipient: email,
-      ...progress,
-      ...(reply !== null && { reply }),
-      ...(nextAt !== null && { nextAttemptAt: nextAt }),
-      ...(settledAt !== null && { settledAt }),
-    })),
+    deliveries: listRecipientProgress(core.db, caller, params.id).map(
+      ({ email, reply, nextAt, settledAt, ...progress }) => ({
+        recipient: email,
+        ...progress,
+        ...(reply !== null && { reply }),
+        ...(nextAt !== null && { nextAttemptAt: nextAt }),
+        ...(settledAt !== null && { settledAt }),
+      }),
+    ),
   }),
 });

@@ -79,7 +79,7 @@ function checkForwarding(body: DraftReplyArguments): void {
 }
 
 /** Reads when a message is to be sent, as epoch ms. @throws AppError bad_request */
-export const laterOf = ({ sendAt }: { sendAt?: string }, { now }: Pick<Runtime, "now">): { at?: number } =>
+export const readSendTime = ({ sendAt }: { sendAt?: string }, { now }: Pick<Runtime, "now">): { at?: number } =>
   sendAt === undefined ? {} : { at: readUntil("sendAt", sendAt, now()) };
 
 /** @throws AppError bad_request for a field without an address */
@@ -135,7 +135,7 @@ export const replyToThread = operation({
   response: SendView,
   errors: REFUSALS,
   run: ({ core, caller, record }, { params, body, files }) =>
-    reply(core, caller, params.id, { ...body, ...laterOf(body, core.runtime) }, record, files),
+    reply(core, caller, params.id, { ...body, ...readSendTime(body, core.runtime) }, record, files),
 });
 
 export const draftReply = operation({
@@ -220,5 +220,5 @@ export const sendEmail = operation({
   response: SendView,
   errors: REFUSALS,
   run: ({ core, caller, record }, { body, files }) =>
-    sendMessage(core, caller, { ...body, ...laterOf(body, core.runtime) }, record, files),
+    sendMessage(core, caller, { ...body, ...readSendTime(body, core.runtime) }, record, files),
 });

@@ -5,19 +5,22 @@ import * as people from "../../admin/people.ts";
 import { hashPassword, type Workspace } from "../../admin/people.ts";
 import * as workspaceAdmin from "../../admin/workspace-admin.ts";
 import { nullable, t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { MailCore } from "../../mailbox/state/mail-core.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, strictBody } from "../shared-schemas.ts";
 
-function shown(core: MailCore, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) {
+function toWorkspaceListing(
+  core: MailCore,
+  { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace,
+) {
   return {
     id,
     name,
     pausedReason,
-    createdAt: isoOf(createdAt),
+    createdAt: toIsoTime(createdAt),
     people: people.listUsers(core, id).length,
-    ...workspaceAdmin.useOf(core, id),
+    ...workspaceAdmin.getWorkspaceUse(core, id),
     mostMailboxes,
     mostBytes,
     domains: domains.listDomains(core, id).map((domain) => domain.name),
@@ -30,7 +33,7 @@ export const listWorkspaces = appOperation({
   method: "GET",
   path: "/workspaces",
   run: ({ core }) => ({
-    workspaces: workspaceAdmin.listWorkspaces(core).map((workspace) => shown(core, workspace)),
+    workspaces: workspaceAdmin.listWorkspaces(core).map((workspace) => toWorkspaceListing(core, workspace)),
   }),
 });
 
@@ -63,7 +66,7 @@ export const addWorkspace = appOperation({
         passwordHash,
         ownMailbox: true,
       });
-      return shown(core, workspace);
+      return toWorkspaceListing(core, workspace);
     });
   },
 });
@@ -79,10 +82,10 @@ export const pauseWorkspace = appOperation({
   run(context, { params: { id }, body: { pausedReason } }) {
     const { act, core } = context;
     return act((tx) => {
-      workspaceAdmin.workspaceOf(core, id);
+      workspaceAdmin.getWorkspaceById(core, id);
       if (pausedReason === null) workspaceAdmin.resumeWorkspace(tx, id);
       else workspaceAdmin.pauseWorkspace(tx, id, pausedReason);
-      return shown(core, workspaceAdmin.workspaceOf(core, id));
+      return toWorkspaceListing(core, workspaceAdmin.getWorkspaceById(core, id));
     });
   },
 });

@@ -1,7 +1,7 @@
 /** The settings of the server with their defaults and meanings (rules: Settings), and what its doctor finds. */
 import { AppError, ConfigError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { Known } from "../../doctor/doctor.ts";
 import type { Core } from "../../store/core.ts";
 import type { SettingRow } from "../../store/settings.ts";
@@ -10,7 +10,7 @@ import { appOperation, type OperatorContext } from "../operation.ts";
 import { strictBody } from "../shared-schemas.ts";
 
 /** `commandLine`: the setting can only be changed at the command line. */
-const shown = ({ options }: Core, { name, value, default: preset, description }: SettingRow) => ({
+const toSettingView = ({ options }: Core, { name, value, default: preset, description }: SettingRow) => ({
   name,
   value,
   default: preset,
@@ -26,7 +26,7 @@ export const getServer = appOperation({
   run(context) {
     const { engine, reason } = context.searching();
     return {
-      settings: context.core.options.list().map((row) => shown(context.core, row)),
+      settings: context.core.options.list().map((row) => toSettingView(context.core, row)),
       search: { engine, ...(reason !== undefined && { reason }) },
     };
   },
@@ -43,7 +43,7 @@ function change(context: OperatorContext, name: string, work: (tx: Tx) => void) 
       requireConfirmed(tx);
       work(tx);
     });
-    return shown(core, core.options.find(name));
+    return toSettingView(core, core.options.find(name));
   } catch (error) {
     throw error instanceof ConfigError ? new AppError("bad_request", error.message) : error;
   }
@@ -73,7 +73,7 @@ export const resetSetting = appOperation({
   run: (context, { params: { name } }) => change(context, name, (tx) => context.core.options.reset(tx, name)),
 });
 
-const lookOf = (look: Known["last"]) => (look === undefined ? null : { ...look, at: isoOf(look.at) });
+const toLookView = (look: Known["last"]) => (look === undefined ? null : { ...look, at: toIsoTime(look.at) });
 
 /**
  * Tells what the doctor knows without a new examination: the progress of one under way, the findings of the last one
@@ -81,7 +81,7 @@ const lookOf = (look: Known["last"]) => (look === undefined ? null : { ...look, 
  */
 async function known({ doctor }: OperatorContext) {
   const { running = null, last, daily } = await doctor.known();
-  return { running, last: lookOf(last), daily: lookOf(daily) };
+  return { running, last: toLookView(last), daily: toLookView(daily) };
 }
 
 export const getFindings = appOperation({

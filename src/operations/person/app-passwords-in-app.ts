@@ -1,10 +1,10 @@
 /** A person's own app passwords, the other settings for a mail app, and what mail apps see. */
 import * as passwords from "../../access/app-passwords.ts";
 import * as people from "../../admin/people.ts";
-import { nameOf } from "../../admin/typed-names.ts";
+import { readDisplayName } from "../../admin/typed-names.ts";
 import { AppError } from "../../base/errors.ts";
-import { oneOf, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import { stringEnum, t } from "../../base/json-schema.ts";
+import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { wantsLabelFolders } from "../../mailbox/imap/label-folders.ts";
 import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
 import { appOperation, hasProfile } from "../operation.ts";
@@ -23,8 +23,8 @@ export const listAppPasswords = appOperation({
         id,
         name,
         access,
-        createdAt: isoOf(createdAt),
-        lastUsedAt: maybeIsoOf(lastUsedAt),
+        createdAt: toIsoTime(createdAt),
+        lastUsedAt: toIsoTimeOrNull(lastUsedAt),
       })),
     labelFolders: wantsLabelFolders(core.db, caller.userId),
     mailApps: { ...mailApps, profile: hasProfile(mailApps) && { signed: signsProfiles() } },
@@ -37,9 +37,9 @@ export const createAppPassword = appOperation({
   audience: "person",
   method: "POST",
   path: "/app-passwords",
-  body: t.Object({ name: t.String(), access: t.Optional(oneOf(APP_PASSWORD_ACCESS)) }),
+  body: t.Object({ name: t.String(), access: t.Optional(stringEnum(APP_PASSWORD_ACCESS)) }),
   run({ core, caller: { userId }, requireConfirmed }, { body }) {
-    const name = nameOf("the app", body.name);
+    const name = readDisplayName("the app", body.name);
     return core.store.transact((tx) => {
       requireConfirmed(tx);
       return passwords.createAppPassword(tx, core.runtime, { userId, name, access: body.access ?? "all" });

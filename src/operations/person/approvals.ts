@@ -1,6 +1,6 @@
 /** Messages of API keys that wait for a person, as the app shows them; it decides by admin/hold-administration.ts. */
 import { keysById } from "../../access/credentials.ts";
-import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import * as drafts from "../../compose/write-drafts.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import * as approvals from "../../outbound/approval.ts";
@@ -20,8 +20,8 @@ const summary = (
   mailbox: mailbox.address,
   answers: hold.answers,
   key: keys.get(keyId)?.name ?? null,
-  since: isoOf(hold.since),
-  sendAt: maybeIsoOf(hold.sendAt),
+  since: toIsoTime(hold.since),
+  sendAt: toIsoTimeOrNull(hold.sendAt),
 });
 
 /** Lists what the person may approve, the longest waiting first. `more`: there are more than these. */
@@ -58,7 +58,7 @@ export const getApproval = appOperation({
     return {
       ...summary(held, keys),
       ...{ state, reason, recipients, decider },
-      decidedAt: maybeIsoOf(decidedAt),
+      decidedAt: toIsoTimeOrNull(decidedAt),
       /** Null if the key's person has left. */
       agent: key
         ? { name: key.name, person: key.userEmail, policy: key.policy, isRevoked: key.revokedAt !== null }

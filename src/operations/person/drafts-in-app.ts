@@ -1,6 +1,6 @@
 /** Writing mail in the app: drafts, their attachments, and sending them now or later. */
 import { dateTime, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf } from "../../base/time.ts";
+import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import * as draftSending from "../../compose/draft-sending.ts";
 import { DraftRequest } from "../../compose/requests.ts";
 import { replyDefaults } from "../../compose/send.ts";
@@ -41,7 +41,7 @@ export const listMarkedDrafts = appOperation({
       /** Name of the API key that it was made with. */
       agent: agent?.key ?? null,
       /** When it is sent. */
-      dueAt: maybeIsoOf(dueAt),
+      dueAt: toIsoTimeOrNull(dueAt),
       /** It was not sent when it was due. */
       refused: refusal !== null,
     })),
@@ -69,7 +69,7 @@ export const listScheduled = appOperation({
       });
     const scheduled = [...written, ...approved].sort((a, b) => a.dueAt - b.dueAt);
     /** `emailId`: of a message that was approved. */
-    return { scheduled: scheduled.map(({ dueAt, ...one }) => ({ ...one, dueAt: isoOf(dueAt) })) };
+    return { scheduled: scheduled.map(({ dueAt, ...one }) => ({ ...one, dueAt: toIsoTime(dueAt) })) };
   },
 });
 

@@ -1,5 +1,5 @@
 /** The labels of one mailbox in the app: listing them, their names and their colours. */
-import { nullable, oneOf, t } from "../../base/json-schema.ts";
+import { nullable, stringEnum, t } from "../../base/json-schema.ts";
 import { listLabels, replaceLabel, setLabelColour } from "../../mailbox/state/labels.ts";
 import { reachedMailbox } from "../../mailbox/state/mailboxes.ts";
 import { LabelName } from "../../mailbox/state/views.ts";
@@ -32,7 +32,7 @@ export const changeLabel = appOperation({
   body: t.Object({
     ...IN_MAILBOX,
     name: t.Optional(LabelName),
-    colour: t.Optional(nullable(oneOf(LABEL_COLOURS), { description: "null: none" })),
+    colour: t.Optional(nullable(stringEnum(LABEL_COLOURS), { description: "null: none" })),
   }),
   async run({ caller, core }, { params: { label }, body: { mailbox, name, colour } }) {
     if (colour !== undefined) {

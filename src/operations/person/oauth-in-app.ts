@@ -1,11 +1,11 @@
 /** How a person answers a program that asks to be let in (rules: OAuth). */
-import { type Caller, findPerson, reachOf } from "../../access/caller.ts";
+import { type Caller, findPerson, findReachableMailboxes } from "../../access/caller.ts";
 import { listKeys, revokeKey } from "../../access/credentials.ts";
 import { readPolicy } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
-import { oneOf, t } from "../../base/json-schema.ts";
-import { isoOf, maybeIsoOf } from "../../base/time.ts";
-import { mailboxIdOf } from "../../mailbox/state/mailboxes.ts";
+import { stringEnum, t } from "../../base/json-schema.ts";
+import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
+import { resolveMailboxId } from "../../mailbox/state/mailboxes.ts";
 import { SCOPES } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { KeyPolicy, readKeyPolicy } from "../admin/key-administration.ts";
@@ -35,7 +35,7 @@ export const approveAuthorization = appOperation({
   path: "/oauth/requests/:id/approve",
   params: BY_ID,
   body: t.Object({
-    scopes: t.Array(oneOf(SCOPES), { maxItems: SCOPES.length }),
+    scopes: t.Array(stringEnum(SCOPES), { maxItems: SCOPES.length }),
     policy: KeyPolicy,
     lasts: t.Optional(t.Boolean()),
   }),
@@ -45,9 +45,9 @@ export const approveAuthorization = appOperation({
       requireConfirmed(tx);
       const caller = findPerson(tx, context.caller.userId);
       if (!caller) throw new AppError("unauthorized", "Sign in to continue");
-      const reached = reachOf(tx, caller);
+      const reached = findReachableMailboxes(tx, caller);
       const policy = readPolicy(readKeyPolicy(chosen.policy), (named) => {
-        const mailbox = reached.get(mailboxIdOf(tx, caller, named))?.mailbox;
+        const mailbox = reached.get(resolveMailboxId(tx, caller, named))?.mailbox;
         return named === mailbox?.id ? named : mailbox?.address;
       });
       const given = { scopes: chosen.scopes, policy, lasts };
@@ -66,7 +66,7 @@ export const denyAuthorization = appOperation({
 });
 
 /** The person's live grants. */
-const grantsOf = (db: Db, { workspaceId, userId }: Caller) =>
+const listLiveGrants = (db: Db, { workspaceId, userId }: Caller) =>
   listKeys(db, workspaceId).flatMap(({ client, revokedAt, ...key }) =>
     client && revokedAt === null && key.userId === userId ? [{ ...key, client }] : [],
   );
@@ -78,13 +78,13 @@ export const listGrants = appOperation({
   method: "GET",
   path: "/oauth/grants",
   run: ({ core, caller }) => ({
-    grants: grantsOf(core.db, caller).map(({ id, client, scopes, policy, createdAt, lastUsedAt }) => ({
+    grants: listLiveGrants(core.db, caller).map(({ id, client, scopes, policy, createdAt, lastUsedAt }) => ({
       id,
       client,
       scopes,
       policy,
-      createdAt: isoOf(createdAt),
-      lastUsedAt: maybeIsoOf(lastUsedAt),
+      createdAt: toIsoTime(createdAt),
+      lastUsedAt: toIsoTimeOrNull(lastUsedAt),
     })),
   }),
 });
@@ -97,7 +97,7 @@ export const revokeGrant = appOperation({
   params: BY_ID,
   run({ core, caller }, { params: { id } }) {
     core.store.transact((tx) => {
-      if (!grantsOf(tx, caller).some((grant) => grant.id === id)) {
+      if (!listLiveGrants(tx, caller).some((grant) => grant.id === id)) {
         throw new AppError("not_found", "You have given no such program access");
       }
       revokeKey(tx, id, core.now());

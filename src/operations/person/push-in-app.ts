@@ -4,7 +4,7 @@ import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import { readDestination } from "../../net/destination.ts";
 import { isTarget } from "../../push/encryption.ts";
-import { choiceOf, keysIn, subscribe, unsubscribe } from "../../push/subscriptions.ts";
+import { findPushChoice, keysIn, subscribe, unsubscribe } from "../../push/subscriptions.ts";
 import { appOperation } from "../operation.ts";
 
 const key = t.String({ maxLength: 200 });
@@ -16,7 +16,7 @@ export const getPush = appOperation({
   path: "/me/push",
   run: ({ core, session }) => ({
     publicKey: keysIn(core.db)?.publicKey ?? null,
-    choice: choiceOf(core.db, session.id) ?? null,
+    choice: findPushChoice(core.db, session.id) ?? null,
   }),
 });
 

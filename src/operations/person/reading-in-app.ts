@@ -4,13 +4,13 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { dateTime, t } from "../../base/json-schema.ts";
-import { approverOf } from "../../mailbox/changing/holds.ts";
+import { findApprover } from "../../mailbox/changing/holds.ts";
 import * as conversations from "../../mailbox/changing/threads.ts";
 import * as mail from "../../mailbox/reading/messages.ts";
 import * as suggestions from "../../mailbox/reading/suggestions.ts";
-import { reachedMailbox, usageOf } from "../../mailbox/state/mailboxes.ts";
+import { reachedMailbox, readMailboxUsage } from "../../mailbox/state/mailboxes.ts";
 import { ThreadPatch } from "../../mailbox/state/views.ts";
-import { progressOf } from "../../outbound/progress.ts";
+import { listRecipientProgress } from "../../outbound/progress.ts";
 import { MOST_AT_ONCE } from "../mail/thread-operations.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, readUntil } from "../shared-schemas.ts";
@@ -105,7 +105,7 @@ export const getUsage = appOperation({
   method: "GET",
   path: "/usage",
   query: IN_MAILBOX,
-  run: ({ caller, core }, { query }) => usageOf(core, reachedMailbox(core.db, caller, query.mailbox)),
+  run: ({ caller, core }, { query }) => readMailboxUsage(core, reachedMailbox(core.db, caller, query.mailbox)),
 });
 
 export const getClassification = appOperation({
@@ -125,7 +125,7 @@ export const getProgress = appOperation({
   path: "/messages/:id/progress",
   params: BY_ID,
   run: ({ core, caller }, { params }) => ({
-    recipients: progressOf(core.db, caller, params.id),
-    approver: approverOf(core.db, params.id) ?? null,
+    recipients: listRecipientProgress(core.db, caller, params.id),
+    approver: findApprover(core.db, params.id) ?? null,
   }),
 });

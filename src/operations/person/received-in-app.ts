@@ -3,15 +3,15 @@
  * of its sender (rules: Unsubscribe, Invitations, Images of a sender).
  */
 import { AppError } from "../../base/errors.ts";
-import { oneOf, t } from "../../base/json-schema.ts";
+import { stringEnum, t } from "../../base/json-schema.ts";
 import * as invitations from "../../compose/invitations.ts";
 import { wayToUnsubscribe } from "../../compose/unsubscribe.ts";
 import { warningsAbout } from "../../mailbox/filing/warnings.ts";
 import {
   distrustImages,
+  isImageSenderTrusted,
   listImageSenders,
   receivedMessage,
-  showsImagesOf,
   trustImages,
 } from "../../mailbox/state/received.ts";
 import { INVITATION_ANSWERS } from "../../store/schema.ts";
@@ -30,7 +30,7 @@ export const getReceived = appOperation({
     const sender = message?.provenSender;
     const unsubscribe = message && wayToUnsubscribe(core, message);
     const images =
-      sender === undefined ? "asked" : showsImagesOf(core.db, caller.userId, sender) ? "always" : "offered";
+      sender === undefined ? "asked" : isImageSenderTrusted(core.db, caller.userId, sender) ? "always" : "offered";
     return {
       images: images as "asked" | "offered" | "always",
       ...(unsubscribe && { unsubscribe }),
@@ -75,7 +75,7 @@ export const answerInvitation = appOperation({
   method: "POST",
   path: "/messages/:id/invitation",
   params: BY_ID,
-  body: t.Object({ answer: oneOf(INVITATION_ANSWERS) }),
+  body: t.Object({ answer: stringEnum(INVITATION_ANSWERS) }),
   run: async ({ core, caller }, { params, body }) => ({
     invitation: await invitations.answerInvitation(core, caller, params.id, body.answer),
   }),

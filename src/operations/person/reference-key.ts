@@ -6,8 +6,8 @@ import { findPerson, requireAdmin } from "../../access/caller.ts";
 import { createKey, revokeKeysMadeIn } from "../../access/credentials.ts";
 import { LONGEST_SESSION_MS } from "../../access/sessions.ts";
 import { AppError } from "../../base/errors.ts";
-import { oneOf, t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { stringEnum, t } from "../../base/json-schema.ts";
+import { toIsoTime } from "../../base/time.ts";
 import { appOperation } from "../operation.ts";
 import { strictBody } from "../shared-schemas.ts";
 
@@ -24,7 +24,7 @@ export const createReferenceKey = appOperation({
   audience: "person",
   method: "POST",
   path: "/reference-key",
-  body: strictBody({ scopes: t.Array(oneOf(CHOICES), { maxItems: CHOICES.length }) }),
+  body: strictBody({ scopes: t.Array(stringEnum(CHOICES), { maxItems: CHOICES.length }) }),
   success: 201,
   run: ({ core, caller: { userId }, session, requireConfirmed }, { body: { scopes } }) =>
     core.store.transact((tx) => {
@@ -35,7 +35,7 @@ export const createReferenceKey = appOperation({
       const now = core.now();
       revokeKeysMadeIn(tx, [session.id], now);
       const ms = Math.min(KEY_MS, session.createdAt + LONGEST_SESSION_MS - now);
-      const expiresAt = isoOf(now + ms);
+      const expiresAt = toIsoTime(now + ms);
       const { key } = createKey(tx, core.runtime, {
         userId,
         name: `API reference, until ${expiresAt.slice(11, 16)} UTC`,

@@ -2,7 +2,7 @@
 import { requireAccess, requireReach } from "../../access/caller.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/change-rules.ts";
 import { t } from "../../base/json-schema.ts";
-import { absenceOf, putAbsence } from "../../mailbox/filing/absences.ts";
+import { findAbsence, putAbsence } from "../../mailbox/filing/absences.ts";
 import { notesOn } from "../../mailbox/filing/rules.ts";
 import { countMatching } from "../../mailbox/reading/listing.ts";
 import type { Db } from "../../store/store.ts";
@@ -80,7 +80,7 @@ export const getOwnAbsence = appOperation({
   path: "/mailboxes/:id/absence",
   params: BY_ID,
   run: (context, { params: { id } }) =>
-    absenceView(absenceOf(context.core.db, managed(context, context.core.db, id).id)),
+    absenceView(findAbsence(context.core.db, managed(context, context.core.db, id).id)),
 });
 
 export const setOwnAbsence = appOperation({

@@ -8,14 +8,14 @@ import { endSessions } from "../../access/sessions.ts";
 import { keyUri } from "../../access/totp.ts";
 import { AppError } from "../../base/errors.ts";
 import { type Static, t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import type { Tx } from "../../store/store.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
 import { CODE, PASSWORD, prove } from "./proof.ts";
 
 const PasswordAndCode = t.Object({ password: PASSWORD, code: CODE });
 
-const presentFactor = ({ core, caller }: PersonContext) => factors.secondFactorOf(core.db, caller.userId);
+const presentFactor = ({ core, caller }: PersonContext) => factors.findSecondFactor(core.db, caller.userId);
 
 /** Does `work` after checking password and code. @throws AppError forbidden, conflict without a second factor */
 async function proveWithCode<T>(
@@ -35,7 +35,7 @@ export const getSecondFactor = appOperation({
   run(context) {
     const { since, recoveryCodes } = presentFactor(context) ?? { recoveryCodes: 0 };
     // `recoveryCodes`: those that are left.
-    return { since: since === undefined ? null : isoOf(since), recoveryCodes };
+    return { since: since === undefined ? null : toIsoTime(since), recoveryCodes };
   },
 });
 

@@ -3,7 +3,7 @@ import * as sessions from "../../access/sessions.ts";
 import * as people from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
-import { isoOf } from "../../base/time.ts";
+import { toIsoTime } from "../../base/time.ts";
 import { latestChange } from "../../mailbox/changing/change-feed.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
@@ -99,8 +99,8 @@ export const listSessions = appOperation({
         source,
         /** True of the session of this request. */
         current: id === session.id,
-        createdAt: isoOf(createdAt),
-        lastUsedAt: isoOf(lastUsedAt),
+        createdAt: toIsoTime(createdAt),
+        lastUsedAt: toIsoTime(lastUsedAt),
       })),
   }),
 });

@@ -13,12 +13,19 @@ import { letOthersRun } from "../../base/pause.ts";
 import { FOLDERS, MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db, Store } from "../../store/store.ts";
-import { documentNumberOf, isNear, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
+import {
+  documentThreadSet,
+  isNear,
+  messageSql,
+  threadSql,
+  toDocumentNumber,
+  toMessageSeq,
+} from "../document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
 import { type IndexDocument, isAlone, partOfToken, tokensWithin } from "../fold.ts";
 import { LONGEST_PHRASE } from "../missing.ts";
-import { type MessageCondition, stretchesOf, type TextCondition, type TextField, tokenIn } from "../query.ts";
-import { has, type SeqSet, setOf } from "../sets.ts";
+import { type MessageCondition, splitIntoPhrases, type TextCondition, type TextField, tokenIn } from "../query.ts";
+import { createSeqSet, has, type SeqSet } from "../sets.ts";
 import { beginBacklog, countBacklog, endBacklog, putOff } from "./upkeep.ts";
 
 /**
@@ -49,7 +56,7 @@ const IDLE_STEP = { pages: 32, segments: 8 };
 /** The same while mail is filed: fewer and longer steps, because each also writes to every segment that it merges. */
 const FILING_STEP = { pages: 128, segments: 16 };
 /** Pages that merges write for a document: each page of it about four times, at one level of the index after the other. */
-const mergedPagesOf = ({ body }: IndexDocument): number => 4 + body.length / 2_048;
+const estimateMergedPages = ({ body }: IndexDocument): number => 4 + body.length / 2_048;
 
 /** Letters of a token that is looked up by its beginning: fewer begin too many. */
 const SHORTEST_BEGINNING = 3;
@@ -58,7 +65,7 @@ const SHORTEST_BEGINNING = 3;
  * The FTS5 expression that bodies match in which a text occurs, and whether the text is one word. Undefined for a text that
  * is too little. Where a text begins within a word, only the words after it are known.
  */
-function bodyExpressionOf(text: string): { expression: string; isWord: boolean } | undefined {
+function buildBodyExpression(text: string): { expression: string; isWord: boolean } | undefined {
   const word = partOfToken(text);
   const tokens = word === undefined ? tokensWithin(text).slice(0, LONGEST_PHRASE) : [word];
   const last = tokens.at(-1) ?? "";
@@ -68,31 +75,31 @@ function bodyExpressionOf(text: string): { expression: string; isWord: boolean }
 }
 
 /** The FTS5 phrases, distinct, that a message with the text has. */
-export function phrasesOf(condition: TextCondition): string[] {
+export function listFtsPhrases(condition: TextCondition): string[] {
   const filter = COLUMN_FILTER[condition.field];
-  return [...new Set(stretchesOf(condition).map((tokens) => `${filter}"${tokens.join(" ")}"`))];
+  return [...new Set(splitIntoPhrases(condition).map((tokens) => `${filter}"${tokens.join(" ")}"`))];
 }
 
-const textExpression = (condition: TextCondition): string => `(${phrasesOf(condition).join(" AND ")})`;
+const textExpression = (condition: TextCondition): string => `(${listFtsPhrases(condition).join(" AND ")})`;
 
 function scopeExpression(tokens: readonly string[]): string {
   return `scope : (${tokens.map((token) => `"${token}"`).join(" OR ")})`;
 }
 
 /** The part of an expression that restricts access. Every document has a scope token. */
-export function scopeOf({ mailboxIds, workspaceId }: SearchScope): string {
+export function buildScopeExpression({ mailboxIds, workspaceId }: SearchScope): string {
   const ids = workspaceId === undefined ? mailboxIds : [workspaceId];
   return scopeExpression(ids.map(scopeToken));
 }
 
-const othersOf = statement<{ ids: string }, [string]>(
+const listOtherMailboxes = statement<{ ids: string }, [string]>(
   `SELECT json_group_array(id) AS ids FROM
      (SELECT id FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT ${MOST_EXCLUDED + 1})`,
 );
 
 /** Mailboxes outside the scope, at most one more than can be excluded. */
 const mailboxesOutside = (db: Db, { mailboxIds }: SearchScope): string[] =>
-  JSON.parse(othersOf(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
+  JSON.parse(listOtherMailboxes(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
 
 /** True if no mailbox lies outside the scope. */
 export const isEverywhere = (db: Db, scope: SearchScope): boolean => mailboxesOutside(db, scope).length === 0;
@@ -102,7 +109,7 @@ const selectsDocuments = (condition: MessageCondition): boolean =>
   (condition.kind === "text" || condition.kind === "attachment") && !condition.negated;
 
 /** The FTS5 expression for `wanted` and the conditions. One of them must select documents: NOT needs a left operand. */
-export function expressionOf(conditions: readonly MessageCondition[], ...wanted: string[]): string {
+export function buildFtsExpression(conditions: readonly MessageCondition[], ...wanted: string[]): string {
   const unwanted: string[] = [];
   for (const condition of conditions) {
     if (condition.kind === "text") (condition.negated ? unwanted : wanted).push(textExpression(condition));
@@ -126,7 +133,7 @@ type RangeCondition = Exclude<MessageCondition, { negated: boolean }>;
 const isOfRange = (condition: MessageCondition): condition is RangeCondition => !("negated" in condition);
 
 /** Undefined without conditions on dates and sizes. */
-export function rangeOf(conditions: readonly MessageCondition[]): Range | undefined {
+export function findSoughtRange(conditions: readonly MessageCondition[]): Range | undefined {
   const bounds = conditions.filter(isOfRange);
   if (bounds.length === 0) return undefined;
   const of = (kind: RangeCondition["kind"]) =>
@@ -141,7 +148,7 @@ export function rangeOf(conditions: readonly MessageCondition[]): Range | undefi
 
 /** The parameters of HIT_IS_IN_RANGE. */
 export type RangeParameters = [since: number, before: number, atLeast: number, below: number];
-export const parametersOf = ({ since, before, atLeast, below }: Range): RangeParameters => [
+export const toRangeParameters = ({ since, before, atLeast, below }: Range): RangeParameters => [
   since,
   before,
   atLeast,
@@ -230,23 +237,25 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   function expressionInScope(conditions: readonly MessageCondition[], scope: SearchScope, ...wanted: string[]): string {
     if (wanted.length > 0 || conditions.some(selectsDocuments)) {
       const others = mailboxesOutside(db, scope);
-      if (others.length === 0) return expressionOf(conditions, ...wanted);
+      if (others.length === 0) return buildFtsExpression(conditions, ...wanted);
       if (others.length <= MOST_EXCLUDED && others.length < scope.mailboxIds.length) {
-        return `(${expressionOf(conditions, ...wanted)}) NOT ${scopeExpression(others.map(scopeToken))}`;
+        return `(${buildFtsExpression(conditions, ...wanted)}) NOT ${scopeExpression(others.map(scopeToken))}`;
       }
     }
-    return expressionOf(conditions, scopeOf(scope), ...wanted);
+    return buildFtsExpression(conditions, buildScopeExpression(scope), ...wanted);
   }
 
   function find(conditions: readonly MessageCondition[], scope: SearchScope): SeqSet {
-    const range = rangeOf(conditions);
+    const range = findSoughtRange(conditions);
     const mailboxIds = JSON.stringify(scope.mailboxIds);
     if (range && conditions.every(isOfRange)) {
-      const found: number[] = JSON.parse(selectInRange(db).get(mailboxIds, ...parametersOf(range))?.threads ?? "[]");
-      return setOf(found);
+      const found: number[] = JSON.parse(
+        selectInRange(db).get(mailboxIds, ...toRangeParameters(range))?.threads ?? "[]",
+      );
+      return createSeqSet(found);
     }
     const found = documentsMatching(expressionInScope(conditions, scope));
-    return threadsOf(range ? keepInRange(found, range, mailboxIds) : found);
+    return documentThreadSet(range ? keepInRange(found, range, mailboxIds) : found);
   }
 
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
@@ -255,7 +264,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     if (!stored) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
     const scope = [workspaceId, mailboxId].map(scopeToken).join(" ");
     const scopeAndFlag = stored.hasAttachments === 0 ? scope : `${scope} ${HAS_ATTACHMENT}`;
-    insert(db).run(documentNumberOf(messageSeq), body, subject, sender, recipients, files, scopeAndFlag);
+    insert(db).run(toDocumentNumber(messageSeq), body, subject, sender, recipients, files, scopeAndFlag);
   }
 
   /**
@@ -264,8 +273,8 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
    * step of a merge.
    */
   function atEnd(messageSeq: number, document: IndexDocument, work: () => void): void {
-    store.beforeCommit(work, documentNumberOf(messageSeq));
-    unmerged += mergedPagesOf(document);
+    store.beforeCommit(work, toDocumentNumber(messageSeq));
+    unmerged += estimateMergedPages(document);
     if (unmerged < FILING_STEP.pages) return;
     unmerged = 0;
     store.beforeCommit(() => merge(FILING_STEP), Number.POSITIVE_INFINITY);
@@ -273,7 +282,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
   function replace(messageSeq: number, scope: DocumentScope, document: IndexDocument): void {
     atEnd(messageSeq, document, () => {
-      remove(db).run(documentNumberOf(messageSeq));
+      remove(db).run(toDocumentNumber(messageSeq));
       index(messageSeq, scope, document);
     });
   }
@@ -298,19 +307,19 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
     match: ({ message: conditions }, scope) =>
       scope.mailboxIds.length === 0
-        ? setOf([])
+        ? createSeqSet([])
         : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
 
     inBodies(text, mailboxId) {
-      const asked = countBacklog(db) === 0 ? bodyExpressionOf(text) : undefined;
+      const asked = countBacklog(db) === 0 ? buildBodyExpression(text) : undefined;
       if (!asked) return undefined;
       const expression = expressionInScope([], { mailboxIds: [mailboxId] }, asked.expression);
-      return { messages: documentsMatching(expression).map(messageOf), isWord: asked.isWord };
+      return { messages: documentsMatching(expression).map(toMessageSeq), isWord: asked.isWord };
     },
 
     messagesMatching: (conditions, scope) =>
-      documentsMatching(expressionOf(conditions, scopeOf(scope)))
-        .map(messageOf)
+      documentsMatching(buildFtsExpression(conditions, buildScopeExpression(scope)))
+        .map(toMessageSeq)
         .sort((a, b) => a - b),
 
     maintain: () => merge(IDLE_STEP),
@@ -400,21 +409,21 @@ export function createKeepInRange(db: Db, { few = FEW, readForEach = READ_FOR_EA
       const most = documents.length * readForEach;
       const isWithin = atLeast > 0 || below < Number.MAX_SAFE_INTEGER || !isMostWithin(range, mailboxIds);
       const row = isWithin
-        ? selectWithin(db).get(mailboxIds, ...parametersOf(range), most)
+        ? selectWithin(db).get(mailboxIds, ...toRangeParameters(range), most)
         : selectBeyond(db).get(mailboxIds, since, before, most);
       if (row && row.read < most) {
-        const isRead = membershipOfDocuments(numbersIn(row).map(documentNumberOf));
+        const isRead = membershipOfDocuments(numbersIn(row).map(toDocumentNumber));
         return documents.filter((document) => isRead(document) === isWithin);
       }
     }
-    return numbersIn(selectLookedUp(db).get(JSON.stringify(documents), ...parametersOf(range)));
+    return numbersIn(selectLookedUp(db).get(JSON.stringify(documents), ...toRangeParameters(range)));
   };
 }
 
 /** Bits for the dense numbers, a Set for the others. */
 function membershipOfDocuments(documents: readonly number[]): (document: number) => boolean {
   const far = new Set(documents.filter((document) => !isNear(document)));
-  const near = setOf(far.size === 0 ? documents : documents.filter(isNear));
+  const near = createSeqSet(far.size === 0 ? documents : documents.filter(isNear));
   return (document) => (isNear(document) ? has(near, document) : far.has(document));
 }
 
@@ -433,7 +442,7 @@ const selectCount = statement<{ n: number }, [string, number]>(
 
 function countAny(db: Db, words: readonly string[], field: TextField, scope: SearchScope, most: number): number {
   const anyOf = `${COLUMN_FILTER[field]}(${words.map((word) => `"${tokenIn(field, word)}"`).join(" OR ")})`;
-  return selectCount(db).get(expressionOf([], scopeOf(scope), anyOf), most)?.n ?? 0;
+  return selectCount(db).get(buildFtsExpression([], buildScopeExpression(scope), anyOf), most)?.n ?? 0;
 }
 
 /** The number of messages with the word, up to `most`. */

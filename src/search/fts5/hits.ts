@@ -6,26 +6,26 @@ import { statement } from "../../store/statement.ts";
 import type { Store } from "../../store/store.ts";
 import {
   firstWhole,
-  messageOf,
+  listDocumentRanges,
   type NumberRange,
-  rangesOf,
-  threadOf,
   threadOfDocument,
   threadSql,
+  toMessageSeq,
+  toThreadSeq,
 } from "../document-number.ts";
 import type { Ranked, SearchScope } from "../engine.ts";
 import { fold } from "../fold.ts";
 import type { Query } from "../query.ts";
 import {
+  buildFtsExpression,
+  buildScopeExpression,
   COLUMN_FILTER,
-  expressionOf,
+  findSoughtRange,
   HIT_IS_IN_RANGE,
   isEverywhere,
-  parametersOf,
-  phrasesOf,
+  listFtsPhrases,
   type RangeParameters,
-  rangeOf,
-  scopeOf,
+  toRangeParameters,
 } from "./fts5.ts";
 
 /** Hits read to cover all conversations at once; opening the index costs as much as some hundred. */
@@ -58,30 +58,33 @@ export function createHits({ db }: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE)
     if (words?.length === 0) return () => new Map();
     const others = words ? conditions.filter((one) => one.kind !== "text" || one.negated) : conditions;
     const instead = words?.map((word) => `"${fold(word)}"`).join(" OR ");
-    const expression = expressionOf(others, ...(instead === undefined ? [] : [`(${COLUMN_FILTER.any}(${instead}))`]));
-    const range = rangeOf(conditions);
+    const expression = buildFtsExpression(
+      others,
+      ...(instead === undefined ? [] : [`(${COLUMN_FILTER.any}(${instead}))`]),
+    );
+    const range = findSoughtRange(conditions);
 
     /** The latest `limit` of these documents. */
     function hitsBetween({ from, to }: NumberRange, limit: number): number[] {
       const row = range
-        ? selectByBoth(db).get(expression, from, to, ...parametersOf(range), limit)
+        ? selectByBoth(db).get(expression, from, to, ...toRangeParameters(range), limit)
         : selectByWords(db).get(expression, from, to, limit);
       return JSON.parse(row?.numbers ?? "[]");
     }
 
-    const indexedRangesOf = (first: number, last: number): NumberRange[] =>
-      rangesOf(first, last).filter(({ from, to }) => selectIndexed(db).get(from, to) !== null);
+    const listIndexedRanges = (first: number, last: number): NumberRange[] =>
+      listDocumentRanges(first, last).filter(({ from, to }) => selectIndexed(db).get(from, to) !== null);
 
     return (threadSeqs, most) => {
       const hits = new Map<number, number[]>(threadSeqs.map((threadSeq) => [threadSeq, []]));
       if (threadSeqs.length === 0) return hits;
       // Conversations far apart: those before the last one covered are queried one by one.
       let complete = 0;
-      for (const numbers of indexedRangesOf(Math.min(...threadSeqs), Math.max(...threadSeqs))) {
+      for (const numbers of listIndexedRanges(Math.min(...threadSeqs), Math.max(...threadSeqs))) {
         const together = hitsBetween(numbers, mostAtOnce);
         for (const document of together) {
           const found = hits.get(threadOfDocument(document));
-          if (found && found.length < most) found.push(messageOf(document));
+          if (found && found.length < most) found.push(toMessageSeq(document));
         }
         const last = together.at(-1);
         if (last === undefined || together.length < mostAtOnce) continue;
@@ -89,8 +92,8 @@ export function createHits({ db }: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE)
       }
       for (const threadSeq of threadSeqs) {
         if (threadSeq >= complete) continue;
-        const found = indexedRangesOf(threadSeq, threadSeq).flatMap((numbers) => hitsBetween(numbers, most));
-        hits.set(threadSeq, found.slice(0, most).map(messageOf));
+        const found = listIndexedRanges(threadSeq, threadSeq).flatMap((numbers) => hitsBetween(numbers, most));
+        hits.set(threadSeq, found.slice(0, most).map(toMessageSeq));
       }
       return hits;
     };
@@ -171,7 +174,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
     for (const word of words) {
       const hits = scoredAmong(word, documents);
       const best = Math.min(...hits.map(([, bad]) => bad));
-      const messages = countDocuments(db).get(`${scopeOf(scope)} AND ${word}`)?.n ?? 0;
+      const messages = countDocuments(db).get(`${buildScopeExpression(scope)} AND ${word}`)?.n ?? 0;
       for (const [document, bad] of hits) {
         scores.set(document, (scores.get(document) ?? 0) + bad / best / Math.log2(2 + messages));
       }
@@ -181,16 +184,16 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
 
   return ({ message: conditions }: Query, scope: SearchScope, threads: readonly number[]): Ranked[] => {
     const texts = conditions.filter((condition) => condition.kind === "text");
-    const words = [...new Set(texts.filter(({ negated }) => !negated).flatMap(phrasesOf))].slice(0, MOST_WORDS);
+    const words = [...new Set(texts.filter(({ negated }) => !negated).flatMap(listFtsPhrases))].slice(0, MOST_WORDS);
     // The rarity of a single word does not affect the order.
     const isTogether = words.length === 1 || isEverywhere(db, scope);
-    const isAtOnce = isTogether && texts.flatMap(phrasesOf).length <= MOST_WORDS;
+    const isAtOnce = isTogether && texts.flatMap(listFtsPhrases).length <= MOST_WORDS;
     const { byWords, byBoth } = isAtOnce ? foundAndScored : found;
-    const expression = expressionOf(conditions);
+    const expression = buildFtsExpression(conditions);
     const among = JSON.stringify(threads.slice(-mostScored));
-    const range = rangeOf(conditions);
+    const range = findSoughtRange(conditions);
     const hits = scoredIn(
-      range ? byBoth(db).get(expression, among, ...parametersOf(range)) : byWords(db).get(expression, among),
+      range ? byBoth(db).get(expression, among, ...toRangeParameters(range)) : byWords(db).get(expression, among),
     );
     const documents = hits.map(([document]) => document);
     const scores = isTogether
@@ -198,7 +201,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
           (isAtOnce ? hits : scoredAmong(words.join(" AND "), documents)).map(([document, bad]) => [document, -bad]),
         )
       : scoresBy(words, scope, documents);
-    return bestOfEach([...scores].map(([document, score]) => ({ thread: threadOf(messageOf(document)), score })));
+    return bestOfEach([...scores].map(([document, score]) => ({ thread: toThreadSeq(toMessageSeq(document)), score })));
   };
 }
 

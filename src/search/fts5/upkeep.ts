@@ -12,7 +12,7 @@ import type { Core } from "../../store/core.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db, Store, Tx } from "../../store/store.ts";
 import type { SearchEngine } from "../engine.ts";
-import { charactersOf } from "../fold.ts";
+import { countDocumentCharacters } from "../fold.ts";
 import { readStored, readStoredAfter, readStoredBefore, type StoredMessage } from "../stored.ts";
 
 interface Backlog {
@@ -84,7 +84,7 @@ export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: num
   const index = ({ seq, workspaceId, mailboxId, fold }: StoredMessage): void => {
     const document = fold();
     engine.rewrite(tx, seq, { workspaceId, mailboxId }, document);
-    characters += charactersOf(document);
+    characters += countDocumentCharacters(document);
     taken++;
   };
 

@@ -32,11 +32,11 @@ import {
 } from "./feed-rows.ts";
 import { type Client, type Connection, createClient, type ServerAddress, ServerError } from "./meilisearch-client.ts";
 import {
-  documentOf,
   INDEX_SETTINGS,
   type MessageDocument,
   markDocument,
   SETTINGS_VERSION,
+  toMessageDocument,
 } from "./message-documents.ts";
 
 export interface FeedState {
@@ -100,7 +100,7 @@ export function createFeed({
 
   const isWanted = (): boolean => options.get("search.engine") === "meilisearch";
 
-  function clientOf(address: ServerAddress): Client {
+  function getFeedClient(address: ServerAddress): Client {
     if (client?.address.url !== address.url || client.address.key !== address.key) {
       const limits = { requestMs: REQUEST_MS, taskMs: TASK_MS, signal: stopping.signal, fetch: runtime.fetch };
       client = { address, client: createClient(address, limits) };
@@ -134,7 +134,7 @@ export function createFeed({
     const row = agreedFeed();
     const address = row && connection.current();
     if (!row || !address) return false;
-    const server = clientOf(address);
+    const server = getFeedClient(address);
     if (row.filledThrough === NOT_MADE) {
       await make(server, row);
       return true;
@@ -268,7 +268,7 @@ export function createFeed({
   }
 
   /** Stored messages that the index still lacks. */
-  function unfilledOf({ indexUid, filledThrough }: FeedRow): number {
+  function countUnfilledMessages({ indexUid, filledThrough }: FeedRow): number {
     if (filledThrough === null) return 0;
     // Another process may have started over.
     if (unfilled?.index !== indexUid) unfilled = { index: indexUid, messages: countUnfilled(db, filledThrough) };
@@ -278,7 +278,7 @@ export function createFeed({
   function state(): FeedState {
     const row = readFeed(db);
     if (!row?.active || !isWanted()) return { phase: "off", behind: 0, refused: 0 };
-    const behind = countChanges(db) + unfilledOf(row);
+    const behind = countChanges(db) + countUnfilledMessages(row);
     const counts = { behind, refused: countRefused(db) };
     if (!connection.current()) return { phase: "down", ...counts };
     if (failure !== undefined) return { phase: "failing", reason: failure, ...counts };
@@ -390,7 +390,7 @@ async function addDocuments(
   let characters = 0;
   let ofTurn = 0;
   for (const { foldInTurns, ...message } of messages) {
-    const document = documentOf({ ...message, document: await foldInTurns(letOthersRun) });
+    const document = toMessageDocument({ ...message, document: await foldInTurns(letOthersRun) });
     documents.push(document);
     const own = Object.values(document).reduce<number>((sum, field) => sum + `${field}`.length, 0);
     characters += own;

@@ -61,7 +61,7 @@ const PRIMARY_KEY = "id";
 const OF_A_DOCUMENT =
   /^(invalid_document|missing_document|malformed_payload|payload_too_large|bad_request|max_fields|document_)/;
 
-function troubleOf(code: string, status: number): Trouble {
+function classifyTrouble(code: string, status: number): Trouble {
   if (code === "index_not_found" || code === "document_not_found") return "missing";
   if (status === 401 || status === 403) return "key";
   if (OF_A_DOCUMENT.test(code) || status === 413) return "refused";
@@ -75,7 +75,7 @@ function serverError(thrown: unknown): unknown {
     thrown instanceof MeilisearchError && thrown.cause instanceof MeilisearchApiError ? thrown.cause : thrown;
   if (error instanceof MeilisearchApiError) {
     const message = sentenceIn(error.message) || `it answered ${error.response.status}`;
-    return new ServerError(troubleOf(error.cause?.code ?? "", error.response.status), message, { cause: error });
+    return new ServerError(classifyTrouble(error.cause?.code ?? "", error.response.status), message, { cause: error });
   }
   // A server that is not Meilisearch does not respond with JSON.
   if (error instanceof MeilisearchError || error instanceof SyntaxError) {
@@ -125,7 +125,7 @@ export function createClient(
 
   async function done(enqueued: Promise<EnqueuedTask>): Promise<void> {
     const { error } = await server.tasks.waitForTask(await enqueued, { timeout: taskMs, interval: POLL_MS });
-    if (error) throw new ServerError(troubleOf(error.code, 0), sentenceIn(error.message));
+    if (error) throw new ServerError(classifyTrouble(error.code, 0), sentenceIn(error.message));
   }
 
   async function drop(index: string): Promise<void> {
@@ -175,7 +175,11 @@ export function createClient(
     /** For each query, the numbers of the messages it finds. */
     search: (index: string, queries: readonly IndexQuery[]): Promise<number[][]> =>
       ask(async () => {
-        const requests = queries.map((query) => ({ ...requestOf(index, query), limit: 0, facets: [PRIMARY_KEY] }));
+        const requests = queries.map((query) => ({
+          ...toSearchRequest(index, query),
+          limit: 0,
+          facets: [PRIMARY_KEY],
+        }));
         const { results } = await server.multiSearch({ queries: requests });
         if (results.length !== queries.length) throw new ServerError("failing", "it answered something else");
         return results.map(({ facetDistribution }) => numbersIn(facetDistribution?.[PRIMARY_KEY]));
@@ -184,7 +188,7 @@ export function createClient(
     rank: (index: string, query: IndexQuery, most: number): Promise<RankedMessage[]> =>
       ask(async () => {
         const ranked = { attributesToRetrieve: [PRIMARY_KEY], showRankingScore: true, limit: most };
-        const { results } = await server.multiSearch({ queries: [{ ...requestOf(index, query), ...ranked }] });
+        const { results } = await server.multiSearch({ queries: [{ ...toSearchRequest(index, query), ...ranked }] });
         return rankedIn(results[0]?.hits);
       }),
   };
@@ -199,7 +203,7 @@ function hasMoreParts(text: string, most: number): boolean {
   return false;
 }
 
-const requestOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSearchQuery => ({
+const toSearchRequest = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSearchQuery => ({
   indexUid,
   q,
   filter,

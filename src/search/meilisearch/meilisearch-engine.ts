@@ -1,31 +1,31 @@
 /**
  * Searches a complete Meilisearch index. `match` returns the same set of conversations as FTS5; only `matchLoosely`,
  * whose results are told apart, uses the server's tolerance of typos. Access is a condition of every query, made in one
- * place, `filterOf`.
+ * place, `buildMeilisearchFilter`.
  */
 import { max } from "drizzle-orm";
 import { letOthersRun } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { messages } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
-import { threadOf } from "../document-number.ts";
+import { toThreadSeq } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
 import { fold, type IndexDocument } from "../fold.ts";
 import { bestOfEach } from "../fts5/hits.ts";
 import {
+  listConditionTokens,
   type MessageCondition,
   type Query,
   slipsBetween,
   type TextCondition,
   type TextField,
   tokenIn,
-  tokensOf,
 } from "../query.ts";
-import { type SeqSet, seqsIn, setOf } from "../sets.ts";
+import { createSeqSet, type SeqSet, seqsIn } from "../sets.ts";
 import { readStored } from "../stored.ts";
 import type { Fed } from "./feed.ts";
 import { type Client, createClient, type IndexQuery, type ServerAddress } from "./meilisearch-client.ts";
-import { mayHaveTypos, PLAIN_FIELDS, PRIVATE, wordOf } from "./message-documents.ts";
+import { mayHaveTypos, PLAIN_FIELDS, PRIVATE, toIndexedWord } from "./message-documents.ts";
 
 /*
  * The translation of queries. Only single quoted words match exactly: the server knows a phrase only as words that
@@ -47,10 +47,13 @@ const ATTRIBUTES: Readonly<Record<TextField, readonly string[]>> = {
 };
 
 const isText = (condition: MessageCondition): condition is TextCondition => condition.kind === "text";
-const quoted = (word: string): string => `"${word}"`;
+const quotePhrase = (word: string): string => `"${word}"`;
 
 /** Ids contain no quotes. The server ignores case, and ids have no upper case. */
-function filterOf(conditions: readonly MessageCondition[], { workspaceId, mailboxIds }: SearchScope): string {
+function buildMeilisearchFilter(
+  conditions: readonly MessageCondition[],
+  { workspaceId, mailboxIds }: SearchScope,
+): string {
   const parts = [
     workspaceId === undefined
       ? `mailbox IN [${mailboxIds.map((id) => JSON.stringify(id)).join()}]`
@@ -72,7 +75,7 @@ const within = ({ filter, ...query }: IndexQuery, threads: readonly number[]): I
   filter: `${filter} AND thread IN [${threads.join()}]`,
 });
 
-function groupsOf<T>(list: readonly T[], size: number): T[][] {
+function splitIntoGroups<T>(list: readonly T[], size: number): T[][] {
   const groups: T[][] = [];
   for (let i = 0; i < list.length; i += size) groups.push(list.slice(i, i + size));
   return groups;
@@ -90,15 +93,15 @@ export function exactQueries(
   const unwanted = new Set<string>();
   const open: MessageCondition[] = [];
   for (const condition of conditions.filter(isText)) {
-    const words = [...new Set(tokensOf(condition))].map((token) => wordOf(token, condition.field));
-    const isPhrase = tokensOf(condition).length > 1;
+    const words = [...new Set(listConditionTokens(condition))].map((token) => toIndexedWord(token, condition.field));
+    const isPhrase = listConditionTokens(condition).length > 1;
     if (isPhrase) open.push(condition);
     if (!condition.negated) for (const word of longest(words)) wanted.add(word);
     else if (!isPhrase) for (const word of words) unwanted.add(word);
   }
-  const filter = filterOf(conditions, scope);
-  const excluded = [...unwanted].map((word) => `-${quoted(word)}`);
-  const groups = wanted.size === 0 ? [[]] : groupsOf([...wanted].map(quoted), WORDS_READ);
+  const filter = buildMeilisearchFilter(conditions, scope);
+  const excluded = [...unwanted].map((word) => `-${quotePhrase(word)}`);
+  const groups = wanted.size === 0 ? [[]] : splitIntoGroups([...wanted].map(quotePhrase), WORDS_READ);
   return {
     queries: groups.map((group, i) => ({ q: [...group, ...(i === 0 ? excluded : [])].join(" "), filter })),
     open,
@@ -118,15 +121,19 @@ const longest = (words: readonly string[]): string[] =>
 export function looseQueries(conditions: readonly MessageCondition[], scope: SearchScope): IndexQuery[] | undefined {
   const texts = conditions.filter(isText);
   if (texts.some(({ negated, exact }) => negated || exact)) return undefined;
-  const filter = filterOf(conditions, scope);
+  const filter = buildMeilisearchFilter(conditions, scope);
   const queries = (Object.keys(ATTRIBUTES) as TextField[]).flatMap((field) => {
     const tokens = new Set(texts.filter((text) => text.field === field).flatMap(({ text }) => fold(text).split(" ")));
     // A word whose letters the server sees encoded can only match exactly: among others, every one of Cc.
     const words = [...tokens].map((token) => {
-      if (field === "cc") return quoted(wordOf(tokenIn(field, token), field));
-      return mayHaveTypos(token) ? token : quoted(wordOf(token, "any"));
+      if (field === "cc") return quotePhrase(toIndexedWord(tokenIn(field, token), field));
+      return mayHaveTypos(token) ? token : quotePhrase(toIndexedWord(token, "any"));
     });
-    return groupsOf(words, WORDS_READ).map((group) => ({ q: group.join(" "), filter, fields: ATTRIBUTES[field] }));
+    return splitIntoGroups(words, WORDS_READ).map((group) => ({
+      q: group.join(" "),
+      filter,
+      fields: ATTRIBUTES[field],
+    }));
   });
   return queries.some(({ q }) => /(?:^| )[^" ]/.test(q)) ? queries : undefined;
 }
@@ -150,7 +157,7 @@ function intersect(lists: readonly (readonly number[])[], newest: number): numbe
   }, first);
 }
 
-const threadsOf = (messageSeqs: readonly number[]): SeqSet => setOf(messageSeqs, threadOf);
+const messageThreadSet = (messageSeqs: readonly number[]): SeqSet => createSeqSet(messageSeqs, toThreadSeq);
 
 /** `narrow` finds the messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
 export function createMeilisearchEngine(
@@ -166,7 +173,7 @@ export function createMeilisearchEngine(
       .from(messages)
       .get()?.seq ?? 0;
 
-  function clientOf({ address }: Fed): Client {
+  function getSearchClient({ address }: Fed): Client {
     if (known?.address.url !== address.url || known.address.key !== address.key) {
       known = { address, client: createClient(address, { requestMs: SEARCH_MS, taskMs: SEARCH_MS, fetch }) };
     }
@@ -176,25 +183,25 @@ export function createMeilisearchEngine(
   return {
     /** See SearchEngine. @throws ServerError */
     async match(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<SeqSet> {
-      if (scope.mailboxIds.length === 0) return setOf([]);
+      if (scope.mailboxIds.length === 0) return createSeqSet([]);
       const { queries, open } = exactQueries(conditions, scope);
-      const lists = await clientOf(fed).search(fed.index, queries);
+      const lists = await getSearchClient(fed).search(fed.index, queries);
       const isEmpty = lists.some((list) => list.length === 0);
       if (open.length > 0 && !isEmpty) lists.push(narrow(open, scope));
-      return threadsOf(intersect(lists, newest()));
+      return messageThreadSet(intersect(lists, newest()));
     },
 
     /** See SearchEngine. @throws ServerError */
     async matchLoosely(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<Loose | undefined> {
       const queries = scope.mailboxIds.length === 0 ? undefined : looseQueries(conditions, scope);
       if (!queries) return undefined;
-      const found = intersect(await clientOf(fed).search(fed.index, queries), newest());
+      const found = intersect(await getSearchClient(fed).search(fed.index, queries), newest());
       if (found.length === 0) return undefined;
       return {
-        threads: seqsIn(threadsOf(found)),
+        threads: seqsIn(messageThreadSet(found)),
         async wordsIn(threads) {
           const isAmong = new Set(threads);
-          const latest = found.filter((seq) => isAmong.has(threadOf(seq))).slice(-MOST_READ);
+          const latest = found.filter((seq) => isAmong.has(toThreadSeq(seq))).slice(-MOST_READ);
           // Access is checked again, because the result contains words of mail.
           const reached = new Set(scope.mailboxIds);
           const words = new Set<string>();
@@ -221,8 +228,8 @@ export function createMeilisearchEngine(
       const [query] = queries ?? [];
       if (!query) return [];
       const narrowed = found.length <= MOST_NAMED ? within(query, found) : query;
-      const hits = await clientOf(fed).rank(fed.index, narrowed, MOST_RANKED);
-      return bestOfEach(hits.map(({ number, score }) => ({ thread: threadOf(number), score })));
+      const hits = await getSearchClient(fed).rank(fed.index, narrowed, MOST_RANKED);
+      return bestOfEach(hits.map(({ number, score }) => ({ thread: toThreadSeq(number), score })));
     },
   };
 }
@@ -230,7 +237,7 @@ export function createMeilisearchEngine(
 /* The words of a message that the server took for words of the query, which it does not report. */
 
 /** Typos allowed for a word by its length, as in the server. */
-const typosOf = (word: string): number => (word.length >= 9 ? 2 : word.length >= 5 ? 1 : 0);
+const countTyposAllowed = (word: string): number => (word.length >= 9 ? 2 : word.length >= 5 ? 1 : 0);
 /** Limits on words examined per field, and on comparisons per message: some milliseconds at worst. */
 const MOST_WORDS = 2_000;
 const MOST_COMPARED = 5_000;
@@ -261,7 +268,7 @@ export function nearestWords(conditions: readonly MessageCondition[], document: 
       );
     wordsOf.set(field, words);
     for (const sought of fold(text).split(" ").filter(mayHaveTypos)) {
-      const nearest = words.has(sought) ? undefined : nearestOf(sought, words, work);
+      const nearest = words.has(sought) ? undefined : findTypoMatch(sought, words, work);
       if (nearest !== undefined) found.add(nearest);
     }
   }
@@ -269,8 +276,8 @@ export function nearestWords(conditions: readonly MessageCondition[], document: 
 }
 
 /** The nearest of `words`; undefined if none is near enough. */
-function nearestOf(sought: string, words: Iterable<string>, work: { left: number }): string | undefined {
-  const limit = typosOf(sought);
+function findTypoMatch(sought: string, words: Iterable<string>, work: { left: number }): string | undefined {
+  const limit = countTyposAllowed(sought);
   if (limit === 0) return undefined;
   let nearest: string | undefined;
   let least = limit + 1;

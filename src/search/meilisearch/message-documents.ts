@@ -5,7 +5,7 @@
  * Invariant: two tokens have the same word exactly if they are equal. Bcc is excluded.
  */
 import { hash } from "node:crypto";
-import { threadOf } from "../document-number.ts";
+import { toThreadSeq } from "../document-number.ts";
 import type { DocumentScope } from "../engine.ts";
 import { type IndexDocument, isOfCc } from "../fold.ts";
 import type { TextField } from "../query.ts";
@@ -96,7 +96,7 @@ function encode(token: string): string {
 /**
  * The word for a token in a field; for `any`, the word without a mark. A mark precedes only letters of its own script.
  */
-export function wordOf(token: string, field: TextField): string {
+export function toIndexedWord(token: string, field: TextField): string {
   if (field === "any") return isPlain(token) ? token : encode(token);
   return MARKS[field] + (isPlainLatin(token) ? token : encode(token));
 }
@@ -104,44 +104,44 @@ export function wordOf(token: string, field: TextField): string {
 /** True if a word may be searched with typos: the letters of encoded words are meaningless. */
 export const mayHaveTypos = isPlain;
 
-const tokensOf = (folded: string): string[] => (folded === "" ? [] : folded.split(" "));
+const splitFoldedTokens = (folded: string): string[] => (folded === "" ? [] : folded.split(" "));
 
-const wordsOf = (folded: string): string =>
-  tokensOf(folded)
+const joinIndexedWords = (folded: string): string =>
+  splitFoldedTokens(folded)
     .filter((token) => !PRIVATE.test(token))
-    .map((token) => wordOf(token, "any"))
+    .map((token) => toIndexedWord(token, "any"))
     .join(" ");
 
 function markedWords(document: IndexDocument): Pick<MessageDocument, "marked" | "markedCc" | "markedFiles"> {
-  const words = (tokens: readonly string[], field: TextField) => tokens.map((token) => wordOf(token, field));
+  const words = (tokens: readonly string[], field: TextField) => tokens.map((token) => toIndexedWord(token, field));
   const distinct = (...lists: string[][]): string => [...new Set(lists.flat())].join(" ");
-  const recipients = tokensOf(document.recipients);
+  const recipients = splitFoldedTokens(document.recipients);
   return {
     marked: distinct(
-      words(tokensOf(document.subject), "subject"),
-      words(tokensOf(document.sender), "sender"),
+      words(splitFoldedTokens(document.subject), "subject"),
+      words(splitFoldedTokens(document.sender), "sender"),
       words(
         recipients.filter((token) => !isOfCc(token)),
         "recipients",
       ),
     ),
     markedCc: distinct(words(recipients.filter(isOfCc), "cc")),
-    markedFiles: distinct(words(tokensOf(document.files), "files")),
+    markedFiles: distinct(words(splitFoldedTokens(document.files), "files")),
   };
 }
 
 function bodyParts(body: string): Record<string, string> {
-  const tokens = tokensOf(body);
+  const tokens = splitFoldedTokens(body);
   return Object.fromEntries(
     BODY_PARTS.flatMap((part, i) => {
       const own = tokens.slice(i * WORDS_OF_PART, (i + 1) * WORDS_OF_PART);
-      return own.length === 0 ? [] : [[part, own.map((token) => wordOf(token, "any")).join(" ")]];
+      return own.length === 0 ? [] : [[part, own.map((token) => toIndexedWord(token, "any")).join(" ")]];
     }),
   );
 }
 
 /** `seq` is messages.seq, `date` epoch ms, `size` bytes. */
-export function documentOf({
+export function toMessageDocument({
   seq,
   workspaceId,
   mailboxId,
@@ -158,17 +158,17 @@ export function documentOf({
 }): MessageDocument {
   return {
     id: seq,
-    thread: threadOf(seq),
+    thread: toThreadSeq(seq),
     workspace: workspaceId,
     mailbox: mailboxId,
     attachment: hasAttachments,
     date,
     size,
-    subject: wordsOf(document.subject),
+    subject: joinIndexedWords(document.subject),
     ...bodyParts(document.body),
-    sender: wordsOf(document.sender),
-    recipients: wordsOf(document.recipients),
-    files: wordsOf(document.files),
+    sender: joinIndexedWords(document.sender),
+    recipients: joinIndexedWords(document.recipients),
+    files: joinIndexedWords(document.files),
     ...markedWords(document),
   };
 }

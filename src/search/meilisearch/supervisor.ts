@@ -50,12 +50,12 @@ interface Term {
   starts: number;
 }
 
-const freeBytesOf = async (folder: string): Promise<number> => {
+const readFreeBytes = async (folder: string): Promise<number> => {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 };
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 const megabytes = (bytes: number): string => `${Math.floor(bytes / (1024 * 1024))} MB`;
 
 /** `data`: the data folder. `freeBytes` gives the free space on the disk of a folder. */
@@ -64,7 +64,7 @@ export function createSupervisor({
   options,
   runtime,
   log,
-  freeBytes = freeBytesOf,
+  freeBytes = readFreeBytes,
 }: {
   data: string;
   options: Pick<Options, "get" | "onRefresh">;
@@ -189,7 +189,7 @@ export function createSupervisor({
           log.info("meilisearch runs", { version, url: child.url, pid: child.pid });
           setState({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });
         },
-        objection: () => requireRoom(ROOM_TO_RUN).then(() => undefined, reasonOf),
+        objection: () => requireRoom(ROOM_TO_RUN).then(() => undefined, describeError),
         runtime,
         over: signal,
         graceMs: () => own.graceMs,

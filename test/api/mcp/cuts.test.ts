@@ -1,7 +1,7 @@
 /** Cut results: each says what was cut, and names the argument that gives the rest. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { pieceOf } from "../../../src/api/mcp/budget.ts";
+import { cutPiece } from "../../../src/api/mcp/budget.ts";
 import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/result.ts";
 import type { MessageView } from "../../../src/mailbox/state/views.ts";
@@ -55,7 +55,7 @@ describe("pieces", () => {
       fc.property(texts, fc.integer({ min: 1, max: 80 }), fc.integer({ min: 1, max: 120 }), (whole, text, json) => {
         let at = 0;
         while (at < whole.length) {
-          const piece = pieceOf(whole, at, { text, json });
+          const piece = cutPiece(whole, at, { text, json });
           expect(piece.start).toBe(at);
           expect(piece.end).toBeGreaterThan(at);
           if (Math.min(text, json) > 20) {
@@ -73,14 +73,14 @@ describe("pieces", () => {
   });
 
   test("a piece ends after a line, else after a word, when one is near", () => {
-    expect(pieceOf("one two\nthree four", 0, { text: 9, json: 99 }).shown).toBe("one two\n");
-    expect(pieceOf("one two three four", 0, { text: 10, json: 99 }).shown).toBe("one two ");
-    expect(pieceOf("onetwothreefour", 0, { text: 10, json: 99 }).shown).toBe("onetwothre");
+    expect(cutPiece("one two\nthree four", 0, { text: 9, json: 99 }).shown).toBe("one two\n");
+    expect(cutPiece("one two three four", 0, { text: 10, json: 99 }).shown).toBe("one two ");
+    expect(cutPiece("onetwothreefour", 0, { text: 10, json: 99 }).shown).toBe("onetwothre");
   });
 
   test("an offset inside a surrogate pair starts before it, and one beyond the end is refused", () => {
-    expect(pieceOf("a👍b", 2, { text: 9, json: 9 })).toMatchObject({ shown: "👍b", start: 1, end: 4 });
-    expect(() => pieceOf("abc", 4, { text: 9, json: 9 })).toThrow("beyond the end: there are 3 characters");
+    expect(cutPiece("a👍b", 2, { text: 9, json: 9 })).toMatchObject({ shown: "👍b", start: 1, end: 4 });
+    expect(() => cutPiece("abc", 4, { text: 9, json: 9 })).toThrow("beyond the end: there are 3 characters");
   });
 });
 

@@ -2,7 +2,7 @@
 import { expect } from "bun:test";
 import { withoutBcc } from "../../../src/message/headers.ts";
 import { type ParsedMessage, parseMessage } from "../../../src/message/parse.ts";
-import { leavesOf, readStructure } from "../../../src/message/structure.ts";
+import { readStructure, walkLeafParts } from "../../../src/message/structure.ts";
 
 /** A word that is not base64, and its base64. */
 const wordOf = (number: number) => `zqx.${String(number).padStart(8, "0")}`;
@@ -66,7 +66,7 @@ export function planted(bytes: Buffer, choose: Choose): string {
   let text = "";
   let position = 0;
   let number = 0;
-  for (const leaf of leavesOf(readStructure(bytes))) {
+  for (const leaf of walkLeafParts(readStructure(bytes))) {
     text += bytes.toString("latin1", position, leaf.start);
     position = leaf.end;
     const content = bytes.toString("latin1", leaf.start, leaf.end);

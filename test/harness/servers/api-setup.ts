@@ -66,7 +66,7 @@ export async function startApi(given: Given = {}) {
     pools,
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(core, "a key", noteKeyUse),
-    addressOf: createAddressReader(trustedProxies ?? []),
+    readClientAddress: createAddressReader(trustedProxies ?? []),
     operations: operations.map((one) => ({ ...one, run: runs[one.name] ?? one.run })),
   });
   const server = createHttpServer({

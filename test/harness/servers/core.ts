@@ -8,7 +8,7 @@ import { type Filed, type Filing, fileMessage } from "../../../src/mailbox/filin
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { composeHere } from "../../../src/mailbox/imap/octets.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
-import { workspaceOf } from "../../../src/mailbox/state/mailboxes.ts";
+import { findOwnerWorkspaceId } from "../../../src/mailbox/state/mailboxes.ts";
 import { readHere } from "../../../src/message/reading.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
 import { type Opened, type OpenOptions, open } from "../../../src/open.ts";
@@ -87,7 +87,7 @@ export function sendCore(core: TestCore): SendCore & TestCore {
     names: createDnsCache(runtime),
     runtime,
     log,
-    workspaceOf: (owner) => workspaceOf(store.db, owner),
+    findOwnerWorkspaceId: (owner) => findOwnerWorkspaceId(store.db, owner),
     start: shareParser,
   });
   atEndOfFile(() => parser.stop());

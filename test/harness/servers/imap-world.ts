@@ -1,6 +1,6 @@
 /** A team over IMAP: Alice and others who share her mailbox, mail that arrives, and apps that are signed in. */
 import { createAppPassword } from "../../../src/access/app-passwords.ts";
-import { routeOf } from "../../../src/mailbox/state/addresses.ts";
+import { routeIncomingMail } from "../../../src/mailbox/state/addresses.ts";
 import type { GrantAccess } from "../../../src/store/schema.ts";
 import { type ImapAccount, imapAccount, type Reply } from "../clients/imap-client.ts";
 import { atEndOfFile } from "../end.ts";
@@ -94,7 +94,7 @@ function worldOf(app: Booted, domain: string, signedIn: (client: ImapAccount) =>
   const port = Number(app.ready.imaps?.split(":")[1]);
   const alice = `alice@${domain}`;
   const arrive: ImapWorld["arrive"] = async (mail, at = alice) => {
-    const route = routeOf(core.db, at, core.now());
+    const route = routeIncomingMail(core.db, at, core.now());
     if (route.kind !== "mailbox") throw new Error(`nobody is at ${at}`);
     // A move to Junk teaches of its sender alone.
     const from = `sender-${++senders}@remote.example`;

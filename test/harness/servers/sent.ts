@@ -3,11 +3,11 @@ import { asc, eq } from "drizzle-orm";
 import { newId } from "../../../src/base/runtime.ts";
 import { type EmailAddress, parseAddressList, splitAddress } from "../../../src/message/address.ts";
 import { type Claim, claim } from "../../../src/outbound/claims.ts";
-import { recipientsOf } from "../../../src/outbound/guardrails.ts";
+import { mergeRecipients } from "../../../src/outbound/guardrails.ts";
 import { concludeAttempt } from "../../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage } from "../../../src/outbound/queue.ts";
 import { listSuppressions } from "../../../src/outbound/suppression.ts";
-import { type DeliveryResult, deliveryResultOf } from "../../../src/smtp/delivery-result.ts";
+import { type DeliveryResult, toDeliveryResult } from "../../../src/smtp/delivery-result.ts";
 import { messages, outboundMessages, queueEntries } from "../../../src/store/schema.ts";
 import type { TestCore } from "./core.ts";
 import { createAlice } from "./mailbox-world.ts";
@@ -17,7 +17,7 @@ export const HOSTNAME = "mx.example.test";
 /** A server's reply to RCPT, or at the end of DATA; `reply` with its code. */
 export function said(reply: string, remote = "mx.remote.example", command: "rcpt" | "data" = "rcpt"): DeliveryResult {
   const code = Number(reply.slice(0, 3));
-  return deliveryResultOf({ command: code < 300 ? "data" : command, code, text: reply, remote });
+  return toDeliveryResult({ command: code < 300 ? "data" : command, code, text: reply, remote });
 }
 
 export const ACCEPTED = said("250 2.0.0 Ok: queued");
@@ -55,7 +55,7 @@ export function createSender(parts: (given: TestCore) => Partial<TestCore> = () 
     const fields = { to: parseAddressList(to), cc: parseAddressList(cc), bcc: parseAddressList(bcc) };
     const letter = { to: to || "undisclosed-recipients:;", ...(cc ? { cc } : {}), subject, messageId: id };
     const copy = await alice.send(letter, { bcc: fields.bcc });
-    const recipients = recipientsOf(fields).map((recipient) => ({
+    const recipients = mergeRecipients(fields).map((recipient) => ({
       ...recipient,
       ...(notify !== undefined && { notify }),
       id: newId(runtime, "que"),

@@ -61,7 +61,7 @@ export function openTerminal({
       interrupted: () => interrupted,
       keepRunning() {},
       // The process of the tests stays who it is.
-      actAsOwnerOf: () => undefined,
+      actAsFolderOwner: () => undefined,
       prepareFolder: async () => {},
       lendFiles: (_, named) => lendOwn(named, systemRuntime()),
     });

@@ -13,7 +13,7 @@ import {
   LARGEST_MESSAGE,
   openParser,
 } from "../../../src/transfer/import-mail.ts";
-import { type Destination, destinationOf } from "../../../src/transfer/placement.ts";
+import { createImportDestination, type Destination } from "../../../src/transfer/placement.ts";
 import { findMessages } from "../../../src/transfer/sources.ts";
 import { temporaryFolder } from "../folder.ts";
 import type { Booted } from "./boot.ts";
@@ -54,7 +54,7 @@ export async function importInto(
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const parser = openParser({ ...core, store, log }, shareParser);
   const entry = mailboxAdmin.mailboxAt(core, into);
-  const destination = destinationOf(core, entry, people.listUsers(core, entry.workspaceId), { folder, read });
+  const destination = createImportDestination(core, entry, people.listUsers(core, entry.workspaceId), { folder, read });
   try {
     return await importMail(
       { core: { ...opened.core, store, log }, parser, pacing: STEADY },

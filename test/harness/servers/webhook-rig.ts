@@ -1,7 +1,7 @@
 /** An appliance that delivers events to receivers on this host, with helpers for tests. */
 import * as developers from "../../../src/admin/developers.ts";
 import { type DnsClient, newId } from "../../../src/base/runtime.ts";
-import { type EventData, sampleOf } from "../../../src/events/catalogue.ts";
+import { type EventData, makeSampleData } from "../../../src/events/catalogue.ts";
 import { EVENT_NAMES, type EventName } from "../../../src/events/kinds.ts";
 import { emit } from "../../../src/events/outbox.ts";
 import { letter, mailer } from "../mail/mail.ts";
@@ -42,7 +42,7 @@ export async function openRig(
     happen<E extends EventName>(event: E, data?: Partial<EventData[E]>): string {
       const id = newId(runtime, "evt");
       const now = runtime.now();
-      const whole = { ...sampleOf(event, now), ...data } as EventData[E];
+      const whole = { ...makeSampleData(event, now), ...data } as EventData[E];
       store.transact((tx) => emit(tx, { id, workspaceId: owner.workspaceId, event, data: whole, now }));
       return id;
     },

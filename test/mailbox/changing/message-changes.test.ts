@@ -15,7 +15,7 @@ import {
   updateThread,
 } from "../../../src/mailbox/changing/threads.ts";
 import { undoKey } from "../../../src/mailbox/changing/undo.ts";
-import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../../../src/mailbox/state/mailboxes.ts";
 import { type Folder, holds, messages, threads } from "../../../src/store/schema.ts";
 import { runs } from "../../harness/runs.ts";
 import { START } from "../../harness/runtime.ts";
@@ -303,7 +303,7 @@ describe("deleting", () => {
 
   test("the rest of the conversation is as if the message had never come", async () => {
     const { conversation, change, expunge, thread, core, box, receive, world } = office();
-    const bytes = () => usageOf(core, box).bytes;
+    const bytes = () => readMailboxUsage(core, box).bytes;
     const { id, seqs } = await conversation();
     const before = thread(id);
     const last = await receive({

@@ -7,7 +7,7 @@ import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { deleteDiscarded, sweepBlobs } from "../../../src/mailbox/changing/removal.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
-import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../../../src/mailbox/state/mailboxes.ts";
 import { claimBlobs } from "../../../src/store/claim.ts";
 import { attachments, mailboxes, messages, outboundContents } from "../../../src/store/schema.ts";
 import { START } from "../../harness/runtime.ts";
@@ -51,7 +51,7 @@ test("mail is deleted after retention.trashDays in trash or spam, at any age of 
   expect(subjects()).toEqual(["trash", "spam", "archive", "undefined"]);
   await at(2 * DAY_MS);
   expect(subjects()).toEqual(["archive", "undefined"]);
-  expect(usageOf(core, box).bytes).toBeGreaterThan(0);
+  expect(readMailboxUsage(core, box).bytes).toBeGreaterThan(0);
 });
 
 test("retention is off by default; once set, earlier time counts", async () => {

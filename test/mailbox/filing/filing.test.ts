@@ -7,7 +7,7 @@ import { fileMessage } from "../../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { searchThreads } from "../../../src/mailbox/reading/listing.ts";
 import { listMessages } from "../../../src/mailbox/reading/messages.ts";
-import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../../../src/mailbox/state/mailboxes.ts";
 import {
   mailboxes,
   mailboxUsage,
@@ -165,14 +165,14 @@ describe("the same message again", () => {
     const { receive, events, thread, core, box } = createAlice();
     const mail = letter({ messageId: "<once@remote.example>" });
     const first = await receive(mail);
-    const used = usageOf(core, box).bytes;
+    const used = readMailboxUsage(core, box).bytes;
     const retried = `Received: from relay.example by mx; Mon, 5 Jan 2026 09:00:01 +0000\n${mail}`;
     for (const again of [mail, retried]) {
       expect(await receive(again)).toEqual({ ...first, duplicate: true });
     }
     expect(events()).toHaveLength(1);
     expect(thread(first.threadId).messageCount).toBe(1);
-    expect(usageOf(core, box).bytes).toBe(used);
+    expect(readMailboxUsage(core, box).bytes).toBe(used);
   });
 
   test("is filed once when it is filed twice at once", async () => {
@@ -389,17 +389,17 @@ describe("new mail", () => {
 
 test("usage is the sum of the sizes as received", async () => {
   const { receive, core, box } = createAlice();
-  expect(usageOf(core, box)).toEqual({ bytes: 0, quotaBytes: 5_368_709_120 });
+  expect(readMailboxUsage(core, box)).toEqual({ bytes: 0, quotaBytes: 5_368_709_120 });
   const mails = [letter(), WITH_FILES];
   for (const mail of mails) await receive(mail);
   const size = mails.reduce((sum, mail) => sum + Buffer.byteLength(mail.replaceAll(/\r?\n/g, "\r\n")), 0);
-  expect(usageOf(core, box).bytes).toBe(size);
+  expect(readMailboxUsage(core, box).bytes).toBe(size);
 });
 
 test("the quota is the mailbox's own, else the setting", () => {
   const { store, core, box } = createAlice();
   store.db.update(mailboxes).set({ quotaBytes: 1234 }).where(eq(mailboxes.id, box)).run();
-  expect(usageOf(core, box).quotaBytes).toBe(1234);
+  expect(readMailboxUsage(core, box).quotaBytes).toBe(1234);
 });
 
 test("a mailbox that is deleted takes all its mail along", async () => {

@@ -6,7 +6,7 @@ import { findLabelled } from "../../../src/mailbox/imap/folder-search.ts";
 import { forgetLabelled } from "../../../src/mailbox/imap/label-folders.ts";
 import { createUids } from "../../../src/mailbox/imap/uids.ts";
 import { replaceLabel, writeLabels } from "../../../src/mailbox/state/labels.ts";
-import { threadOf } from "../../../src/search/document-number.ts";
+import { toThreadSeq } from "../../../src/search/document-number.ts";
 import type { Db } from "../../../src/store/store.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
@@ -77,13 +77,13 @@ test("a label is looked for in its mailbox alone, in portions of what others hav
   const other = world.box(workspaceId, "other@example.test", alice);
   const { seq, threadId } = await world.file(other, { from: "f@remote.example" });
   updateThread(core, alice, threadId, { labels: ["Work"] });
-  copyRow(store.db, "threads", threadOf(seq), 5_000, (n) => ({ seq: threadOf(seq) + n, id: `copy-${n}` }));
+  copyRow(store.db, "threads", toThreadSeq(seq), 5_000, (n) => ({ seq: toThreadSeq(seq) + n, id: `copy-${n}` }));
   store.db.$client.run("INSERT INTO thread_labels SELECT seq, 'work', 'Work', 0 FROM threads WHERE id LIKE 'copy-%'");
   const found = findLabelled(core, box, "Work");
   expect(await turnsDuring(found)).toBeGreaterThan(4);
   expect([...seqs, seq].map(await found)).toEqual([true, false, false]);
   // The mailbox does not have it.
-  store.db.$client.run("DELETE FROM thread_labels WHERE thread_seq = ?", [threadOf(seqs[0] as number)]);
+  store.db.$client.run("DELETE FROM thread_labels WHERE thread_seq = ?", [toThreadSeq(seqs[0] as number)]);
   expect(await turnsDuring(findLabelled(core, box, "Work"))).toBeLessThan(4);
 });
 
@@ -109,7 +109,7 @@ test("a change of messages with many labels is looked at in portions", async () 
   for (const name of names) await uids.opened(box, undefined, name);
   const folder = await uids.opened(box, undefined, names[0]);
   const rows = uids.numbered(folder.id);
-  store.transact((tx) => writeLabels(tx, threadOf(first), names.slice(0, -1)));
+  store.transact((tx) => writeLabels(tx, toThreadSeq(first), names.slice(0, -1)));
   expect(await turnsDuring(uids.settled(folder))).toBeGreaterThan(5);
   expect(uids.present(folder)?.modseq).toBeGreaterThan(folder.modseq);
   expect(uids.numbered(folder.id).map(({ uid, seq }) => [uid, seq])).toEqual(rows.map(({ uid, seq }) => [uid, seq]));

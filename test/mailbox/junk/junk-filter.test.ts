@@ -5,7 +5,7 @@ import {
   LEAST_TRAINED,
   learn,
   scoreIn,
-  scoreOf,
+  scoreTokens,
   type TokenCounts,
   unlearn,
 } from "../../../src/mailbox/junk/junk-filter.ts";
@@ -116,16 +116,16 @@ describe("has no opinion", () => {
     ["with too little spam", { spam: LEAST_TRAINED - 1, ham: 1_000 }],
     ["with too little ham", { spam: 1_000, ham: LEAST_TRAINED - 1 }],
   ])("%s", (_, trained) => {
-    expect(scoreOf(trained, counts(10, 0, 50))).toBeUndefined();
+    expect(scoreTokens(trained, counts(10, 0, 50))).toBeUndefined();
   });
 
   test("of a message with hardly any known tokens", () => {
-    expect(scoreOf(TRAINED, counts(90, 0, 7))).toBeUndefined();
-    expect(scoreOf(TRAINED, [])).toBeUndefined();
+    expect(scoreTokens(TRAINED, counts(90, 0, 7))).toBeUndefined();
+    expect(scoreTokens(TRAINED, [])).toBeUndefined();
   });
 
   test("of a message with many neutral words", () => {
-    expect(scoreOf(TRAINED, counts(50, 50, 400))).toBeUndefined();
+    expect(scoreTokens(TRAINED, counts(50, 50, 400))).toBeUndefined();
   });
 });
 
@@ -136,15 +136,15 @@ test.each([
   ["many of both are no proof of either", [...counts(90, 0, 30), ...counts(0, 90, 30)], 0.4, 0.6],
   ["words seen once", counts(1, 0, 8), 0.9, 1],
 ])("%s", (_, found, least, most) => {
-  const score = scoreOf(TRAINED, found)?.score;
+  const score = scoreTokens(TRAINED, found)?.score;
   expect(score).toBeGreaterThanOrEqual(least);
   expect(score).toBeLessThanOrEqual(most);
 });
 
 test("rates count, not the numbers of spam and ham", () => {
-  const few = scoreOf({ spam: 100, ham: 1_000 }, counts(40, 400, 20));
+  const few = scoreTokens({ spam: 100, ham: 1_000 }, counts(40, 400, 20));
   expect(few).toBeUndefined();
-  expect(scoreOf({ spam: 100, ham: 1_000 }, counts(40, 4, 20))?.score).toBeGreaterThan(0.99);
+  expect(scoreTokens({ spam: 100, ham: 1_000 }, counts(40, 4, 20))?.score).toBeGreaterThan(0.99);
 });
 
 test("the score lies between 0 and 1, and does not depend on the order of the tokens", () => {
@@ -152,8 +152,8 @@ test("the score lies between 0 and 1, and does not depend on the order of the to
     fc.property(
       tokens.chain((found) => fc.tuple(fc.constant(found), fc.shuffledSubarray(found, { minLength: found.length }))),
       ([found, shuffled]) => {
-        const scored = scoreOf(TRAINED, found);
-        expect(scoreOf(TRAINED, shuffled)?.score).toBe(scored?.score as number);
+        const scored = scoreTokens(TRAINED, found);
+        expect(scoreTokens(TRAINED, shuffled)?.score).toBe(scored?.score as number);
         fc.pre(scored !== undefined);
         expect(scored.score).toBeGreaterThanOrEqual(0);
         expect(scored.score).toBeLessThanOrEqual(1);
@@ -167,8 +167,8 @@ test("swapping spam and ham mirrors the score", () => {
     fc.property(tokens, (found) => {
       // Ties beyond the number of clues are broken by name, and so not mirrored.
       const few = found.slice(0, 50);
-      const scored = scoreOf(TRAINED, few);
-      const mirrored = scoreOf(
+      const scored = scoreTokens(TRAINED, few);
+      const mirrored = scoreTokens(
         TRAINED,
         few.map(({ token, spam, ham }) => ({ token, spam: ham, ham: spam })),
       );
@@ -178,13 +178,13 @@ test("swapping spam and ham mirrors the score", () => {
 });
 
 test("clues are the significant tokens, strongest first", () => {
-  const scored = scoreOf(TRAINED, [...counts(2, 0, 8), ...counts(0, 90, 2), ...counts(50, 50, 9)]);
+  const scored = scoreTokens(TRAINED, [...counts(2, 0, 8), ...counts(0, 90, 2), ...counts(50, 50, 9)]);
   expect(scored?.clues.map(({ token }) => token).slice(0, 3)).toEqual(["t0-90.0", "t0-90.1", "t2-0.0"]);
   expect(scored?.clues).toHaveLength(10);
   expect(scored?.clues[0]?.probability).toBeLessThan(0.01);
 });
 
 test("counts that exceed the totals after unlearning are harmless", () => {
-  expect(scoreOf(TRAINED, counts(100_000, 0, 20))?.score).toBeLessThanOrEqual(1);
-  expect(scoreOf(TRAINED, counts(100_000, 100_000, 20))).toBeUndefined();
+  expect(scoreTokens(TRAINED, counts(100_000, 0, 20))?.score).toBeLessThanOrEqual(1);
+  expect(scoreTokens(TRAINED, counts(100_000, 100_000, 20))).toBeUndefined();
 });

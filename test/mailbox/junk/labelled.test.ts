@@ -4,8 +4,8 @@
  */
 import { expect, test } from "bun:test";
 import { learn, scoreIn } from "../../../src/mailbox/junk/junk-filter.ts";
-import { senderOf } from "../../../src/mailbox/junk/senders.ts";
-import { senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
+import { readJunkSender } from "../../../src/mailbox/junk/senders.ts";
+import { extractJunkTokens, senderTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { parseMessage } from "../../../src/message/parse.ts";
 import { SETTINGS } from "../../../src/store/settings.ts";
@@ -33,8 +33,8 @@ async function measure(mail: Iterable<Labelled>, isTrained: (name: string) => bo
   const held: typeof trained = [];
   for (const { name, isSpam, bytes } of mail) {
     const message = await parseMessage(bytes);
-    const sender = senderOf(message.from ?? NO_SENDER, undefined);
-    const seen = tokensOf({ ...message, size: bytes.byteLength, html: () => message.html });
+    const sender = readJunkSender(message.from ?? NO_SENDER, undefined);
+    const seen = extractJunkTokens({ ...message, size: bytes.byteLength, html: () => message.html });
     const tokens = [...seen.split(" "), ...senderTokens(sender, undefined)];
     (isTrained(name) ? trained : held).push({ isSpam, tokens });
   }

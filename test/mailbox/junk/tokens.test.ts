@@ -1,8 +1,8 @@
 /** The tokens of a message, from a bounded part of any message. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { senderOf } from "../../../src/mailbox/junk/senders.ts";
-import { type JunkSource, senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
+import { readJunkSender } from "../../../src/mailbox/junk/senders.ts";
+import { extractJunkTokens, type JunkSource, senderTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { anyCharacter } from "../../harness/mail/any-character.ts";
 
 const COMPLETE: JunkSource["headers"] = [
@@ -15,7 +15,7 @@ const COMPLETE: JunkSource["headers"] = [
 
 function tokens(message: Partial<Omit<JunkSource, "html">> & { html?: string } = {}): string[] {
   const { html, ...parts } = message;
-  return tokensOf({
+  return extractJunkTokens({
     headers: COMPLETE,
     from: { email: "offers@shop.example" },
     replyTo: [],
@@ -70,12 +70,15 @@ test("ordinary mail has none of these traits", () => {
 describe("the sender", () => {
   const from = { email: "Ann@Shop.Example" };
   test("without verdicts", () => {
-    expect(senderTokens(senderOf(from, undefined), undefined)).toEqual(["from:ann@shop.example", "from:@shop.example"]);
+    expect(senderTokens(readJunkSender(from, undefined), undefined)).toEqual([
+      "from:ann@shop.example",
+      "from:@shop.example",
+    ]);
   });
 
   test("that is spoofed", () => {
     const auth = { spf: "fail", dkim: "none", dmarc: "fail" };
-    expect(senderTokens(senderOf(from, auth), auth)).toEqual([
+    expect(senderTokens(readJunkSender(from, auth), auth)).toEqual([
       "spoofed:ann@shop.example",
       "spoofed:@shop.example",
       "spf:fail",
@@ -106,8 +109,8 @@ describe("bounded for any message", () => {
     const html = () => {
       throw new Error("asked for");
     };
-    expect(tokensOf({ ...source, size: 1_048_577, html })).toBe("length:0");
-    expect(() => tokensOf({ ...source, size: 1_048_576, html })).toThrow("asked for");
+    expect(extractJunkTokens({ ...source, size: 1_048_577, html })).toBe("length:0");
+    expect(() => extractJunkTokens({ ...source, size: 1_048_576, html })).toThrow("asked for");
   });
 
   const REPEATED = ["<img ", "<img width ", "<font ", "a<!--", "http://", `color:${" ".repeat(300)}`, "<a href=", ". "];

@@ -7,7 +7,7 @@ import { MOST_READ, matchMasked } from "../../../src/mailbox/reading/masked-sear
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import { parseQuery } from "../../../src/search/query.ts";
-import { setOf } from "../../../src/search/sets.ts";
+import { createSeqSet } from "../../../src/search/sets.ts";
 import { messages } from "../../../src/store/schema.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 import { copyThread } from "../copied-threads.ts";
@@ -63,7 +63,7 @@ test("an external engine's word is not taken for it", async () => {
       ...createFts5Engine(core.store),
       match: ({ message }) => {
         asked.push(JSON.stringify(message));
-        return setOf([...threads, ...Array.from({ length: MOST_READ }, (_, n) => 1_000 + n)]);
+        return createSeqSet([...threads, ...Array.from({ length: MOST_READ }, (_, n) => 1_000 + n)]);
       },
     },
   };

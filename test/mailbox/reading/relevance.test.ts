@@ -6,7 +6,7 @@ import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import type { ThreadFilters, ThreadListView } from "../../../src/mailbox/state/views.ts";
 import type { Ranked } from "../../../src/search/engine.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
-import { setOf } from "../../../src/search/sets.ts";
+import { createSeqSet } from "../../../src/search/sets.ts";
 import { START } from "../../harness/runtime.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 import { copyThread } from "../copied-threads.ts";
@@ -173,7 +173,7 @@ async function crowd(count: number) {
     engine: {
       ...createFts5Engine(core.store),
       match: ({ message: [condition] }) =>
-        condition?.kind === "text" && condition.text === "typo" ? setOf([]) : setOf(all),
+        condition?.kind === "text" && condition.text === "typo" ? createSeqSet([]) : createSeqSet(all),
       matchLoosely: async () => ({ threads: all, wordsIn: async () => ["word"] }),
       rank: async (_query, _scope, found, isLoose) => {
         told.asked.push(isLoose);

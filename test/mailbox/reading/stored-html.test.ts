@@ -2,7 +2,12 @@
 import { expect, test } from "bun:test";
 import { unavailable } from "../../../src/base/errors.ts";
 import { getMessage } from "../../../src/mailbox/reading/messages.ts";
-import { editorOf, frameOf, readSeen, renewHtml } from "../../../src/mailbox/reading/stored-html.ts";
+import {
+  readSeen,
+  renderDraftEditor,
+  renderMessageFrame,
+  renewHtml,
+} from "../../../src/mailbox/reading/stored-html.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import { type ReadHtml, type Reading, readHere, unpackText } from "../../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../../src/message/sanitize.ts";
@@ -131,11 +136,13 @@ const FRAMED = {
 
 test("the documents of frames are made in the worker", async () => {
   const { core, alice, asked } = frames();
-  expect(await frameOf(core, alice, FRAMED, { remote: false })).toContain('<p>As HTML</p><img data-blocked="" />');
-  expect(await frameOf(core, alice, FRAMED, { remote: true })).toContain(
+  expect(await renderMessageFrame(core, alice, FRAMED, { remote: false })).toContain(
+    '<p>As HTML</p><img data-blocked="" />',
+  );
+  expect(await renderMessageFrame(core, alice, FRAMED, { remote: true })).toContain(
     '<img src="\u0000https://x.example/?a=1&amp;b=2\u0000" />',
   );
-  expect(await editorOf(core, alice, FRAMED)).toContain("<p>As HTML</p><img data-source=");
+  expect(await renderDraftEditor(core, alice, FRAMED)).toContain("<p>As HTML</p><img data-source=");
   expect(asked.map(({ kind }) => kind)).toEqual(["frame", "frame", "editor"]);
 });
 
@@ -144,5 +151,5 @@ test("a message whose HTML kills the worker is framed as text", async () => {
     if (ask.kind === "frame" && ask.message.html !== "") throw new Error("took longer than 10 s");
     return readHere(source, ask);
   });
-  expect(await frameOf(core, alice, FRAMED, { remote: false })).toContain("As text");
+  expect(await renderMessageFrame(core, alice, FRAMED, { remote: false })).toContain("As text");
 });

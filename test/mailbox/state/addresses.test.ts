@@ -6,7 +6,7 @@ import {
   isVerifiedElsewhere,
   localDomain,
   routeFor,
-  routeOf,
+  routeIncomingMail,
   routeWithin,
   stillReaches,
 } from "../../../src/mailbox/state/addresses.ts";
@@ -48,7 +48,7 @@ describe("an address", () => {
   for (const [address, to, receivedOn, exempt] of cases) {
     test(`${address} reaches ${to}`, () => {
       const { world, workspaceId, boxes } = office();
-      expect(routeOf(world.core.db, address, world.core.now())).toEqual({
+      expect(routeIncomingMail(world.core.db, address, world.core.now())).toEqual({
         kind: "mailbox",
         mailboxId: boxes[to],
         workspaceId,
@@ -73,7 +73,7 @@ describe("an address", () => {
     ["ann@[127.0.0.1]", "not-local"],
   ] as const) {
     test(`${address || "the empty one"} is ${kind}`, () => {
-      expect(routeOf(office().world.core.db, address, office().world.core.now())).toEqual({ kind });
+      expect(routeIncomingMail(office().world.core.db, address, office().world.core.now())).toEqual({ kind });
     });
   }
 });
@@ -81,7 +81,7 @@ describe("an address", () => {
 describe("a route that was found before", () => {
   const found = () => {
     const it = office();
-    const route = routeOf(it.world.core.db, "ann@example.test", it.world.core.now()) as MailboxRoute;
+    const route = routeIncomingMail(it.world.core.db, "ann@example.test", it.world.core.now()) as MailboxRoute;
     return { ...it, route, reaches: () => stillReaches(it.world.core.db, route, it.world.core.now()) };
   };
 
@@ -112,21 +112,21 @@ describe("a catch-all", () => {
   test("receives mail for unknown addresses, recorded without the tag", () => {
     const { world, boxes } = office();
     world.alias(boxes.ann, "*@example.test");
-    expect(routeOf(world.core.db, "any.thing@example.test", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "any.thing@example.test", world.core.now())).toMatchObject({
       mailboxId: boxes.ann,
       receivedOn: "any.thing@example.test",
       exempt: false,
     });
-    expect(routeOf(world.core.db, "any+tag@example.test", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "any+tag@example.test", world.core.now())).toMatchObject({
       receivedOn: "any@example.test",
     });
-    expect(routeOf(world.core.db, "owner+tag@example.test", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "owner+tag@example.test", world.core.now())).toMatchObject({
       mailboxId: boxes.owner,
     });
-    expect(routeOf(world.core.db, "postmaster@example.test", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "postmaster@example.test", world.core.now())).toMatchObject({
       mailboxId: boxes.owner,
     });
-    expect(routeOf(world.core.db, "x@example.org", world.core.now())).toEqual({ kind: "not-local" });
+    expect(routeIncomingMail(world.core.db, "x@example.org", world.core.now())).toEqual({ kind: "not-local" });
   });
 });
 
@@ -135,11 +135,11 @@ describe("postmaster and abuse", () => {
     const { world, workspaceId, boxes } = office();
     const abuse = world.box(workspaceId, "abuse@example.test");
     world.alias(boxes.ann, "postmaster@example.test");
-    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
       mailboxId: abuse,
       exempt: true,
     });
-    expect(routeOf(world.core.db, "postmaster", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "postmaster", world.core.now())).toMatchObject({
       mailboxId: boxes.ann,
       exempt: true,
     });
@@ -150,26 +150,32 @@ describe("postmaster and abuse", () => {
     world.alias(boxes.ann, "*@example.test");
     world.alias(boxes.first, "abuse@example.test");
     world.store.db.update(mailboxes).set({ expiresAt: 1 }).where(eq(mailboxes.id, boxes.first)).run();
-    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({ mailboxId: boxes.owner });
+    expect(routeIncomingMail(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
+      mailboxId: boxes.owner,
+    });
     world.store.db.update(mailboxes).set({ ownerId: null }).where(eq(mailboxes.ownerId, owner.userId)).run();
     for (const address of ["abuse@example.test", "abuse+x@example.test"]) {
-      expect(routeOf(world.core.db, address, world.core.now())).toEqual({ kind: "unknown" });
+      expect(routeIncomingMail(world.core.db, address, world.core.now())).toEqual({ kind: "unknown" });
     }
-    expect(routeOf(world.core.db, "postmaster@example.test", world.core.now())).toMatchObject({ mailboxId: boxes.ann });
+    expect(routeIncomingMail(world.core.db, "postmaster@example.test", world.core.now())).toMatchObject({
+      mailboxId: boxes.ann,
+    });
   });
 
   test("reach the owner's first mailbox if none has their sign-in address", () => {
     const { world, owner, boxes } = office();
     world.store.db.update(users).set({ email: "else@elsewhere.example" }).where(eq(users.id, owner.userId)).run();
-    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({ mailboxId: boxes.first });
+    expect(routeIncomingMail(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
+      mailboxId: boxes.first,
+    });
   });
 
   test("reach the catch-all if the owner has no mailbox, else are unknown", () => {
     const { world, boxes } = office();
     world.store.db.update(mailboxes).set({ ownerId: null }).run();
-    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toEqual({ kind: "unknown" });
+    expect(routeIncomingMail(world.core.db, "abuse@example.test", world.core.now())).toEqual({ kind: "unknown" });
     world.alias(boxes.ann, "*@example.test");
-    expect(routeOf(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "abuse@example.test", world.core.now())).toMatchObject({
       mailboxId: boxes.ann,
       exempt: true,
     });
@@ -179,14 +185,16 @@ describe("postmaster and abuse", () => {
     const { world } = office();
     const there = world.workspace("There", "there.test");
     const box = world.box(there, "boss@there.test", world.user(there, "boss@there.test", "owner"));
-    expect(routeOf(world.core.db, "postmaster@there.test", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "postmaster@there.test", world.core.now())).toMatchObject({
       mailboxId: box,
       workspaceId: there,
     });
   });
 
   test("bare postmaster is not local before there is a domain", () => {
-    expect(routeOf(createWorld().core.db, "postmaster", createWorld().core.now())).toEqual({ kind: "not-local" });
+    expect(routeIncomingMail(createWorld().core.db, "postmaster", createWorld().core.now())).toEqual({
+      kind: "not-local",
+    });
   });
 });
 
@@ -195,7 +203,7 @@ test("a domain compares as A-labels", () => {
   const workspaceId = world.workspace("W", "xn--mnchen-3ya.example");
   const box = world.box(workspaceId, "info@xn--mnchen-3ya.example");
   for (const address of ["info@münchen.example", "info@MÜNCHEN.example", "INFO@XN--MNCHEN-3YA.example"]) {
-    expect(routeOf(world.core.db, address, world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, address, world.core.now())).toMatchObject({
       mailboxId: box,
       receivedOn: "info@xn--mnchen-3ya.example",
     });
@@ -226,7 +234,7 @@ describe("a domain that two workspaces claim", () => {
           .where(eq(domains.workspaceId, boxes[i].workspaceId))
           .run(),
       ways: (address: string) => ({
-        outside: to(routeOf(core.db, address, core.now())),
+        outside: to(routeIncomingMail(core.db, address, core.now())),
         mailOf: boxes.map(({ workspaceId }) => to(routeFor(core.db, workspaceId, address, core.now()))),
         stranger: to(routeFor(core.db, "wsp_other", address, core.now())),
         within: boxes.map(({ workspaceId }) => to(routeWithin(core.db, workspaceId, address))),
@@ -253,7 +261,7 @@ describe("a domain that two workspaces claim", () => {
     world.runtime.advanceTo(world.runtime.now() + 1);
     const owner = world.user(world.workspace("Known", "known.test"), "a@known.test", "owner");
     const box = world.box(owner.workspaceId, "a@known.test", owner);
-    expect(routeOf(world.core.db, "postmaster", world.core.now())).toMatchObject({
+    expect(routeIncomingMail(world.core.db, "postmaster", world.core.now())).toMatchObject({
       mailboxId: box,
       receivedOn: "postmaster@known.test",
     });

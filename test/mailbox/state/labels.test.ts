@@ -2,18 +2,18 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { createUids, imapFolder } from "../../../src/mailbox/imap/uids.ts";
-import { labelsOf, listLabels, writeLabels } from "../../../src/mailbox/state/labels.ts";
-import { threadOf } from "../../../src/search/document-number.ts";
+import { listLabels, listThreadLabels, writeLabels } from "../../../src/mailbox/state/labels.ts";
+import { toThreadSeq } from "../../../src/search/document-number.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 async function conversation() {
   const { core, receive, store, box, alice } = createAlice();
   const { seq } = await receive({});
   await createUids(core).opened(box, "inbox");
-  const thread = threadOf(seq);
+  const thread = toThreadSeq(seq);
   return {
     write: (labels: readonly string[]) => store.transact((tx) => writeLabels(tx, thread, labels)),
-    labels: () => labelsOf(store.db, [thread]).get(thread) ?? [],
+    labels: () => listThreadLabels(store.db, [thread]).get(thread) ?? [],
     inUse: () => listLabels(core, alice, box, 100).map(({ label, threads }) => [label, threads]),
     modseq: () => imapFolder(store.db, box, "inbox")?.modseq ?? 0,
   };

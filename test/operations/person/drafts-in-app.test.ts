@@ -4,7 +4,7 @@ import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as outbound from "../../../src/admin/outbound.ts";
 import * as people from "../../../src/admin/people.ts";
 import type { DueDraft } from "../../../src/compose/draft-sending.ts";
-import { usageOf } from "../../../src/mailbox/state/mailboxes.ts";
+import { readMailboxUsage } from "../../../src/mailbox/state/mailboxes.ts";
 import { type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { mailer, type Sender } from "../../harness/mail/mail.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";
@@ -201,7 +201,7 @@ describe("a draft", () => {
   });
 
   test("counts against the quota until it is deleted", async () => {
-    const usage = () => usageOf(booted.opened.core, booted.owner.mailboxId).bytes;
+    const usage = () => readMailboxUsage(booted.opened.core, booted.owner.mailboxId).bytes;
     const before = usage();
     const draft = await begin();
     await upload(draft.draftId, "a.bin", new Uint8Array(5_700));

@@ -4,7 +4,7 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, stepAt } from "../../../src/access/totp.ts";
 import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
 import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
@@ -217,7 +217,7 @@ describe("the proof", () => {
 
   test("needs a code of a person with a second factor, once, and a refusal does not tell which part was wrong", async () => {
     const { secret } = (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = () => codeOf(secretOf(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
     const on = await alice.send<{ recoveryCodes: string[] }>("POST", "/me/second-factor", {
       ...{ secret, code: code(), password: PASSWORD },
     });
@@ -247,7 +247,7 @@ describe("the proof", () => {
 
   test("with one code counts once, also in two requests at the same time", async () => {
     const { secret } = (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = () => codeOf(secretOf(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
     await alice.send("POST", "/me/second-factor", { secret, code: code(), password: PASSWORD });
     await booted.advance(STEP);
     const elsewhere = page(booted, alice.cookie);
@@ -368,7 +368,7 @@ describe("a request that began before the change", () => {
     await setPassword(waiting, waiting.owner.userId);
     const page = await signInOnly(waiting, ALICE);
     const { id } = store.transact((tx) => domains.addDomain(core, tx, waiting.owner.workspaceId, "new.test", []));
-    Object.assign(published, zoneOf(domains.recordsOf(core, id)));
+    Object.assign(published, zoneOf(domains.listDomainRecords(core, id)));
     const verifying = page.send("POST", `/settings/domains/${id}/verify`);
     await looked.promise;
     await setPassword(waiting, waiting.owner.userId);

@@ -2,9 +2,9 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import fc from "fast-check";
-import { documentNumberOf } from "../../../src/search/document-number.ts";
+import { toDocumentNumber } from "../../../src/search/document-number.ts";
 import { createKeepInRange, createKeptSets } from "../../../src/search/fts5/fts5.ts";
-import { seqsIn, setOf } from "../../../src/search/sets.ts";
+import { createSeqSet, seqsIn } from "../../../src/search/sets.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { drizzleOver } from "../../../src/store/statement.ts";
 import { type SeedMessage, seedIndex } from "../../harness/data/search-seed.ts";
@@ -103,7 +103,7 @@ describe("kept sets", () => {
       let found = false;
       const set = keep(question, () => {
         found = true;
-        return setOf(answer);
+        return createSeqSet(answer);
       });
       return { found, seqs: seqsIn(set) };
     };
@@ -172,11 +172,11 @@ describe("hits in a range", () => {
         fc.infiniteStream(fc.boolean()),
         (scope, since, before, atLeast, below, chosen) => {
           const hits = rows.filter(({ mailboxId }) => scope.includes(mailboxId) && chosen.next().value);
-          const documents = hits.map(({ seq }) => documentNumberOf(seq)).sort((a, b) => a - b);
+          const documents = hits.map(({ seq }) => toDocumentNumber(seq)).sort((a, b) => a - b);
           const inside = new Set(
             hits
               .filter(({ date, size }) => date >= since && date < before && size >= atLeast && size < below)
-              .map(({ seq }) => documentNumberOf(seq)),
+              .map(({ seq }) => toDocumentNumber(seq)),
           );
           const expected = documents.filter((document) => inside.has(document));
           const range = { since, before, atLeast, below };

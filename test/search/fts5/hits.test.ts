@@ -1,13 +1,13 @@
 /** The messages of conversations that satisfy a query: the same whether found together or one by one. */
 import { describe, expect, test } from "bun:test";
-import { phrasesOf } from "../../../src/search/fts5/fts5.ts";
+import { listFtsPhrases } from "../../../src/search/fts5/fts5.ts";
 import { createHits, createRanking } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { MESSAGES_PER_THREAD } from "../../../src/store/schema.ts";
 import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/data/search-seed.ts";
 
 test("a place in a message is compared with few words, however long the phrase", () => {
-  const phrases = (text: string) => phrasesOf({ kind: "text", field: "subject", text, negated: false });
+  const phrases = (text: string) => listFtsPhrases({ kind: "text", field: "subject", text, negated: false });
   const words = Array.from({ length: 250 }, (_, n) => `w${n}`);
   expect(phrases(words.slice(0, 16).join(" "))).toEqual([`subject : "${words.slice(0, 16).join(" ")}"`]);
   // Two stretches have each word but the first and last eight.

@@ -3,10 +3,10 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { fold } from "../../../src/search/fold.ts";
 import { createClient } from "../../../src/search/meilisearch/meilisearch-client.ts";
 import {
-  documentOf,
   INDEX_SETTINGS,
   type MessageDocument,
-  wordOf,
+  toIndexedWord,
+  toMessageDocument,
 } from "../../../src/search/meilisearch/message-documents.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { WHOLE_A } from "../../harness/data/search-seed.ts";
@@ -54,12 +54,12 @@ describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
     const document = { sender: "", recipients: "", files: "", body: "" };
     const place = { workspaceId: "wsp_a", mailboxId: "m", date: 0, size: 0, hasAttachments: false };
     const documents: MessageDocument[] = all.map((subject, i) =>
-      documentOf({ ...place, seq: i + 1, document: { ...document, subject } }),
+      toMessageDocument({ ...place, seq: i + 1, document: { ...document, subject } }),
     );
     await client.write(index, [], documents);
     const queries = all.flatMap((one) => [
-      { q: `"${wordOf(one, "any")}"`, filter: SCOPE },
-      { q: `"${wordOf(one, "subject")}"`, filter: SCOPE },
+      { q: `"${toIndexedWord(one, "any")}"`, filter: SCOPE },
+      { q: `"${toIndexedWord(one, "subject")}"`, filter: SCOPE },
     ]);
     const found: number[][] = [];
     // An answer has a bound of objects, far above what a search of ours asks.

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { IndexDocument } from "../../../src/search/fold.ts";
 import { fold, foldDocument } from "../../../src/search/fold.ts";
 import { exactQueries, looseQueries, nearestWords } from "../../../src/search/meilisearch/meilisearch-engine.ts";
-import { documentOf, PLAIN_FIELDS, wordOf } from "../../../src/search/meilisearch/message-documents.ts";
+import { PLAIN_FIELDS, toIndexedWord, toMessageDocument } from "../../../src/search/meilisearch/message-documents.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { WHOLE_A } from "../../harness/data/search-seed.ts";
 
@@ -82,7 +82,7 @@ describe("words", () => {
     const place = fc.tuple(fc.oneof(token, fc.constantFrom("q1", "q1ann", "q0", "ann", "q2ann")), field);
     fc.assert(
       fc.property(place, place, ([a, inA], [b, inB]) => {
-        expect(wordOf(a, inA) === wordOf(b, inB)).toBe(a === b && inA === inB);
+        expect(toIndexedWord(a, inA) === toIndexedWord(b, inB)).toBe(a === b && inA === inB);
       }),
       { numRuns: 2_000 },
     );
@@ -91,8 +91,8 @@ describe("words", () => {
   test("words are letters and digits that the server keeps together, of a length it takes", () => {
     fc.assert(
       fc.property(token, (one) => {
-        expect(wordOf(one, "subject")).toMatch(/^[\p{L}\p{N}]+$/u);
-        expect(Buffer.byteLength(wordOf(one, "subject"))).toBeLessThan(250);
+        expect(toIndexedWord(one, "subject")).toMatch(/^[\p{L}\p{N}]+$/u);
+        expect(Buffer.byteLength(toIndexedWord(one, "subject"))).toBeLessThan(250);
       }),
       { numRuns: 2_000 },
     );
@@ -102,7 +102,7 @@ describe("words", () => {
     const body = Array.from({ length: 200_000 }, (_, i) => `w${i}`).join(" ");
     const empty = { subject: "", sender: "", recipients: "", files: "" };
     const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, size: 0, hasAttachments: false };
-    const document = documentOf({ ...place, document: { ...empty, body } });
+    const document = toMessageDocument({ ...place, document: { ...empty, body } });
     const parts = PLAIN_FIELDS.map((field) => document[field]).filter((part) => typeof part === "string");
     expect(parts.filter((part) => part !== "").join(" ")).toBe(body);
     for (const part of parts) expect(part.split(" ").length).toBeLessThanOrEqual(65_535);
@@ -122,7 +122,7 @@ describe("words", () => {
       filenames: names,
     });
     const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, size: 0, hasAttachments: true };
-    for (const [field, words] of Object.entries(documentOf({ ...place, document }))) {
+    for (const [field, words] of Object.entries(toMessageDocument({ ...place, document }))) {
       if (typeof words === "string") expect([field, words.split(" ").length > 65_535]).toEqual([field, false]);
     }
   });

@@ -38,7 +38,7 @@ export function DoctorPage() {
     >
       <div role="status">
         {running !== null && "Running checks. Some wait for other servers, for up to half a minute."}
-        {running === null && newest !== null && `${summaryOf(newest)} Checked ${fullTime(newest.at)}.`}
+        {running === null && newest !== null && `${formatLookSummary(newest)} Checked ${fullTime(newest.at)}.`}
       </div>
       {running !== null && <Progress of={running} />}
       {newest === null && running === null && <Nothing>No checks have run yet.</Nothing>}
@@ -61,11 +61,11 @@ function Progress({ of: { checks, waitingFor } }: { of: NonNullable<DoctorView["
   );
 }
 
-const countOf = ({ findings }: LookView, state: Finding["state"]): number =>
+const countFindings = ({ findings }: LookView, state: Finding["state"]): number =>
   findings.filter((finding) => finding.state === state).length;
 
-function summaryOf(look: LookView): string {
-  const [bad, warnings] = [countOf(look, "bad"), countOf(look, "warning")];
+function formatLookSummary(look: LookView): string {
+  const [bad, warnings] = [countFindings(look, "bad"), countFindings(look, "warning")];
   if (bad === 0 && warnings === 0) return "Nothing needs attention.";
   const warned = counted(warnings, "warning");
   if (bad === 0) return `${warned}.`;
@@ -75,7 +75,7 @@ function summaryOf(look: LookView): string {
 const dailyLine = (daily: LookView | null): string =>
   daily === null
     ? "The daily checks have not run yet: they run 15 minutes after the server starts, then once a day."
-    : `Last daily checks: ${fullTime(daily.at)}, ${countOf(daily, "bad")} bad, ${counted(countOf(daily, "warning"), "warning")}.`;
+    : `Last daily checks: ${fullTime(daily.at)}, ${countFindings(daily, "bad")} bad, ${counted(countFindings(daily, "warning"), "warning")}.`;
 
 function Findings({ of: { findings } }: { of: LookView }) {
   const toDo = findings.filter(({ state }) => state === "bad" || state === "warning");

@@ -4,7 +4,14 @@ import { Link, useParams } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
 import { useState } from "react";
 import { api } from "../../lib/api-client.ts";
-import { draftOf, type Policy, PURPOSES, type Purpose, policyOf, SCOPE_MEANING } from "../../lib/policy-words.ts";
+import {
+  draftToPolicy,
+  type Policy,
+  PURPOSES,
+  type Purpose,
+  policyToDraft,
+  SCOPE_MEANING,
+} from "../../lib/policy-words.ts";
 import { mailboxesQuery, useChange } from "../../lib/queries.ts";
 import { fullTime, msUntil } from "../../lib/time-format.ts";
 import { toast } from "../../lib/toast.ts";
@@ -47,7 +54,7 @@ export function KeysPage() {
       <NewKey />
       <Panel title="Keys">
         {keys.length === 0 && <Nothing>None yet.</Nothing>}
-        <Filtered of={keys} label="Find a key" textOf={({ name, user, hint }) => `${name} ${user} ${hint}`}>
+        <Filtered of={keys} label="Find a key" entrySearchText={({ name, user, hint }) => `${name} ${user} ${hint}`}>
           {(shown) => (
             <Rows label="API keys">
               {shown.map((key) => (
@@ -112,13 +119,13 @@ function NewKey() {
 
 function NewKeyForm({ purpose, made }: { purpose: Purpose; made: (key: string) => void }) {
   const create = useChange(api.createKey, { key: KEYS, atForm: true });
-  const [draft, setDraft] = useState(() => draftOf(purpose.policy));
+  const [draft, setDraft] = useState(() => policyToDraft(purpose.policy));
   return (
     <Form
       sending={create}
       submit={({ text, all }) =>
         create.mutate(
-          { name: text("name"), scopes: all("scopes"), policy: policyOf(draft) },
+          { name: text("name"), scopes: all("scopes"), policy: draftToPolicy(draft) },
           { onSuccess: ({ key = "" }) => made(key) },
         )
       }
@@ -332,10 +339,10 @@ function PolicyForm({ of: { id, policy }, mailboxes, close }: PolicyProps & { cl
     success: "Policy changed",
     atForm: true,
   });
-  const idOf = (address: string) => mailboxes.find((mailbox) => mailbox.address === address)?.id;
-  const [draft, setDraft] = useState(() => draftOf(policy, idOf));
+  const findMailboxId = (address: string) => mailboxes.find((mailbox) => mailbox.address === address)?.id;
+  const [draft, setDraft] = useState(() => policyToDraft(policy, findMailboxId));
   return (
-    <Form sending={save} submit={() => save.mutate(policyOf(draft), { onSuccess: close })} className="space-y-4">
+    <Form sending={save} submit={() => save.mutate(draftToPolicy(draft), { onSuccess: close })} className="space-y-4">
       <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
       <div className="flex gap-2">
         <Button kind="primary" type="submit" disabled={save.isPending}>

@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "../../lib/api-client.ts";
-import { sizeOf } from "../../lib/format.ts";
+import { formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime, localInput, msUntil } from "../../lib/time-format.ts";
 import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
@@ -105,7 +105,7 @@ function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: nu
   return (
     <Panel title="Storage" about="Mail to a full mailbox is deferred: senders try again for some days.">
       <p className="mb-1.5">
-        {sizeOf(usedBytes)} of {sizeOf(quota)} used
+        {formatByteSize(usedBytes)} of {formatByteSize(quota)} used
       </p>
       <UseBar label={`Use of ${address}`} used={usedBytes} of={quota} />
       <div className="mt-4">
@@ -118,7 +118,7 @@ function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: nu
         >
           <Field
             label="Quota in GB"
-            hint={`Empty for the server's ${sizeOf(defaultQuotaBytes)}.`}
+            hint={`Empty for the server's ${formatByteSize(defaultQuotaBytes)}.`}
             name="quota"
             type="number"
             min={0}
@@ -282,7 +282,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
         action="Remove mailbox and mail"
         consequences={
           <>
-            <p>All its mail, {sizeOf(usedBytes)}, is deleted for good. There is no undo but a backup.</p>
+            <p>All its mail, {formatByteSize(usedBytes)}, is deleted for good. There is no undo but a backup.</p>
             <p>
               Mail to {address}
               {also.length > 0 && ` and to its aliases ${also.join(", ")}`} is refused from now on, as for an address
@@ -308,7 +308,7 @@ function Removing({ mailbox: { id, usedBytes } }: Shown) {
   return (
     <Panel
       title="This mailbox is being removed"
-      about={`It no longer receives mail. ${sizeOf(usedBytes)} of its mail are still to be deleted.`}
+      about={`It no longer receives mail. ${formatByteSize(usedBytes)} of its mail are still to be deleted.`}
     >
       <p className="mb-3 text-sm text-muted">
         If this number does not change, the server was stopped during the removal.

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronRight, Plus } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
-import { counted, sizeOf } from "../../lib/format.ts";
+import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { msUntil, shortTime } from "../../lib/time-format.ts";
 import { Badge, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
@@ -28,7 +28,7 @@ export function MailboxesPage() {
   const { defaultQuotaBytes } = workspace.data;
   const used = mailboxes.reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   return (
-    <SettingsPage title="Mailboxes" intro={`Together they use ${sizeOf(used)}.`} action={<NewMailbox />}>
+    <SettingsPage title="Mailboxes" intro={`Together they use ${formatByteSize(used)}.`} action={<NewMailbox />}>
       <Panel title={counted(mailboxes.length, "mailbox", "mailboxes")}>
         {mailboxes.length === 0 && (
           <Nothing>No mailboxes yet. A mailbox has an address at one of your domains.</Nothing>
@@ -36,7 +36,7 @@ export function MailboxesPage() {
         <Filtered
           of={mailboxes}
           label="Find a mailbox"
-          textOf={({ address, name, owner, aliases }) => [address, name, owner, ...aliases].join(" ")}
+          entrySearchText={({ address, name, owner, aliases }) => [address, name, owner, ...aliases].join(" ")}
         >
           {(shown) => (
             <Rows label="Mailboxes">
@@ -82,7 +82,7 @@ function Row({ mailbox, quota }: { mailbox: MailboxView; quota: number }) {
       </div>
       <div className="w-36 shrink-0 text-right text-xs text-muted max-sm:hidden">
         <p className="mb-1">
-          {sizeOf(usedBytes)} of {sizeOf(quota)}
+          {formatByteSize(usedBytes)} of {formatByteSize(quota)}
         </p>
         <UseBar label={`Use of ${address}`} used={usedBytes} of={quota} />
       </div>

@@ -43,7 +43,7 @@ function Queue() {
       <Filtered
         of={entries}
         label="Find a recipient"
-        textOf={({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" ")}
+        entrySearchText={({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" ")}
       >
         {(shown) => (
           <Rows label="Queue">
@@ -127,7 +127,11 @@ function Suppressions() {
         </LineForm>
       </div>
       {suppressions.length === 0 && <Nothing>The list is empty.</Nothing>}
-      <Filtered of={suppressions} label="Find an address" textOf={({ address, reason }) => `${address} ${reason}`}>
+      <Filtered
+        of={suppressions}
+        label="Find an address"
+        entrySearchText={({ address, reason }) => `${address} ${reason}`}
+      >
         {(shown) => (
           <Rows label="Suppression list">
             {shown.map((entry) => (

@@ -32,7 +32,11 @@ export function PeoplePage() {
     >
       {said && <div role="status">{"link" in said ? <MadeLink {...said} /> : <Ended locked={said.locked} />}</div>}
       <Panel title={counted(people.length, "person", "people")}>
-        <Filtered of={people} label="Find a person" textOf={({ name, email, role }) => `${name} ${email} ${role}`}>
+        <Filtered
+          of={people}
+          label="Find a person"
+          entrySearchText={({ name, email, role }) => `${name} ${email} ${role}`}
+        >
           {(shown) => (
             <Rows label="People">
               {shown.map((person) => (

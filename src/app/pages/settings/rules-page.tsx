@@ -17,7 +17,7 @@ import { Form, type Given } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   absenceQuery,
-  deedsOf,
+  describeRuleActions,
   type GivenRule,
   givenRule,
   matchesQuery,
@@ -167,8 +167,8 @@ function RuleRow({
         <div className="min-w-0 grow">
           {name !== undefined && <p className="font-medium break-words">{name}</p>}
           <p className="break-words">
-            Mail that matches <code className="rounded bg-hover px-1 break-all">{match}</code>: {deedsOf(rule)}.{" "}
-            {!enabled && <Badge tone="quiet">off</Badge>}
+            Mail that matches <code className="rounded bg-hover px-1 break-all">{match}</code>:{" "}
+            {describeRuleActions(rule)}. {!enabled && <Badge tone="quiet">off</Badge>}
           </p>
           {[...notes, ...stopped].map((note) => (
             <p key={note} className="mt-1 text-sm text-danger">
@@ -193,8 +193,8 @@ function RuleRow({
             action="Do it"
             consequences={
               <p>
-                Conversations outside trash and spam that match, 5,000 at most, are treated alike: {deedsOf(rule)}.
-                Nothing is forwarded. What is done can be undone.
+                Conversations outside trash and spam that match, 5,000 at most, are treated alike:{" "}
+                {describeRuleActions(rule)}. Nothing is forwarded. What is done can be undone.
               </p>
             }
             aria-label={`Apply to past mail…, ${called}`}

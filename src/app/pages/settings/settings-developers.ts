@@ -1,7 +1,7 @@
 /** Queries of API keys and webhooks. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { EVENT_NAMES } from "../../../events/kinds.ts";
-import { type Answer, allOf, api, type Input, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
+import { type Answer, api, fetchAllPages, type Input, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
 
 export type KeyView = Answer<"listKeys">["keys"][number];
 export type WebhookView = Answer<"getWebhook">;
@@ -14,7 +14,7 @@ export type UndoView = Answer<"undoKey">;
 export const KEYS = ["settings", "keys"] as const;
 export const keysQuery = queryOptions({
   queryKey: KEYS,
-  queryFn: () => allOf(api.listKeys, "keys"),
+  queryFn: () => fetchAllPages(api.listKeys, "keys"),
 });
 
 export const keyQuery = (id: string) =>
@@ -39,7 +39,7 @@ export const keyPauseQuery = queryOptions({
 export const WEBHOOKS = ["settings", "webhooks"] as const;
 export const webhooksQuery = queryOptions({
   queryKey: [...WEBHOOKS, "list"],
-  queryFn: () => allOf(api.listWebhooks, "webhooks"),
+  queryFn: () => fetchAllPages(api.listWebhooks, "webhooks"),
 });
 export const webhookQuery = (id: string) =>
   queryOptions({
@@ -58,7 +58,7 @@ const SOON_MS = 1_000;
 const LATER_MS = 15_000;
 
 /** Time until the log is read again, ms; false when no delivery is pending. */
-function pollOf(deliveries: readonly DeliveryView[]): number | false {
+function choosePollInterval(deliveries: readonly DeliveryView[]): number | false {
   const open = deliveries.filter(({ attempting, nextAttemptAt }) => attempting || nextAttemptAt !== null);
   if (open.length === 0) return false;
   return open.every(({ state, attempting }) => state === "retrying" && !attempting) ? LATER_MS : SOON_MS;
@@ -68,7 +68,7 @@ export const deliveriesQuery = (id: string) =>
   queryOptions({
     queryKey: [...WEBHOOKS, id, "deliveries"],
     queryFn: async () => (await api.listWebhookDeliveries({ id, limit: MOST_OF_A_PAGE })).deliveries,
-    refetchInterval: ({ state }) => pollOf(state.data ?? []),
+    refetchInterval: ({ state }) => choosePollInterval(state.data ?? []),
   });
 
 /** Events to choose from, with those of an endpoint that a page older than the server does not know. */

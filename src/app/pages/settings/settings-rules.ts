@@ -63,7 +63,7 @@ const inWords = ({ type, label, to }: Action): string => {
 };
 
 /** What a rule does, as the end of a sentence. */
-export function deedsOf({ actions }: Pick<GivenRule, "actions">): string {
+export function describeRuleActions({ actions }: Pick<GivenRule, "actions">): string {
   const deeds = actions.map(inWords);
   const last = deeds.pop() ?? "";
   return deeds.length === 0 ? last : `${deeds.join(", ")} and ${last}`;

@@ -1,6 +1,6 @@
 /** Queries of a workspace that is administered: people, mailboxes, domains, outbound mail, the server's settings. */
 import { queryOptions } from "@tanstack/react-query";
-import { type Answer, allOf, api, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
+import { type Answer, api, fetchAllPages, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
 
 export type PersonView = Answer<"listPeople">["people"][number];
 export type LockedView = Answer<"lockPerson">;
@@ -35,17 +35,17 @@ const querying = <T>(name: string, queryFn: () => Promise<T>) =>
   queryOptions({ queryKey: [...WORKSPACE, name], queryFn });
 
 /** The server lists by age, which pages need; people look for a name. */
-const sortedBy = <T>(list: readonly T[], keyOf: (item: T) => string): T[] =>
-  list.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+const sortedBy = <T>(list: readonly T[], itemSortKey: (item: T) => string): T[] =>
+  list.toSorted((a, b) => (itemSortKey(a) < itemSortKey(b) ? -1 : 1));
 
 /** By address. */
 export const peopleQuery = querying("people", async () =>
-  sortedBy(await allOf(api.listPeople, "people"), ({ email }) => email),
+  sortedBy(await fetchAllPages(api.listPeople, "people"), ({ email }) => email),
 );
 /** By address. */
 export const mailboxesSettingsQuery = {
   ...querying("mailboxes", async () =>
-    sortedBy(await allOf(api.listWorkspaceMailboxes, "mailboxes"), ({ address }) => address),
+    sortedBy(await fetchAllPages(api.listWorkspaceMailboxes, "mailboxes"), ({ address }) => address),
   ),
   // A removal takes the server some time.
   refetchInterval: ({ state }: { state: { data?: MailboxView[] | undefined } }) =>
@@ -53,7 +53,7 @@ export const mailboxesSettingsQuery = {
 } as const;
 /** By name. */
 export const domainsQuery = querying("domains", async () =>
-  sortedBy(await allOf(api.listDomains, "domains"), ({ name }) => name),
+  sortedBy(await fetchAllPages(api.listDomains, "domains"), ({ name }) => name),
 );
 /** Warns admins of a domain that the workspace has not verified or has lost; undefined for a verified one. */
 export function domainWarning({ name, state, takesMail }: DomainView): string | undefined {
@@ -66,7 +66,7 @@ export function domainWarning({ name, state, takesMail }: DomainView): string | 
     : `Until ${name} is verified no mail comes to its addresses, and none can be sent from them. Publish its records, then verify it.`;
 }
 
-export const suppressionsQuery = querying("suppressions", () => allOf(api.listSuppressions, "suppressions"));
+export const suppressionsQuery = querying("suppressions", () => fetchAllPages(api.listSuppressions, "suppressions"));
 /** Only the first page, since a queue may hold millions of entries. */
 export const queueQuery = querying("queue", () => api.listQueue({ limit: MOST_OF_A_PAGE }));
 export const workspaceQuery = querying("workspace", () => api.getWorkspace());

@@ -309,7 +309,7 @@ function DeliveryLog({ webhookId }: { webhookId: string }) {
 }
 
 /** The next step, in words; undefined when there is none. */
-function nextOf({ attempting, nextAttemptAt }: DeliveryView): string | undefined {
+function describeNextAttempt({ attempting, nextAttemptAt }: DeliveryView): string | undefined {
   if (attempting) return "an attempt is under way";
   return nextAttemptAt === null ? undefined : `next attempt ${fullTime(nextAttemptAt)}`;
 }
@@ -320,7 +320,7 @@ function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
   const facts = [
     status === null ? undefined : `HTTP ${status}`,
     counted(attempts, "attempt"),
-    nextOf(of),
+    describeNextAttempt(of),
     fullTime(createdAt),
   ];
   return (

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
-import { counted, sizeOf } from "../../lib/format.ts";
+import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
@@ -52,11 +52,15 @@ export function WorkspacesPage() {
   return (
     <SettingsPage
       title="Workspaces"
-      intro={`Each has its own people, domains and mail, separate from the others. Together they use ${sizeOf(used)}.`}
+      intro={`Each has its own people, domains and mail, separate from the others. Together they use ${formatByteSize(used)}.`}
       action={<NewWorkspace />}
     >
       <Panel title={counted(workspaces.length, "workspace")}>
-        <Filtered of={workspaces} label="Find a workspace" textOf={({ name, domains }) => [name, ...domains].join(" ")}>
+        <Filtered
+          of={workspaces}
+          label="Find a workspace"
+          entrySearchText={({ name, domains }) => [name, ...domains].join(" ")}
+        >
           {(shown) => (
             <Rows label="Workspaces">
               {shown.map((workspace) => (
@@ -78,7 +82,7 @@ function Entry({ workspace }: { workspace: WorkspaceEntryView }) {
     mostMailboxes === null
       ? counted(mailboxes, "mailbox", "mailboxes")
       : `${mailboxes} of ${counted(mostMailboxes, "mailbox", "mailboxes")}`,
-    mostBytes === null ? sizeOf(usedBytes) : `${sizeOf(usedBytes)} of ${sizeOf(mostBytes)}`,
+    mostBytes === null ? formatByteSize(usedBytes) : `${formatByteSize(usedBytes)} of ${formatByteSize(mostBytes)}`,
   ];
   return (
     <li>

@@ -35,12 +35,12 @@ export function WritingPage() {
         />
       )}
       {mailboxes.data && !mailbox && <Nothing>You have no mailbox to send from.</Nothing>}
-      {mailbox && <TextsOf key={mailbox.id} mailbox={mailbox} />}
+      {mailbox && <MailboxTexts key={mailbox.id} mailbox={mailbox} />}
     </SettingsPage>
   );
 }
 
-function TextsOf({ mailbox: { id, access } }: { mailbox: MailboxView }) {
+function MailboxTexts({ mailbox: { id, access } }: { mailbox: MailboxView }) {
   const texts = useQuery(textsQuery(id));
   const save = useChange((text: string) => api.changeSignature({ id, text }), {
     key: KEY,

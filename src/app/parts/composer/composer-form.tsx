@@ -16,7 +16,7 @@ import {
 } from "react";
 import { api, Refusal, urlTo } from "../../lib/api-client.ts";
 import { createAutosave, type SaveState, useLeaving } from "../../lib/autosave.ts";
-import { doubtsAbout, type Fields, htmlOf, type Start, signed, withQuote } from "../../lib/draft-content.ts";
+import { doubtsAbout, type Fields, type Start, signed, textToHtml, withQuote } from "../../lib/draft-content.ts";
 import type { SavedDraft, SentDraft, Template } from "../../lib/mail-views.ts";
 import { reopen } from "../../lib/open-composers.ts";
 import { mailboxesQuery, refreshMail, textsQuery } from "../../lib/queries.ts";
@@ -34,7 +34,7 @@ const UNSENT =
   "Not sent: the server is not responding. Your message stays here, and you can send it when the server is back.";
 
 /** URL of the document in which the HTML of a draft is edited. */
-const editorOf = ({ draftId, revision }: SavedDraft): string => urlTo("editDraft", { id: draftId, revision });
+const draftEditorUrl = ({ draftId, revision }: SavedDraft): string => urlTo("editDraft", { id: draftId, revision });
 
 export interface ComposerProps {
   start: Start;
@@ -71,7 +71,7 @@ export function Composer({
   const [text, setText] = useState(start.text);
   const [quote, setQuote] = useState(start.quote);
   /** URL of the document in which the HTML is edited; absent for plain text. */
-  const [editor, setEditor] = useState(start.html && start.saved ? editorOf(start.saved) : undefined);
+  const [editor, setEditor] = useState(start.html && start.saved ? draftEditorUrl(start.saved) : undefined);
   const [copies, setCopies] = useState(start.fields.cc !== "" || start.fields.bcc !== "");
   const [refusal, setRefusal] = useState<string>();
   const [busy, setBusy] = useState(false);
@@ -254,12 +254,12 @@ export function Composer({
       const { draftId, revision } = await autosave.ensure();
       // As typed by now, not when the button was pressed.
       const { fields, text, quote } = present.current;
-      const html = htmlOf(withQuote(text, quote));
+      const html = textToHtml(withQuote(text, quote));
       const formatted = await api.saveDraft({ id: draftId, ...fields, html, revision });
       autosave.adopt(formatted);
       richChanged.current = false;
       setQuote(undefined);
-      setEditor(editorOf(formatted));
+      setEditor(draftEditorUrl(formatted));
     } catch (error) {
       setRefusal((error as Error).message);
     }

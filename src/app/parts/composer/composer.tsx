@@ -6,7 +6,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Bot, Maximize2, Minimize2, Minus, TriangleAlert, X } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useState } from "react";
-import { blank, sendersOf, startOf } from "../../lib/draft-content.ts";
+import { blank, buildComposerStart, listSenderAddresses } from "../../lib/draft-content.ts";
 import { chosenMailbox } from "../../lib/folders.ts";
 import { lazyPart } from "../../lib/lazy-part.tsx";
 import type { DraftContent, MailboxView, ThreadView } from "../../lib/mail-views.ts";
@@ -116,14 +116,14 @@ export function DraftEditor({
   }
   if (dueAt !== null) return <ScheduledMessage draft={draft.data} dueAt={dueAt} left={discarded} />;
   const mailbox = mailboxes.find(({ address, aliases }) => address === from || aliases.includes(from));
-  const own = answers === null ? sendersOf(mailboxes) : mailbox ? [mailbox.address, ...mailbox.aliases] : [];
+  const own = answers === null ? listSenderAddresses(mailboxes) : mailbox ? [mailbox.address, ...mailbox.aliases] : [];
 
   return (
     <>
       <DraftNotices draft={draft.data} />
       <Composer
         key={openedAs}
-        start={startOf(draft.data, fresh)}
+        start={buildComposerStart(draft.data, fresh)}
         senders={[...new Set([from, ...own])]}
         asksSubject={answers === null || subject === "" || asksSubject}
         sent={(outcome, archives) => {
@@ -219,7 +219,7 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
   const titled = (title: string) => noteSubject(key, title);
   const close = () => closeMessage(key);
   const { mailbox: asked } = useSearch({ strict: false });
-  const senders = sendersOf(mailboxes);
+  const senders = listSenderAddresses(mailboxes);
   const shown = (composing.kind === "new" && composing.from) || chosenMailbox(mailboxes, asked)?.address;
   const from = senders.find((sender) => sender === shown) ?? senders[0] ?? "";
   const name = composing.kind === "new" && draftId === undefined ? "New message" : "Draft";

@@ -2,7 +2,7 @@
 import { FileText, Paperclip, X } from "lucide-react";
 import { useRef, useState } from "react";
 import { api, OFFLINE, Refusal, refusalIn, urlTo } from "../../lib/api-client.ts";
-import { sizeOf } from "../../lib/format.ts";
+import { formatByteSize } from "../../lib/format.ts";
 import type { AttachmentView, SavedDraft } from "../../lib/mail-views.ts";
 import { IconButton } from "../ui/button.tsx";
 
@@ -59,7 +59,7 @@ export function useAttachments(
         for (const file of chosen) {
           if (file.size > room) {
             refused(
-              `“${file.name}” is ${sizeOf(file.size)}; at most ${sizeOf(Math.max(0, room))} more can be attached`,
+              `“${file.name}” is ${formatByteSize(file.size)}; at most ${formatByteSize(Math.max(0, room))} more can be attached`,
             );
             continue;
           }
@@ -134,7 +134,7 @@ export function AttachedFiles({
           >
             <FileText size={15} className="shrink-0 text-muted" aria-hidden />
             <span className="min-w-0 truncate">{file.filename}</span>
-            <span className="shrink-0 text-xs text-muted">{sizeOf(file.size)}</span>
+            <span className="shrink-0 text-xs text-muted">{formatByteSize(file.size)}</span>
           </a>
           <a
             href={urlTo("getAttachment", { id: file.id })}

@@ -5,8 +5,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { type ClipboardEvent, type KeyboardEvent, useId, useRef, useState } from "react";
-import { entriesOf, isAddress, joinRecipients, shownName, splitRecipients } from "../../lib/draft-content.ts";
-import { fullNameOf, nameOf } from "../../lib/format.ts";
+import { isAddress, joinRecipients, parseRecipientList, shownName, splitRecipients } from "../../lib/draft-content.ts";
+import { addressDisplayName, formatHeaderAddress } from "../../lib/format.ts";
 import { correspondentsQuery } from "../../lib/queries.ts";
 
 export function RecipientField({
@@ -42,7 +42,7 @@ export function RecipientField({
   /** Makes chips of what is typed, or of `text` instead. */
   function enter(text = typed): void {
     setChosen(0);
-    change(joinRecipients([...entries, ...entriesOf(text)], ""));
+    change(joinRecipients([...entries, ...parseRecipientList(text)], ""));
   }
   /** `then`: which chip gets the focus; none: the input. */
   function remove(index: number, then?: number): void {
@@ -51,7 +51,7 @@ export function RecipientField({
   }
   /** Makes a chip text again. What is typed becomes a chip. */
   function edit(index: number): void {
-    change(joinRecipients([...entries.toSpliced(index, 1), ...entriesOf(typed)], entries[index] ?? ""));
+    change(joinRecipients([...entries.toSpliced(index, 1), ...parseRecipientList(typed)], entries[index] ?? ""));
     input.current?.focus();
   }
   const chips = () => [...(field.current?.querySelectorAll<HTMLElement>("[data-chip]") ?? [])];
@@ -70,7 +70,7 @@ export function RecipientField({
     if (key === "ArrowDown" && people.length > 0) setChosen((chosen + 1) % people.length);
     else if (key === "ArrowUp" && people.length > 0) setChosen((chosen + people.length - 1) % people.length);
     else if (key === "Escape" && people.length > 0) setDismissed(typed);
-    else if ((key === "Enter" || (key === "Tab" && !shiftKey)) && person) enter(fullNameOf(person));
+    else if ((key === "Enter" || (key === "Tab" && !shiftKey)) && person) enter(formatHeaderAddress(person));
     // A comma within quotation marks belongs to a name.
     else if (enters && wanted !== "" && !/^[^"]*"[^"]*$/.test(wanted)) enter();
     else if (key === " " && isAddress(wanted)) enter();
@@ -181,10 +181,10 @@ export function RecipientField({
             role="option"
             aria-selected={i === chosen}
             onPointerDown={(event) => event.preventDefault()}
-            onClick={() => enter(fullNameOf(person))}
+            onClick={() => enter(formatHeaderAddress(person))}
             className={`cursor-pointer truncate rounded-md px-2.5 py-1.5 ${i === chosen ? "bg-hover" : ""}`}
           >
-            <bdi>{nameOf(person)}</bdi> <span className="text-muted">{person.email}</span>
+            <bdi>{addressDisplayName(person)}</bdi> <span className="text-muted">{person.email}</span>
           </div>
         ))}
       </div>

@@ -52,16 +52,16 @@ export function RichEditor({
 }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [loads, setLoads] = useState(0);
-  const mainOf = () => frame.current?.contentDocument?.querySelector("main") ?? undefined;
+  const findEditorMain = () => frame.current?.contentDocument?.querySelector("main") ?? undefined;
   useImperativeHandle(handle, () => ({
     html() {
-      const main = mainOf();
+      const main = findEditorMain();
       return main && htmlIn(main);
     },
     // biome-ignore lint/performance/useDomNodeTextContent: lines as they are shown
-    text: () => mainOf()?.innerText ?? "",
+    text: () => findEditorMain()?.innerText ?? "",
     insert(text) {
-      mainOf()?.focus();
+      findEditorMain()?.focus();
       run("insertText", text);
     },
   }));
@@ -71,7 +71,7 @@ export function RichEditor({
   // biome-ignore lint/correctness/useExhaustiveDependencies: each load gives another document
   useEffect(() => {
     const inner = frame.current?.contentDocument;
-    const main = mainOf();
+    const main = findEditorMain();
     if (!inner || !main) return;
     // It comes from such a frame. The sandbox keeps it from running, and the frame's policy limits its loads.
     if (initial !== undefined) main.innerHTML = initial;
@@ -105,7 +105,7 @@ export function RichEditor({
   // execCommand is deprecated, but is the only way to edit without a document model.
   function run(command: string, value?: string): void {
     frame.current?.contentDocument?.execCommand(command, false, value);
-    mainOf()?.focus();
+    findEditorMain()?.focus();
     changed();
   }
   function link(): void {

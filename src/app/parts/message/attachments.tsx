@@ -3,7 +3,7 @@ import { Download, FileImage, FileText } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { VIEWER_PATH, VIEWER_SANDBOX } from "../../../base/frames.ts";
 import { urlTo } from "../../lib/api-client.ts";
-import { sizeOf } from "../../lib/format.ts";
+import { formatByteSize } from "../../lib/format.ts";
 import type { MessageView } from "../../lib/mail-views.ts";
 import type { FromViewer } from "../../pdf/viewer.ts";
 import { Dialog } from "../ui/dialog.tsx";
@@ -13,7 +13,7 @@ type Attachment = MessageView["attachments"][number];
 /** A larger PDF can only be downloaded; bytes. */
 const LARGEST_PDF = 30_000_000;
 
-function kindOf({ contentType, size }: Attachment): "image" | "pdf" | undefined {
+function attachmentPreviewKind({ contentType, size }: Attachment): "image" | "pdf" | undefined {
   const type = contentType.toLowerCase();
   if (/^image\/(?:png|jpe?g|gif|webp|avif|bmp)$/.test(type)) return "image";
   return type === "application/pdf" && size <= LARGEST_PDF ? "pdf" : undefined;
@@ -27,7 +27,7 @@ export function Attachments({ attachments }: { attachments: readonly Attachment[
       <ul aria-label="Attachments" className="mt-4 flex flex-wrap gap-2">
         {attachments.map((attachment) => {
           const { id, filename, size, contentType } = attachment;
-          const kind = kindOf(attachment);
+          const kind = attachmentPreviewKind(attachment);
           const Icon = kind === "image" ? FileImage : FileText;
           const content = (
             <>
@@ -42,7 +42,7 @@ export function Attachments({ attachments }: { attachments: readonly Attachment[
                 <Icon size={15} className="shrink-0 text-muted" aria-hidden />
               )}
               <span className="min-w-0 truncate">{filename}</span>
-              <span className="shrink-0 text-xs text-muted">{sizeOf(size)}</span>
+              <span className="shrink-0 text-xs text-muted">{formatByteSize(size)}</span>
             </>
           );
           const look = "flex min-w-0 items-center gap-2 rounded-lg py-2 pl-3 hover:underline";
@@ -88,7 +88,8 @@ function Preview({ attachment }: { attachment: Attachment }) {
     </p>
   );
   if (failed) return fallback;
-  if (kindOf(attachment) === "pdf") return <PdfView id={id} title={filename} onFailure={() => setFailed(true)} />;
+  if (attachmentPreviewKind(attachment) === "pdf")
+    return <PdfView id={id} title={filename} onFailure={() => setFailed(true)} />;
   return (
     <img
       src={urlTo("showAttachment", { id })}

@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { ArrowLeft, Bot, Check, CircleAlert, CircleX, Clock, MailCheck, PencilLine } from "lucide-react";
 import { useEffect } from "react";
 import { Refusal } from "../../lib/api-client.ts";
-import { fullNameOf } from "../../lib/format.ts";
+import { formatHeaderAddress } from "../../lib/format.ts";
 import type { ApprovalView } from "../../lib/mail-views.ts";
 import { editCopy } from "../../lib/open-composers.ts";
 import { policySentences } from "../../lib/policy-words.ts";
@@ -22,7 +22,7 @@ export function HeldMessage({
   isBusy,
   approve,
   reject,
-  shown,
+  onShown,
 }: {
   id: string;
   /** Why it was not sent. */
@@ -31,14 +31,14 @@ export function HeldMessage({
   approve: () => void;
   reject: () => void;
   /** Called once it is on the page. */
-  shown: () => void;
+  onShown: () => void;
 }) {
   const approval = useQuery(approvalQuery(id));
   const message = useQuery(messageQuery(id));
   const isShown = approval.data?.state === "waiting" && message.data !== undefined;
   // biome-ignore lint/correctness/useExhaustiveDependencies: told once, whatever function it is by now
   useEffect(() => {
-    if (isShown) shown();
+    if (isShown) onShown();
   }, [isShown]);
 
   if (approval.error instanceof Refusal && approval.error.status === 404)
@@ -95,20 +95,20 @@ export function HeldMessage({
             <Why approval={approval.data} />
             <section aria-label="The message as it goes out" className="rounded-xl border border-line bg-raised p-4">
               <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-3 gap-y-1 border-b border-line pb-3 text-sm">
-                <Line field="From">{fullNameOf(from)}</Line>
+                <Line field="From">{formatHeaderAddress(from)}</Line>
                 {(["to", "cc", "bcc"] as const).map((field) => {
                   const people = recipients.filter((recipient) => recipient.field === field);
                   return (
                     people.length > 0 && (
                       <Line key={field} field={{ to: "To", cc: "Cc", bcc: "Bcc" }[field]}>
-                        {people.map(fullNameOf).join(", ")}
+                        {people.map(formatHeaderAddress).join(", ")}
                       </Line>
                     )
                   );
                 })}
                 {held && held.namedOnly.length > 0 && (
                   <Line field="Not sent to">
-                    {held.namedOnly.map(fullNameOf).join(", ")} (named as recipients in the message)
+                    {held.namedOnly.map(formatHeaderAddress).join(", ")} (named as recipients in the message)
                   </Line>
                 )}
                 {held?.headers.map(({ name, value, redirects }, at) => (
@@ -143,8 +143,8 @@ export function HeldMessage({
 /** The key that sent it, why it waits, and what was decided. */
 function Why({ approval: { agent, reason, state, since, sendAt, decider, decidedAt } }: { approval: ApprovalView }) {
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
-  const addressOf = (id: string) => mailboxes.find((mailbox) => mailbox.id === id)?.address;
-  const sentences = agent ? policySentences(agent.policy, addressOf) : [];
+  const findMailboxAddress = (id: string) => mailboxes.find((mailbox) => mailbox.id === id)?.address;
+  const sentences = agent ? policySentences(agent.policy, findMailboxAddress) : [];
   const when = decidedAt === null ? "" : ` ${fullTime(decidedAt)}`;
   const by = decider === null ? "" : ` by ${decider}`;
   return (

@@ -3,8 +3,8 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { CalendarDays, MapPin, Repeat, TriangleAlert, Users } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "../../lib/api-client.ts";
-import { counted, nameOf } from "../../lib/format.ts";
-import { ANSWERS, replaces, whenOf } from "../../lib/invitation-words.ts";
+import { addressDisplayName, counted } from "../../lib/format.ts";
+import { ANSWERS, formatEventTime, replaces } from "../../lib/invitation-words.ts";
 import type { InvitationAnswer, InvitationView } from "../../lib/mail-views.ts";
 import { invitationQuery, queryClient, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
@@ -29,14 +29,14 @@ function Card({
   isReplaced: boolean;
 }) {
   const { method, summary, repeats, place, description, organizer, guests, moreGuests, occurrence } = invitation;
-  const when = whenOf(invitation);
+  const when = formatEventTime(invitation);
   const isOver = isReplaced || method === "cancel";
   return (
     <section aria-label="Invitation" className="mb-3 rounded-lg border border-line bg-panel px-4 py-3 text-sm">
       <h3 className={`text-base font-semibold wrap-anywhere ${isOver ? "line-through" : ""}`}>
         {summary || "(no title)"}
       </h3>
-      <p className="text-muted">{stateOf(invitation, isReplaced)}</p>
+      <p className="text-muted">{describeInvitationState(invitation, isReplaced)}</p>
       <dl className="mt-2 space-y-1.5">
         {when !== undefined && (
           <Row icon={CalendarDays} name="When">
@@ -56,7 +56,7 @@ function Card({
         )}
         {(organizer !== undefined || guests.length > 0) && (
           <Row icon={Users} name="Who">
-            {organizer && <span title={organizer.email}>{nameOf(organizer)} organizes it. </span>}
+            {organizer && <span title={organizer.email}>{addressDisplayName(organizer)} organizes it. </span>}
             {guests.length > 0 && <Guests guests={guests} more={moreGuests} />}
           </Row>
         )}
@@ -74,17 +74,17 @@ function Card({
   );
 }
 
-function stateOf({ method, organizer, guests }: InvitationView, isReplaced: boolean): string {
+function describeInvitationState({ method, organizer, guests }: InvitationView, isReplaced: boolean): string {
   if (method === "cancel") return "Cancelled by its organizer";
   if (isReplaced) return "A later message of this conversation replaces it";
   const [guest] = guests;
   if (method === "reply" && guest) {
     const done = { accepted: "accepts", tentative: "may come", declined: "declines" };
-    return guest.answer ? `${nameOf(guest)} ${done[guest.answer]}` : `${nameOf(guest)} answers`;
+    return guest.answer ? `${addressDisplayName(guest)} ${done[guest.answer]}` : `${addressDisplayName(guest)} answers`;
   }
-  if (method === "counter") return `${guest ? nameOf(guest) : "A guest"} proposes another time`;
+  if (method === "counter") return `${guest ? addressDisplayName(guest) : "A guest"} proposes another time`;
   if (method === "publish") return "An event";
-  return organizer ? `${nameOf(organizer)} invites` : "An invitation";
+  return organizer ? `${addressDisplayName(organizer)} invites` : "An invitation";
 }
 
 const MARKS = { accepted: "comes", tentative: "may come", declined: "does not come" };
@@ -96,7 +96,7 @@ function Guests({ guests, more }: { guests: InvitationView["guests"]; more: numb
       <ul className="mt-1 space-y-0.5">
         {guests.map((guest) => (
           <li key={guest.email} className="wrap-anywhere">
-            {nameOf(guest)} <span className="text-muted">{guest.email}</span>
+            {addressDisplayName(guest)} <span className="text-muted">{guest.email}</span>
             {guest.answer && <span className="text-muted">, {MARKS[guest.answer]}</span>}
           </li>
         ))}

@@ -1,7 +1,7 @@
 /** What is shown of a message when it is asked for: why it is in spam, and the original. */
 import { useQuery } from "@tanstack/react-query";
 import { urlTo } from "../../lib/api-client.ts";
-import { sizeOf } from "../../lib/format.ts";
+import { formatByteSize } from "../../lib/format.ts";
 import type { MessageView } from "../../lib/mail-views.ts";
 import { classificationQuery } from "../../lib/queries.ts";
 import { whySpam } from "../../lib/spam-reasons.ts";
@@ -47,7 +47,7 @@ export function Original({ message: { id } }: { message: MessageView }) {
           download
           className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm hover:bg-hover"
         >
-          Download ({sizeOf(length)})
+          Download ({formatByteSize(length)})
         </a>
         <CopyButton label="Original message" value={original.data} />
       </div>

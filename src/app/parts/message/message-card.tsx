@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../../base/frames.ts";
 import { api, urlTo } from "../../lib/api-client.ts";
 import { fitWidth } from "../../lib/fit.ts";
-import { fullNameOf, nameOf, namesOf } from "../../lib/format.ts";
+import { addressDisplayName, formatAddressNames, formatHeaderAddress } from "../../lib/format.ts";
 import { lazyPart } from "../../lib/lazy-part.tsx";
 import type { MessageView, Received } from "../../lib/mail-views.ts";
 import { forwardMessage } from "../../lib/open-composers.ts";
@@ -74,7 +74,7 @@ export function MessageCard({
 
   return (
     <article
-      aria-label={`Message of ${nameOf(from)}`}
+      aria-label={`Message of ${addressDisplayName(from)}`}
       tabIndex={-1}
       className="rounded-xl border border-line bg-raised"
     >
@@ -89,7 +89,7 @@ export function MessageCard({
               onClick={() => setOpen(!open)}
               className="min-w-0 truncate font-semibold after:absolute after:inset-0 after:rounded-xl"
             >
-              <bdi>{nameOf(from)}</bdi>
+              <bdi>{addressDisplayName(from)}</bdi>
             </button>
             <span className="min-w-0 truncate text-sm text-muted max-sm:hidden">{from.email}</span>
             <time dateTime={date} title={fullTime(date)} className="ml-auto shrink-0 text-xs text-muted tabular-nums">
@@ -107,7 +107,9 @@ export function MessageCard({
         {open && (
           <div className="relative z-10 -my-1 -mr-2 print:hidden">
             <Menu
-              trigger={<IconButton icon={EllipsisVertical} label={`More about the message of ${nameOf(from)}`} />}
+              trigger={
+                <IconButton icon={EllipsisVertical} label={`More about the message of ${addressDisplayName(from)}`} />
+              }
               items={[
                 { label: "Forward", icon: Forward, run: () => void forwardMessage(message.id) },
                 { label: "Show original", icon: Code, run: () => setSource(true) },
@@ -201,7 +203,7 @@ export function MessageBody({
         messageId={id}
         text={text}
         images={images}
-        title={`Text of the message of ${nameOf(from)}`}
+        title={`Text of the message of ${addressDisplayName(from)}`}
         onBlocked={() => setBlocked(true)}
       />
       <Attachments attachments={attachments} />
@@ -220,8 +222,8 @@ function Recipients({ message: { to, cc, bcc = [] } }: { message: MessageView })
       {rows
         .filter(([, people]) => people.length > 0)
         .map(([field, people]) => (
-          <span key={field} className="mr-3" title={people.map(fullNameOf).join(", ")}>
-            {field} <span className="text-soft">{namesOf(people)}</span>
+          <span key={field} className="mr-3" title={people.map(formatHeaderAddress).join(", ")}>
+            {field} <span className="text-soft">{formatAddressNames(people)}</span>
           </span>
         ))}
     </p>

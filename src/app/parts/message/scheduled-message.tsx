@@ -2,8 +2,8 @@
 import { Clock } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { api } from "../../lib/api-client.ts";
-import { startOf } from "../../lib/draft-content.ts";
-import { fullNameOf } from "../../lib/format.ts";
+import { buildComposerStart } from "../../lib/draft-content.ts";
+import { formatHeaderAddress } from "../../lib/format.ts";
 import type { DraftContent } from "../../lib/mail-views.ts";
 import { isOnItsWay, tellSent } from "../../lib/open-composers.ts";
 import { draftQuery, queryClient, refreshMail } from "../../lib/queries.ts";
@@ -42,7 +42,7 @@ export function ScheduledMessage({
   const send = (at?: Date) =>
     act(async () => {
       await api.undoSend({ id: draftId });
-      const { fields } = startOf(draft, false);
+      const { fields } = buildComposerStart(draft, false);
       const outcome = await api.sendOpenedDraft({
         id: draftId,
         ...fields,
@@ -91,9 +91,9 @@ export function ScheduledMessage({
       </div>
       <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-3 gap-y-1 border-b border-line pb-3 text-sm">
         <Line field="From">{from}</Line>
-        {to.length > 0 && <Line field="To">{to.map(fullNameOf).join(", ")}</Line>}
-        {cc.length > 0 && <Line field="Cc">{cc.map(fullNameOf).join(", ")}</Line>}
-        {bcc.length > 0 && <Line field="Bcc">{bcc.map(fullNameOf).join(", ")}</Line>}
+        {to.length > 0 && <Line field="To">{to.map(formatHeaderAddress).join(", ")}</Line>}
+        {cc.length > 0 && <Line field="Cc">{cc.map(formatHeaderAddress).join(", ")}</Line>}
+        {bcc.length > 0 && <Line field="Bcc">{bcc.map(formatHeaderAddress).join(", ")}</Line>}
         <Line field="Subject">{subject || "(no subject)"}</Line>
         {added.map(({ name, value }) => (
           <Line key={`${name} ${value}`} field={name}>

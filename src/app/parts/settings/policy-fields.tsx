@@ -1,6 +1,12 @@
 /** The policy of an API key: as plain sentences, and as the fields of a form, which shows the sentences as they change. */
 import { useQuery } from "@tanstack/react-query";
-import { type Policy, type PolicyDraft, policyOf, policySentences, RECIPIENT_GROUPS } from "../../lib/policy-words.ts";
+import {
+  draftToPolicy,
+  type Policy,
+  type PolicyDraft,
+  policySentences,
+  RECIPIENT_GROUPS,
+} from "../../lib/policy-words.ts";
 import { mailboxesQuery } from "../../lib/queries.ts";
 import { Area, Checkbox, Field, Select } from "../ui/fields.tsx";
 
@@ -162,7 +168,7 @@ export function PolicyFields({
         onChange={({ target: { checked } }) => change({ masksCodes: checked })}
       />
       <div role="status" className="rounded-lg bg-panel px-4 py-3 text-sm">
-        <PolicySentences of={policyOf(draft)} />
+        <PolicySentences of={draftToPolicy(draft)} />
       </div>
     </div>
   );

@@ -121,18 +121,19 @@ const MOST = 200;
 export function Filtered<T>({
   of: entries,
   label,
-  textOf,
+  entrySearchText,
   children,
 }: {
   of: readonly T[];
   /** Label of the search field, such as "Find a person". */
   label: string;
-  textOf(entry: T): string;
+  entrySearchText(entry: T): string;
   children(shown: readonly T[]): ReactNode;
 }) {
   const [word, setWord] = useState("");
   const wanted = word.trim().toLowerCase();
-  const found = wanted === "" ? entries : entries.filter((entry) => textOf(entry).toLowerCase().includes(wanted));
+  const found =
+    wanted === "" ? entries : entries.filter((entry) => entrySearchText(entry).toLowerCase().includes(wanted));
   return (
     <>
       {entries.length >= LONG && (

@@ -22,7 +22,7 @@ import {
 } from "lucide-react";
 import { memo, useEffect, useRef, useState } from "react";
 import { useCompact } from "../../lib/density.ts";
-import { otherOf, recipientsOf } from "../../lib/format.ts";
+import { formatDraftRecipients, formatOtherParty } from "../../lib/format.ts";
 import type { DraftMarks, ThreadView } from "../../lib/mail-views.ts";
 import { draftMarksQuery, useLabelColour } from "../../lib/queries.ts";
 import type { Target } from "../../lib/thread-actions.ts";
@@ -97,7 +97,7 @@ export const ThreadRow = memo(function ThreadRow({
         )}
         <span className="flex items-baseline gap-2">
           <span dir="auto" className={`min-w-0 truncate ${unread ? "font-semibold" : "text-soft"}`}>
-            {thread.folder === "drafts" ? <Recipients thread={thread} /> : otherOf(thread)}
+            {thread.folder === "drafts" ? <Recipients thread={thread} /> : formatOtherParty(thread)}
           </span>
           {thread.messageCount > 1 && <span className="text-xs text-muted tabular-nums">{thread.messageCount}</span>}
           <span className="ml-auto flex shrink-0 items-center gap-1.5 text-xs text-muted tabular-nums">
@@ -209,13 +209,13 @@ function Actions({ thread, actions, isShown }: { thread: ThreadView; actions: Ro
 }
 
 function Labels({ thread: { labels, mailboxId }, most }: { thread: ThreadView; most: number }) {
-  const colourOf = useLabelColour(mailboxId);
+  const findLabelColour = useLabelColour(mailboxId);
   return (
     <>
       {labels.slice(0, most).map((label) => (
         <span
           key={label}
-          data-colour={colourOf(label)}
+          data-colour={findLabelColour(label)}
           className="label-chip max-w-32 shrink-0 truncate rounded px-1.5 text-xs"
         >
           <bdi>{label}</bdi>
@@ -229,7 +229,7 @@ function Labels({ thread: { labels, mailboxId }, most }: { thread: ThreadView; m
 function Recipients({ thread }: { thread: ThreadView }) {
   const { data } = useQuery(draftMarksQuery(thread.mailboxId));
   const draft = data?.drafts.find(({ draftId }) => draftId === thread.id);
-  return draft ? recipientsOf(draft) : otherOf(thread);
+  return draft ? formatDraftRecipients(draft) : formatOtherParty(thread);
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Small drawings: the logo, a person's initials, and a meter of use. */
-import { initialsOf } from "../../lib/format.ts";
+import { addressInitials } from "../../lib/format.ts";
 
 /** The app's logo, as its favicon (src/http/pages.ts), in the page's colours. */
 export function Mark({ className }: { className: string }) {
@@ -21,7 +21,7 @@ export function Avatar({ of }: { of: { email: string; name?: string } }) {
       aria-hidden
       className="grid size-8 shrink-0 place-items-center rounded-full bg-chosen text-xs font-semibold text-accent"
     >
-      {initialsOf(of)}
+      {addressInitials(of)}
     </span>
   );
 }

@@ -79,18 +79,18 @@ interface Option {
 /** Characters. */
 const LONGEST_LABEL = 60;
 
-const keyOf = (label: string): string => label.trim().normalize("NFC").toUpperCase();
+const labelMatchKey = (label: string): string => label.trim().normalize("NFC").toUpperCase();
 
 function optionsFor(threads: readonly ThreadView[], known: readonly string[], text: string): Option[] {
   const counts = new Map<string, number>();
-  const labels = new Map(known.map((label) => [keyOf(label), label]));
+  const labels = new Map(known.map((label) => [labelMatchKey(label), label]));
   for (const thread of threads) {
     for (const label of thread.labels) {
-      counts.set(keyOf(label), (counts.get(keyOf(label)) ?? 0) + 1);
-      if (!labels.has(keyOf(label))) labels.set(keyOf(label), label);
+      counts.set(labelMatchKey(label), (counts.get(labelMatchKey(label)) ?? 0) + 1);
+      if (!labels.has(labelMatchKey(label))) labels.set(labelMatchKey(label), label);
     }
   }
-  const wanted = keyOf(text);
+  const wanted = labelMatchKey(text);
   const options = [...labels]
     .filter(([key]) => key.includes(wanted))
     .map(([key, label]): Option => {

@@ -18,7 +18,7 @@ import {
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { type Command, closePalette, commandsFor, offeredCommands } from "../../lib/commands.ts";
 import { chosenMailbox, FOLDERS } from "../../lib/folders.ts";
-import { fullNameOf, nameOf } from "../../lib/format.ts";
+import { addressDisplayName, formatHeaderAddress } from "../../lib/format.ts";
 import { startMessage } from "../../lib/open-composers.ts";
 import { correspondentsQuery, labelsQuery, mailboxesQuery } from "../../lib/queries.ts";
 import { shortcutActions } from "../../lib/shortcuts.ts";
@@ -104,7 +104,7 @@ function useAllCommands(typed: string): Command[] {
     ),
     ...people.flatMap((person): Command[] => [
       {
-        name: `Mail with ${nameOf(person)}`,
+        name: `Mail with ${addressDisplayName(person)}`,
         group: "People",
         hint: person.email,
         words: person.email,
@@ -112,11 +112,11 @@ function useAllCommands(typed: string): Command[] {
           void navigate({ to: "/mail/$folder", params: { folder: "all" }, search: { ...search, q: person.email } }),
       },
       {
-        name: `Write to ${nameOf(person)}`,
+        name: `Write to ${addressDisplayName(person)}`,
         group: "People",
         hint: person.email,
         words: person.email,
-        run: () => startMessage(mailbox?.address, fullNameOf(person)),
+        run: () => startMessage(mailbox?.address, formatHeaderAddress(person)),
       },
     ]),
   ];

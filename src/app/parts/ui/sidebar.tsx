@@ -20,7 +20,7 @@ import { saveEverything } from "../../lib/autosave.ts";
 import { openPalette, useCommands } from "../../lib/commands.ts";
 import { toggleDensity, useCompact } from "../../lib/density.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../../lib/folders.ts";
-import { counted, sizeOf } from "../../lib/format.ts";
+import { counted, formatByteSize } from "../../lib/format.ts";
 import type { MailboxView } from "../../lib/mail-views.ts";
 import { startMessage } from "../../lib/open-composers.ts";
 import {
@@ -298,7 +298,7 @@ function QuotaUse({ mailbox }: { mailbox: MailboxView }) {
         <UseBar label="Storage used" used={bytes} of={quotaBytes} />
       </div>
       <p className={share >= 0.9 ? "text-danger" : ""}>
-        {sizeOf(bytes)} of {sizeOf(quotaBytes)}
+        {formatByteSize(bytes)} of {formatByteSize(quotaBytes)}
         {share >= 1 ? ": full. New mail is deferred until there is space." : share >= 0.9 ? ": nearly full" : ""}
       </p>
     </div>
