@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_NAMES } from "../src/events/kinds.ts";
-import { ThreadView } from "../src/mailbox/state/views.ts";
+import { MessageView, ThreadView } from "../src/mailbox/state/views.ts";
 import { TABLES } from "../src/moving/tables.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, EXT_OPERATIONS, MAIL_OPERATIONS } from "../src/operations/operations.ts";
 import { SETTINGS } from "../src/store/settings.ts";
@@ -38,6 +38,10 @@ const commands = [...(texts.get("src/imap/imap-server.ts") ?? "").matchAll(/^ {6
 );
 const migrations = [...texts.keys()].flatMap((path) => /[^/]+\.sql$/.exec(path)?.[0] ?? []);
 
+const fieldsOfThread = Object.keys(ThreadView.properties).filter(
+  (name) => /[A-Z]/.test(name) && !Object.hasOwn(MessageView.properties, name),
+);
+
 const KINDS: Record<string, Group[]> = {
   "An operation": [
     group("in /api/v1", names(MAIL_OPERATIONS)),
@@ -45,10 +49,8 @@ const KINDS: Record<string, Group[]> = {
     group("for admins", names(ADMIN_OPERATIONS)),
     group("for people", names(APP_OPERATIONS)),
   ],
-  // One word, such as `subject`, is the name of many things.
-  "A field of a resource": [
-    { what: "of Thread", names: Object.keys(ThreadView.properties).filter((name) => /[A-Z]/.test(name)) },
-  ],
+  // Those that no other resource has; one word, such as `starred`, is the name of many things.
+  "A field of a resource": [{ what: "of Thread", names: fieldsOfThread }],
   "A webhook event": [group("of all", EVENT_NAMES)],
   "A setting": [group("of all", Object.keys(SETTINGS))],
   "A migration": [group("by its file", migrations), { what: "by its table", names: Object.keys(TABLES) }],
