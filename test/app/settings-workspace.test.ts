@@ -1,7 +1,13 @@
 /** The lists of the workspace's settings, which the server gives in pages, oldest first. */
 import { expect, spyOn, test } from "bun:test";
 import { QueryClient } from "@tanstack/react-query";
-import { domainsQuery, mailboxesSettingsQuery, peopleQuery } from "../../src/app/pages/settings/settings-workspace.ts";
+import {
+  domainsQuery,
+  mailboxesSettingsQuery,
+  peopleQuery,
+  SETTING_HEADINGS,
+} from "../../src/app/pages/settings/settings-workspace.ts";
+import { SETTINGS } from "../../src/store/settings.ts";
 
 test.each([
   ["people", "email", peopleQuery],
@@ -20,4 +26,9 @@ test.each([
     `/app/settings/${list}?limit=100`,
     `/app/settings/${list}?limit=100&cursor=c1`,
   ]);
+});
+
+test("each group of the server's settings has a heading, and each heading a group", () => {
+  const groups = new Set(Object.keys(SETTINGS).map((name) => name.split(".")[0]));
+  expect(Object.keys(SETTING_HEADINGS).sort()).toEqual([...groups].sort() as string[]);
 });

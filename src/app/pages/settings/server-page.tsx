@@ -7,23 +7,7 @@ import { Button } from "../../parts/ui/button.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
 import { Form } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import { type ServerView, type SettingView, serverQuery, WORKSPACE } from "./settings-workspace.ts";
-
-/** Headings, by the part of a setting's name before the dot. */
-const TITLES: Record<string, string> = {
-  api: "API",
-  sending: "Sending",
-  smtp: "SMTP",
-  mx: "Incoming mail",
-  webhooks: "Webhooks",
-  storage: "Storage",
-  spam: "Spam",
-  retention: "Retention",
-  search: "Search",
-  backup: "Backups",
-  metrics: "Metrics",
-  mtaSts: "MTA-STS",
-};
+import { SETTING_HEADINGS, type ServerView, type SettingView, serverQuery, WORKSPACE } from "./settings-workspace.ts";
 
 export function ServerPage() {
   const list = useQuery(serverQuery);
@@ -41,10 +25,10 @@ export function ServerPage() {
       {[...groups].map(([group, settings]) => (
         <Panel
           key={group}
-          title={TITLES[group] ?? group}
+          title={SETTING_HEADINGS[group] ?? group}
           {...(group === "search" && { about: answeredBy(list.data.search) })}
         >
-          <Rows label={TITLES[group] ?? group}>
+          <Rows label={SETTING_HEADINGS[group] ?? group}>
             {settings.map((setting) => (
               // A new value changes the key, so that the field mounts again and shows it.
               <Setting key={`${setting.name}=${setting.value}`} setting={setting} />

@@ -19,6 +19,27 @@ export type LookView = NonNullable<DoctorView["last"]>;
  */
 export const WORKSPACE = ["settings", "workspace"] as const;
 
+/** Headings of the server's settings, by the part of their names before the dot. */
+export const SETTING_HEADINGS: Readonly<Record<string, string>> = {
+  api: "API",
+  oauth: "OAuth",
+  sending: "Sending",
+  smtp: "SMTP",
+  mtaSts: "MTA-STS",
+  mx: "Incoming mail",
+  webhooks: "Webhooks",
+  storage: "Storage",
+  spam: "Spam",
+  rules: "Rules",
+  holds: "Waiting for approval",
+  retention: "Retention",
+  blobs: "Attachments in S3",
+  backup: "Backups",
+  metrics: "Metrics",
+  replica: "Replica",
+  search: "Search",
+};
+
 export const ROLES = ["member", "admin", "owner"] as const;
 /** Kinds of access that a share gives. */
 export const SHARES = [
