@@ -40,7 +40,7 @@ export interface Config {
   readonly submissions: Listen;
   /** For mail apps that read: STARTTLS before signing in. */
   readonly imap: Listen;
-  /** The same with implicit TLS. */
+  /** For mail apps that read: implicit TLS. */
   readonly imaps: Listen;
   readonly tls: TlsMode;
   /** Name in EHLO, greeting and Received. */

@@ -19,7 +19,7 @@ import { openS3Blobs } from "./store/s3-blobs.ts";
 import { openOptions } from "./store/settings.ts";
 import { openStore } from "./store/store.ts";
 
-/** What a process that only reads, a standby, knows of what it follows. */
+/** The database that a standby reads, and its state. A standby changes nothing. */
 export interface Following {
   store: ReadOnlyStore;
   /** For the health page, the app and metrics. */

@@ -123,7 +123,7 @@ interface Started {
   stop(graceMs: number): unknown;
 }
 
-/** What runs, in the order of its start. */
+/** The running parts of the server, in the order of their start. */
 class Running {
   /** Parts that take in work. They stop at the same time, each within the grace. */
   readonly frontends: Started[] = [];
@@ -528,7 +528,7 @@ function listenForCommands(
   }
 }
 
-/** What the running server says of a renewal; times are epoch ms. */
+/** Answer of the running server to a request to renew a certificate. Times are epoch ms. */
 interface RenewalAnswer {
   names: readonly string[];
   /** When the authority's certificate in force ends; undefined without one. */

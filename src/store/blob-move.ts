@@ -1,10 +1,10 @@
 /**
- * Moves the blobs of a data folder to S3, or back into files, while a server runs on it. A move that was cut off goes on
- * where it stopped. What is damaged in one place is taken from another; what is damaged or missing in all is named, and the
- * rest is moved.
+ * Moves the blobs of a data folder to S3, or back into files, while a server runs on it. A move that was cut off continues
+ * where it stopped. A blob that is damaged in one place is taken from another. A blob that is damaged or missing in all places
+ * is named, and the rest is moved.
  *
- * Invariants: a file is removed only once its object is verified; the mark forgets the place only once every blob that a
- * row names is a file. Blobs that no row names stay where they are, for the sweep.
+ * Invariants: a file is removed only once its object is verified; the mark forgets the place only once every blob that a row
+ * names is a file. Blobs that no row names stay where they are, for the sweep.
  */
 import { statSync } from "node:fs";
 import { readdir, unlink } from "node:fs/promises";

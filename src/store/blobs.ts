@@ -19,13 +19,14 @@ export interface Blobs {
    */
   write(...pieces: readonly Uint8Array[]): Promise<string>;
   /**
-   * As `write`, for what nobody waits for and must not be lost: into a file of the data folder while S3 fails.
+   * Writes the bytes as `write` does, but into a file of the data folder while S3 fails: for background work, whose bytes must
+   * not be lost.
    * @throws errors of the file system
    */
   keep(...pieces: readonly Uint8Array[]): Promise<string>;
   /**
-   * Takes over a durable file on the same file system, by moving it here. `name`: its SHA-256 in hex. What is there
-   * already leaves the file where it is. @throws as write
+   * Takes over a durable file on the same file system, by moving it here. `name`: its SHA-256 in hex. If the blob exists
+   * already, the file stays where it is. @throws as write
    */
   adopt(file: string, name: string): Promise<string>;
   /** Checks for free space by writing and removing a file. @throws file system errors */
@@ -148,8 +149,8 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
   }
 
   /**
-   * As `write`, into a file of the folder `stage` on the same file system, to be adopted or removed. Without a file the
-   * bytes are here already; with `apart` it does not look.
+   * Writes the bytes into a file of the folder `stage`, which is on the same file system; the caller adopts or removes the
+   * file. `file` is undefined if the blob exists already. With `apart`, the file is always written.
    */
   async function writeStaged(
     pieces: readonly Uint8Array[],

@@ -9,7 +9,7 @@ import type { Blobs } from "./blobs.ts";
 import type { Options } from "./settings.ts";
 import type { Db, Store } from "./store.ts";
 
-/** What reading takes. A function that needs no more than this can run in a process that cannot write. */
+/** The parts that reading needs. A function that takes no more than this can run in a process that cannot write. */
 export interface Reader {
   readonly db: Db;
   readonly blobs: Blobs;
@@ -34,7 +34,7 @@ export interface Site {
   readonly hostname: string;
   /** The public origin. */
   readonly baseUrl: string;
-  /** As they are set; null also for a port that is chosen when its listener starts. */
+  /** Ports as the settings give them; null also for a port that is chosen when its listener starts. */
   readonly ports: MailAppPorts;
 }
 

@@ -15,7 +15,7 @@ export interface Position {
   day?: number | undefined;
 }
 
-/** The same for rows with a text id: time (epoch ms) and that id. */
+/** Sort key of a row with a text id: time (epoch ms) and that id. */
 export interface RowPosition {
   at: number;
   id: string;

@@ -36,7 +36,7 @@ export interface NewFile {
 /** All reject with errors of the file system. */
 export interface NamedFiles {
   getFileKind(path: string): Promise<Kind>;
-  /** By name. Links are "other". */
+  /** Lists a folder, sorted by name. The kind of a link is "other". */
   list(path: string): Promise<Entry[]>;
   /** @throws Error for what is no plain file */
   open(path: string): Promise<OpenFile>;
@@ -109,7 +109,7 @@ export async function makeFolderFor({ uid, gid }: { uid: number; gid: number }, 
   }
 }
 
-/** What this process may open. */
+/** Opens the files that this process itself may open. */
 export const OWN_FILES: NamedFiles = {
   getFileKind: async (path) => getFileKind(await stat(path)),
 

@@ -1,6 +1,6 @@
 /**
- * What root does in a folder of another user, such as the server's data folder. That user may put a link there, so that
- * root overwrites, reads or gives away what the link leads to. Links that root made are followed.
+ * Guards root's work in a folder of another user, such as the server's data folder. That user may put a link there, so that
+ * root overwrites, reads or gives away the file that the link leads to. Links that root made are followed.
  *
  * For any other user than root these functions do nothing: the system refuses what that user may not do.
  */
@@ -13,8 +13,8 @@ const isRoot = (): boolean => process.getuid?.() === 0;
 const MOST_LINKS = 40;
 
 /**
- * Where a path leads by links of root alone. What is missing is no link.
- * @throws Error if a link of another user is on the way, or is it; errors of the file system
+ * Follows the links in a path, all of which root must have made, and returns the path they lead to. A missing file is no link.
+ * @throws Error if a link of another user is on the way, or is the path itself; errors of the file system
  */
 function resolveRootLinks(path: string): string {
   const ahead = resolve(path).split("/");
@@ -35,13 +35,16 @@ function resolveRootLinks(path: string): string {
   return place;
 }
 
-/** @throws Error if a link of another user is on the way to `path`, or is it. What is missing is no link. */
+/**
+ * Checks a path for root. A missing file is no link.
+ * @throws Error if a link of another user is on the way to `path`, or is the path itself
+ */
 export function refuseLinks(path: string): void {
   if (isRoot()) resolveRootLinks(path);
 }
 
 /**
- * The same for an open file or folder: no such link led to it when it was opened, either.
+ * Checks for root that no link of another user led to an open file or folder when `path` was opened.
  * @throws Error; errors of the file system
  */
 export function requirePlace(fd: number, path: string): void {

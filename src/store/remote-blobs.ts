@@ -1,11 +1,11 @@
 /**
- * Blobs in S3, read through a cache in the data folder. Those that the folder has from before are files there until
- * `mailroom blobs move` moves them, and are read first. What is damaged in one place comes from the next, and a file of
- * the folder is then written anew.
+ * Blobs in S3, read through a cache in the data folder. Blobs that were in the folder before S3 was used stay files there until
+ * `mailroom blobs move` moves them, and are read first. If a blob is damaged in one place, the next place gives it, and a file
+ * of the folder is then written anew.
  *
- * Invariants: a blob is in S3, verified, before `write` or `adopt` resolves. The sweep removes no object that a writer
- * counts on: a writer counts on one that it stored less than FRESH_MS ago, and else stores it again, which makes it
- * younger than what the sweep removes; blob-cache.ts keeps the two from crossing.
+ * Invariants: a blob is in S3, verified, before `write` or `adopt` resolves. The sweep removes no object that a writer counts
+ * on: a writer counts on one that it stored less than FRESH_MS ago, and else stores it again, which makes it younger than what
+ * the sweep removes; blob-cache.ts keeps the two from crossing.
  */
 import { copyFile, link, rename, unlink, utimes } from "node:fs/promises";
 import { isUnavailable } from "../base/errors.ts";
@@ -178,8 +178,8 @@ export function openRemoteBlobs({
     });
 
   /**
-   * Makes a file at `path`, in the data folder, of a blob, for as long as the caller needs it. What is only in S3 comes
-   * without filling the cache. @throws error ENOENT for a blob that is nowhere; AppError server_error 503
+   * Makes a file at `path`, in the data folder, of a blob, for as long as the caller needs it. A blob that is only in S3 does
+   * not enter the cache. @throws error ENOENT for a blob that is nowhere; AppError server_error 503
    */
   async function lend(name: string, path: string): Promise<void> {
     const { path: here, fault } = await findHere(name);
@@ -229,7 +229,7 @@ export function openRemoteBlobs({
     }
   }
 
-  /** As Blobs.sweep, of the objects; a page at a time, so that a backup need not wait for all of them. */
+  /** Sweeps the objects (see Blobs.sweep), a page at a time, so that a backup need not wait for all of them. */
   async function sweepObjects(
     olderThan: number,
     isNamed: (names: string[]) => Set<string>,
@@ -265,7 +265,7 @@ export function openRemoteBlobs({
     file: async (name: string): Promise<Bun.BunFile> => Bun.file((await locate(name)) ?? files.localBlobPath(name)),
     read: (name: string): Promise<Uint8Array> =>
       reading(name, async (path) => new Uint8Array(await Bun.file(path).arrayBuffer())),
-    /** As Blobs.sweep; undefined also while S3 is unavailable. */
+    /** Sweeps files, cache and objects (see Blobs.sweep); returns undefined also while S3 is unavailable. */
     async sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined> {
       const removed = await files.sweep(olderThan, isNamed);
       if (removed === undefined) return undefined;

@@ -10,7 +10,7 @@ import { findFileRoom } from "./store.ts";
 
 const FILE = "reserve";
 const MOST_BYTES = 32_000_000;
-/** Of a small disk. */
+/** Largest share of a disk that the reserve takes. */
 const SHARE = 0.05;
 /** The room for the reserve to be taken, in sizes of it. */
 const TIMES = 3;

@@ -1,9 +1,9 @@
 /**
  * Blobs as objects of a bucket: `PREFIXblobs/ab/cdef…`, as in the data folder.
  *
- * Invariants: what `put` has stored is verified, by the MD5 that the server gives as its ETag, or by reading it back (RFC
- * 9110 §8.8.3 lets an ETag be anything, and a bucket that encrypts gives another). What `get` leaves has the hash of its
- * name. No request lasts for ever, and a server that fails is spared for a moment: callers learn of it at once.
+ * Invariants: an object that `put` has stored is verified, by the MD5 that the server gives as its ETag, or by reading it back
+ * (RFC 9110 §8.8.3 lets an ETag be anything, and a bucket that encrypts gives another). A file that `get` leaves has the hash
+ * of its name. No request lasts for ever, and a server that fails is spared for a moment: callers learn of it at once.
  */
 import { open, unlink } from "node:fs/promises";
 import { type AppError, unavailable } from "../base/errors.ts";
@@ -46,7 +46,7 @@ export interface S3Request {
   method: S3Method;
   ok: boolean;
   seconds: number;
-  /** Of the content of blobs, in either direction. */
+  /** Bytes of blobs that were sent or received. */
   bytes: number;
 }
 
@@ -61,7 +61,7 @@ class Refused extends Error {
   }
 }
 
-/** What was stored is not there. Other objects may be well. */
+/** An object is missing after it was stored. Other objects may be well, so the server does not count as failing. */
 class NotStored extends Error {}
 
 /** Calls of the system that fail for a reason of this machine, such as a full disk. */

@@ -102,7 +102,7 @@ export type Role = (typeof ROLES)[number];
 /** Scopes of a key for mail; a new server's first key has all of them. */
 export const MAIL_SCOPES = ["read", "send", "write"] as const;
 export const SCOPES = [...MAIL_SCOPES, "admin", "approve"] as const;
-/** What an API key is restricted to (rules: Policies). A field that is left out restricts nothing. */
+/** Restrictions of an API key (rules: Policies). A field that is left out restricts nothing. */
 export interface Policy {
   /** Ids and primary addresses. */
   mailboxes?: string[];
@@ -144,9 +144,11 @@ export const workspaces = sqliteTable("workspaces", {
   pausedReason: text("paused_reason"),
   /** Since when all API keys are paused, also later ones. */
   keysPausedAt: integer("keys_paused_at"),
-  /** It is not served here: it has left (`out`), or an import of it is under way (`in`). See moving/. */
+  /**
+   * Set while the workspace is not served here: `out` once it has left for another server, `in` during its import. See moving/.
+   */
   moving: text("moving", { enum: MOVING }),
-  /** Of the export with which it left, or came. */
+  /** Id of the export with which the workspace left or came. */
   exportId: text("export_id"),
   /** How many mailboxes and bytes it may have; null: as many as it likes. */
   mostMailboxes: integer("most_mailboxes"),
@@ -173,11 +175,11 @@ export const users = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** How long sending from the app can be undone; 0: not at all. */
     undoSeconds: integer("undo_seconds").notNull().default(10),
-    /** They signed in with a password that is shorter than a new one may be; the app asks them to change it. */
+    /** True if the person signed in with a password that is shorter than a new one may be; the app asks them to change it. */
     shortPassword: flag("short_password").notNull().default(false),
     /** Mail apps see labels as mailboxes, too. */
     labelFolders: flag("label_folders").notNull().default(false),
-    /** Since when they are kept out (admin/locks.ts). */
+    /** Time since which the person is locked out (admin/locks.ts). */
     lockedAt: integer("locked_at"),
   },
   (table) => [index("users_by_workspace").on(table.workspaceId)],
@@ -194,8 +196,8 @@ export const domains = sqliteTable(
     ownershipToken: text("ownership_token").notNull(),
     verifiedAt: integer("verified_at"),
     /**
-     * It receives mail without verification, because it did so before verification existed; until another workspace
-     * verifies it.
+     * True if the domain receives mail without verification, because it did so before verification existed. This ends once
+     * another workspace verifies the domain.
      */
     acceptsUnverified: flag("accepts_unverified").notNull().default(false),
     /** When another workspace verified it; null again once the owners were notified. */
@@ -314,13 +316,13 @@ export const oauthClients = sqliteTable(
   "oauth_clients",
   {
     id: text("id").primaryKey(),
-    /** As the program says; made one line. */
+    /** Name that the program gives itself, made one line. */
     name: text("name").notNull(),
     redirectUris: json<string[]>("redirect_uris").notNull(),
     createdAt: integer("created_at").notNull(),
     /** When a person last gave it a grant. */
     usedAt: integer("used_at"),
-    /** As networkOfAddress gives it; empty for this host. */
+    /** Network that the program registered from, as networkOfAddress gives it; empty for this host. */
     network: text("network").notNull().default(""),
   },
   (table) => [index("oauth_clients_by_age").on(table.usedAt, table.network, table.createdAt)],
@@ -331,7 +333,7 @@ export const oauthGrants = sqliteTable(
   "oauth_grants",
   {
     keyId: text("key_id").primaryKey(),
-    /** Of oauth_clients, or the URL of the program's document. */
+    /** Id in oauth_clients, or the URL of the program's document. */
     clientId: text("client_id").notNull(),
     clientName: text("client_name").notNull(),
     clientHost: text("client_host").notNull(),
@@ -340,7 +342,7 @@ export const oauthGrants = sqliteTable(
     accessMs: integer("access_ms").notNull(),
     /** SHA-256, hex. */
     codeHash: text("code_hash").notNull().unique(),
-    /** As the request for the code gave it; null if it gave none. */
+    /** Redirect URI in the request for the code; null if it gave none. */
     redirectUri: text("redirect_uri"),
     challenge: text("challenge").notNull(),
     codeExpiresAt: integer("code_expires_at").notNull(),
@@ -404,9 +406,9 @@ export const passwordLinks = sqliteTable(
     hash: text("hash").unique(),
     /** Where it is to be mailed; null where it was shown. */
     mailTo: text("mail_to"),
-    /** Who asked for it; null: the operator. */
+    /** The person who asked for the link; null: the operator. */
     madeBy: text("made_by"),
-    /** The API key with which they did. */
+    /** The API key with which they asked for it. */
     keyId: text("key_id"),
     expiresAt: integer("expires_at").notNull(),
   },
@@ -437,9 +439,9 @@ export const pushSubscriptions = sqliteTable("push_subscriptions", {
   /** Sender and subject are told. */
   details: flag("details").notNull(),
   createdAt: integer("created_at").notNull(),
-  /** In a row. */
+  /** Failed deliveries in a row. */
   failures: integer("failures").notNull(),
-  /** None is tried until then. */
+  /** No delivery is tried before this time. */
   restsUntil: integer("rests_until").notNull(),
 });
 
@@ -497,8 +499,8 @@ export const accessNotices = sqliteTable("access_notices", {
   keys: integer("keys").notNull(),
   createdAt: integer("created_at").notNull(),
   /**
-   * Of `forwarding`: {mailbox, to}, the address of the mailbox and those that its mail goes to, as JSON. Of `password`:
-   * `link` if the person chose it with a link.
+   * For `forwarding`: {mailbox, to} as JSON, the address of the mailbox and the addresses that its mail goes to. For
+   * `password`: `link` if the person chose it with a link.
    */
   detail: text("detail"),
 });
@@ -514,7 +516,7 @@ export const knownRecipients = sqliteTable(
   "known_recipients",
   {
     mailboxId: text("mailbox_id").notNull(),
-    /** As comparableAddress gives it. */
+    /** Address of the recipient, in the form that comparableAddress gives. */
     address: text("address").notNull(),
   },
   (table) => [primaryKey({ columns: [table.mailboxId, table.address] })],
@@ -522,12 +524,12 @@ export const knownRecipients = sqliteTable(
 
 export const RULE_ACTIONS = ["label", "archive", "star", "trash", "forward"] as const;
 
-/** What a rule does (rules: Mail rules). */
+/** The action of a rule (rules: Mail rules). */
 export interface RuleAction {
   type: (typeof RULE_ACTIONS)[number];
-  /** Of `label`. */
+  /** The label to add, for `label`. */
   label?: string;
-  /** Of `forward`: an address, normalized. */
+  /** The address to forward to, normalized, for `forward`. */
   to?: string;
 }
 
@@ -539,7 +541,7 @@ export interface Rule {
   enabled: boolean;
 }
 
-/** What a mailbox does with mail that arrives; no row without rules. */
+/** Rules of a mailbox for mail that arrives; a mailbox without rules has no row. */
 export const mailboxRules = sqliteTable("mailbox_rules", {
   mailboxId: text("mailbox_id").primaryKey(),
   /** In their order. */
@@ -548,7 +550,9 @@ export const mailboxRules = sqliteTable("mailbox_rules", {
 
 export const AUTOMATIC_KINDS = ["forward", "absence"] as const;
 
-/** What the server is to write by itself about a message that arrived: filing commits it, a job sends it. */
+/**
+ * Mail that the server is to write by itself about a message that arrived. Filing commits the row, and a job sends the mail.
+ */
 export const automaticMail = sqliteTable(
   "automatic_mail",
   {
@@ -585,7 +589,7 @@ export const absenceReplies = sqliteTable(
   "absence_replies",
   {
     mailboxId: text("mailbox_id").notNull(),
-    /** As comparableAddress gives it. */
+    /** Address of the recipient, in the form that comparableAddress gives. */
     recipient: text("recipient").notNull(),
     repliedAt: integer("replied_at").notNull(),
   },
@@ -664,7 +668,7 @@ export const discardedMessages = sqliteTable(
   "discarded_messages",
   {
     messageSeq: integer("message_seq").primaryKey(),
-    /** As in discarded_threads. */
+    /** Null until the retention job has seen the message; then a lower bound on its time there. */
     since: integer("since"),
   },
   (table) => [index("discarded_messages_by_time").on(table.since)],
@@ -819,7 +823,7 @@ export const messages = sqliteTable(
   (table) => [
     /** Includes date and size, so that search/fts5/fts5.ts reads those of hits without their rows. */
     index("messages_by_thread").on(table.threadSeq, table.seq, table.date, table.size),
-    /** By time within each folder; what covers all folders merges them. With the size, for searches by it. */
+    /** Messages of each folder by time; a query over all folders merges them. The size is for searches by it. */
     index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind, table.size),
     index("messages_by_message_id").on(table.mailboxId, table.messageId),
     /** For imports: a message without a Message-ID is recognised by its content. */
@@ -840,7 +844,7 @@ export const messageBodies = sqliteTable("message_bodies", {
   text: text("text").notNull(),
   /** Sanitised; this is what is served. */
   html: text("html"),
-  /** As received, zstd: the source of the raw file and of a newer sanitiser. */
+  /** The HTML as received, zstd: the source of the raw file and of a newer sanitiser. */
   htmlSource: blob("html_source", { mode: "buffer" }),
   /** Version of the sanitiser policy behind `html` (message/sanitize.ts). */
   sanitizer: integer("sanitizer").notNull(),
@@ -889,7 +893,7 @@ export const imageSenders = sqliteTable(
   "image_senders",
   {
     userId: text("user_id").notNull(),
-    /** As comparableAddress gives it. */
+    /** Address of the sender, in the form that comparableAddress gives. */
     sender: text("sender").notNull(),
     createdAt: integer("created_at").notNull(),
   },
@@ -983,12 +987,12 @@ export const imapVanished = sqliteTable(
 
 /** The labels whose mailboxes were opened, or made, over IMAP. */
 export const imapLabels = sqliteTable("imap_labels", {
-  /** Never of another label later. */
+  /** Never given to another label later. */
   id: integer("id").primaryKey({ autoIncrement: true }),
   mailboxId: text("mailbox_id").notNull(),
-  /** As in thread_labels; null once the mailbox is gone and its rows are being removed. */
+  /** Key of the label, as in thread_labels; null once the mailbox is gone and its rows are being removed. */
   labelKey: text("label_key"),
-  /** As it was written here, for a label that no conversation has. */
+  /** The label's spelling, for the time in which no conversation has it. */
   label: text("label").notNull(),
   /** A mail app made it: it stays when no conversation has the label. */
   made: flag("made").notNull(),
@@ -1034,7 +1038,7 @@ export const imapLabelVanished = sqliteTable(
 
 export const SENDER_VERDICTS = ["spam", "forgiven", "answered"] as const;
 
-/** What a mailbox has learned about a sender (lower-case address). */
+/** Verdicts of a mailbox on senders (lower-case addresses). */
 export const senderVerdicts = sqliteTable(
   "sender_verdicts",
   {
@@ -1088,7 +1092,7 @@ export const messageJudgements = sqliteTable("message_judgements", {
   score: real("score"),
   /** The tokens behind the score, strongest first. */
   clues: json<JunkClue[]>("clues"),
-  /** What the filter learned it as; null if it did not. */
+  /** The kind that the filter learned the message as; null if it did not learn it. */
   trained: text("trained", { enum: JUNK_KINDS }),
 });
 
@@ -1196,7 +1200,7 @@ export type Face = (typeof FACES)[number];
 export const JOURNAL_KINDS = ["changed", "sent", "refused", "read"] as const;
 export type JournalKind = (typeof JOURNAL_KINDS)[number];
 
-/** What API keys did: an entry for each transaction of a request, and one a minute for reads (rules: Journal). */
+/** Deeds of API keys: an entry for each transaction of a request, and one a minute for reads (rules: Journal). */
 export const journalEntries = sqliteTable(
   "journal_entries",
   {
@@ -1240,7 +1244,7 @@ export type ChangedField = (typeof CHANGED_FIELDS)[number];
 export const SETTLERS = ["person", "key", "mail", "server", "undone"] as const;
 export type Settler = (typeof SETTLERS)[number];
 
-/** What each change of an API key needs to be taken back, a row a field of a conversation (rules: Undo). */
+/** Data to undo each change of an API key: one row for each field of a conversation (rules: Undo). */
 export const keyChanges = sqliteTable(
   "key_changes",
   {
@@ -1257,7 +1261,7 @@ export const keyChanges = sqliteTable(
     labelKey: text("label_key"),
     /** The value before; its shape depends on the field (mailbox/changing/change.ts, mailbox/state/labels.ts). */
     before: json<unknown>("before").notNull(),
-    /** Who changed or confirmed the field afterwards, or `undone`; null while the change can be taken back. */
+    /** Kind of actor that changed or confirmed the field afterwards, or `undone`; null while the change can be taken back. */
     settledBy: text("settled_by", { enum: SETTLERS }),
     /** The change of another key that settled it; taking that back opens it again. */
     settledSeq: integer("settled_seq"),
@@ -1323,7 +1327,7 @@ export const outboundMessages = sqliteTable(
 export const HOLD_STATES = ["waiting", "approved", "rejected", "sent"] as const;
 export type HoldState = (typeof HOLD_STATES)[number];
 
-/** What the sender of a held message wanted to be told (RFC 3461), and the recipients, as for the queue. */
+/** A recipient of a held message, as in the queue, with the delivery reports that the sender wants (RFC 3461). */
 export interface HeldRecipient {
   email: string;
   name?: string;
@@ -1348,7 +1352,7 @@ export const holds = sqliteTable(
     /** Why it was held, or rejected; for people. */
     reason: text("reason").notNull(),
     since: integer("since").notNull(),
-    /** It is not sent before. */
+    /** Time before which the message is not sent. */
     sendAt: integer("send_at"),
     /** threads.id of the conversation that it answers. */
     answers: text("answers"),
@@ -1403,7 +1407,7 @@ export const queueEntries = sqliteTable(
     seq: integer("seq").primaryKey({ autoIncrement: true }),
     id: text("id").notNull().unique(),
     messageSeq: integer("message_seq").notNull(),
-    /** As in RCPT TO: the local part as written, the domain in A-labels. */
+    /** Address as in RCPT TO: the local part as written, the domain in A-labels. */
     recipient: text("recipient").notNull(),
     name: text("name"),
     field: text("field", { enum: RECIPIENT_FIELDS }).notNull(),
@@ -1586,7 +1590,7 @@ export const greylist = sqliteTable(
     firstAt: integer("first_at").notNull(),
     /** When it is forgotten: soon if the sender does not return, much later if they do. */
     expiresAt: integer("expires_at").notNull(),
-    /** As networkOfAddress gives it. Null once the sender has returned. */
+    /** Network of the sender, as networkOfAddress gives it; null once the sender has returned. */
     network: text("network"),
     /** How many such rows the network had with this one when it was written. */
     nth: integer("nth"),
@@ -1602,7 +1606,7 @@ export const greylist = sqliteTable(
 export const knownNetworks = sqliteTable(
   "known_networks",
   {
-    /** As networkOfAddress gives it. */
+    /** The network, as networkOfAddress gives it. */
     network: text("network").primaryKey(),
     /** When the last wanted mail came, to within a day. */
     wantedAt: integer("wanted_at").notNull(),
@@ -1614,9 +1618,9 @@ export const knownNetworks = sqliteTable(
 export const signInSources = sqliteTable(
   "sign_in_sources",
   {
-    /** As sourceOfAddress gives it. */
+    /** The source, as sourceOfAddress gives it. */
     source: text("source").primaryKey(),
-    /** When somebody last did, to within a day: epoch ms. */
+    /** Time of the last sign-in, to within a day: epoch ms. */
     signedInAt: integer("signed_in_at").notNull(),
   },
   (table) => [index("sign_in_sources_by_time").on(table.signedInAt)],

@@ -15,7 +15,7 @@ import type { Store, Tx } from "./store.ts";
 interface Setting<T> {
   readonly default: T;
   readonly description: string;
-  /** It names a file or folder of this machine. */
+  /** True for a setting that names a file or folder of this machine. */
   readonly isPath?: true;
   /** For a value that contains a secret. */
   readonly hidden?: Hidden;

@@ -108,7 +108,10 @@ export function openSnapshot(path: string) {
   return {
     /** `PRAGMA user_version`: the number of migrations applied. */
     schema,
-    /** What is not as the migrations make it, else the errors of `PRAGMA integrity_check`; none for a sound database. */
+    /**
+     * Checks the database. Returns the first thing in it that the migrations did not make, or else the errors of `PRAGMA
+     * integrity_check`; the list is empty for a sound database.
+     */
     check(): string[] {
       try {
         const strange = schema > MIGRATIONS.length ? undefined : strangeIn(db, schema);

@@ -22,7 +22,7 @@ const TICK_MS = 2_000;
 /** The bytes of a blob are not those of its name, and no copy is at hand: a fault of the store, for whoever asked. */
 export class DamagedBlob extends Error {
   override readonly name = "DamagedBlob";
-  /** As an error of the system has one, by which it is known when it comes from a parser. */
+  /** Code in the manner of a system error; isDamage knows the error by it when a parser throws it on. */
   readonly code = "EDAMAGED";
 
   constructor(readonly blob: string) {
@@ -30,13 +30,13 @@ export class DamagedBlob extends Error {
   }
 }
 
-/** Of the system: a place of the disk, one file's rights, what is no file. */
+/** Error codes of damage: of DamagedBlob, a place of the disk, the rights of one file, and a path that is no file. */
 const DAMAGE = new Set(["EDAMAGED", "EIO", "EACCES", "EISDIR", "ELOOP"]);
 
 /** True for an error that one blob is damaged, in one place at least; others may be well. */
 export const isDamage = (error: unknown): boolean => DAMAGE.has((error as NodeJS.ErrnoException)?.code ?? "");
 
-/** For `catch`: what is damaged is as if it were not there. @throws any other error */
+/** Handler for `catch` that treats a damaged file like a missing one. @throws any other error */
 export function unlessDamaged(error: unknown): undefined {
   if (!isDamage(error)) throw error;
 }

@@ -34,7 +34,7 @@ export interface Store {
   /** For reading; drizzle. */
   readonly db: Db;
   readonly blobs: Blobs;
-  /** The same, if they are in S3. */
+  /** The blobs if they are in S3; undefined otherwise. */
   readonly remote: RemoteBlobs | undefined;
   /**
    * Runs `work` in a write transaction (BEGIN IMMEDIATE) and commits; an error rolls everything back. `work` is
@@ -43,12 +43,12 @@ export interface Store {
    */
   transact<T>(work: (tx: Tx) => NotAPromise<T>): T;
   /**
-   * The same, sharing one commit (one fsync) with everything else enqueued meanwhile. Resolves after the commit. An
-   * error rejects only its own work: `work` may therefore run twice, the first time rolled back, and must allow that.
-   * `bytes`: roughly how much it writes, if that may be much; works that write much share no commit.
+   * Runs `work` as `transact` does, but in one commit (one fsync) with all other works that wait. Resolves after the commit. An
+   * error rejects only its own work: `work` may therefore run twice, the first time rolled back, and must allow that. `bytes`:
+   * roughly how much it writes, if that may be much; works that write much share no commit.
    */
   enqueue<T>(work: (tx: Tx) => NotAPromise<T>, bytes?: number): Promise<T>;
-  /** As `enqueue`, for what is noted beside a read: a standby, which keeps nothing, forgets it. */
+  /** Enqueues a note about a read. A standby, which keeps nothing, drops it. */
   note(work: (tx: Tx) => NotAPromise<unknown>): Promise<void>;
   /** @throws AppError server_error 503 on a standby, which changes nothing */
   requireWritable(): void;
@@ -117,7 +117,7 @@ const BUSY_SLICE_MS = 20;
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
 /** The space that SQLite needs to open a database: the index of its write-ahead log. */
 const LEAST_ROOM_BYTES = 32 * 1024;
-/** What isRoomLow calls little. */
+/** Bounds of isRoomLow: free bytes, and the free share of the disk. */
 const LOW_BYTES = 2_000_000_000;
 const LOW_SHARE = 0.1;
 /** In the database header, for file(1): "MlRm". */
@@ -186,7 +186,7 @@ interface Room {
   total: number;
 }
 
-/** The same, with the files that it takes; 0 where the file system has no limit. */
+/** Bytes of a disk, and the number of files that it can hold; 0 where the file system has no limit. */
 interface FileRoom extends Room {
   files: number;
   freeFiles: number;
