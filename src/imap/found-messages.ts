@@ -30,7 +30,7 @@ import type { Session } from "./session.ts";
 import { presentRows, type View } from "./view.ts";
 
 const DAY_MS = 86_400_000;
-/** What zones differ from UTC at most. */
+/** Largest difference of a time zone from UTC. */
 const ZONES_MS = 15 * 3_600_000;
 /** Messages that are looked at at once. */
 const PORTION = 500;
@@ -43,7 +43,7 @@ const COMPOSED_AT_ONCE = 20;
 
 export type Found = Numbered & { sequence: number };
 
-/** What may be looked at of a message, in this order. */
+/** Parts of a message that a search looks at, in this order. */
 const STAGES = ["dates", "size", "envelope", "headers", "composed", "body"] as const;
 type Stage = (typeof STAGES)[number];
 
@@ -52,7 +52,7 @@ type Field = (typeof ENVELOPE)[number];
 
 const folded = (text: string): string => (isAscii(text) ? text : text.normalize("NFKC")).toLowerCase();
 
-/** What is looked for. */
+/** A text that a search looks for. */
 class Wanted {
   /** Folded. */
   readonly text: string;
@@ -115,7 +115,7 @@ const peopleIn = (json: string): string =>
       .join(", "),
   );
 
-/** Subject and people of a message. What several keys ask is made once. */
+/** Subject and people of a message, made once for all keys of a search. */
 class Envelope {
   readonly #row: EnvelopeRow;
   #subject: string | undefined;
@@ -286,7 +286,7 @@ class Plan {
     return marks;
   }
 
-  /** What several keys ask is asked once. */
+  /** Makes the marks of a name once, for all keys of the search that ask for them. */
   async #once(name: string, make: () => Promise<Marks>, made = this.#made): Promise<Marks> {
     const marks = made.get(name) ?? (await make());
     made.set(name, marks);

@@ -30,7 +30,7 @@ export type FetchItem =
   | { item: "MODSEQ" | "EMAILID" | "THREADID" }
   | {
       item: "SECTION";
-      /** As the reply names it, without the origin. */
+      /** Name of the section in the reply, without the origin. */
       name: string;
       section: Section;
       /** Reading it marks the message as seen. */
@@ -484,7 +484,7 @@ export class Parser {
   }
 }
 
-/** As an atom where it can be: programs look for a section by the name that they asked for. */
+/** Writes an atom where the text can be one: programs look for a section by the name that they asked for. */
 function formatAstring(text: string): string {
   ATOM.lastIndex = 0;
   return ATOM.exec(text)?.[0] === text ? text : quoteImapText(text);

@@ -42,7 +42,7 @@ const BEFORE_TLS = `${CAPABILITIES} STARTTLS LOGINDISABLED`;
 const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN AUTH=OAUTHBEARER`;
 const SIGNED_IN = `${CAPABILITIES} BINARY CHILDREN CONDSTORE ESEARCH IDLE LIST-EXTENDED LIST-STATUS MOVE NAMESPACE OBJECTID QRESYNC QUOTA QUOTA=RES-STORAGE SEARCHRES SPECIAL-USE STATUS=SIZE UIDPLUS UNSELECT UTF8=ACCEPT WITHIN`;
 
-/** What ENABLE takes, as it is told. */
+/** Extensions that ENABLE takes, in the spelling of the reply, by their upper-case names. */
 const ENABLED = new Map(["CONDSTORE", "QRESYNC", "IMAP4rev2", "UTF8=ACCEPT"].map((name) => [name.toUpperCase(), name]));
 
 /** For metrics, whose names no client makes up. */
@@ -55,12 +55,12 @@ const KNOWN: ReadonlySet<string> = new Set(
 
 /** Octets of a command without its large literal. */
 const LONGEST_COMMAND = 64 * 1024;
-/** Of strangers, and of people who have not signed in yet. */
+/** Most connections of one source on which nobody has signed in, and most of one person. */
 const MOST_OF_SOURCE = 100;
 const MOST_OF_PERSON = 32;
 /** How long a client may be silent: before signing in, and afterwards (RFC 9051 §5.4: at least 30 minutes). */
 const SILENT_MS = { stranger: 60_000, person: 31 * 60_000 };
-/** Within which a client signs in, whatever it says meanwhile. */
+/** Time within which a client must sign in, whatever it says meanwhile. */
 const STRANGER_MS = 3 * 60_000;
 /** How long a client may take to read what it was sent. */
 const STALLED_MS = 5 * 60_000;

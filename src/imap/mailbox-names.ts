@@ -32,7 +32,7 @@ export interface Named {
   name: string;
   /** Undefined for a label. */
   folder: Folder | undefined;
-  /** As it is written in the mailbox. */
+  /** The label as the mailbox spells it; absent for a folder. */
   label?: string;
   /** SPECIAL-USE. */
   use: string | undefined;

@@ -1,9 +1,9 @@
 /**
- * A session (RFC 9051 §3): who has signed in, which mailbox is selected, and what the client is told of it. Commands run one
- * after the other, each in a file of commands/.
+ * A session (RFC 9051 §3): the person who signed in, the selected mailbox, and the news that the client is told. Commands run
+ * one after the other, each in a file of commands/.
  *
- * Invariants: every command has one tagged reply, and nobody is told of mail outside their reach. Who signed in is looked up
- * anew for each command: a session ends with the password or key that it was opened with.
+ * Invariants: every command has one tagged reply, and no client is told of mail outside its person's reach. The person is
+ * looked up anew for each command: a session ends with the password or key that it was opened with.
  */
 import { type Caller, reachTo, readsNoCodes } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
@@ -20,7 +20,7 @@ import { decodeUtf7, encodeUtf7, formatSequenceSet, quoteImapText } from "./gram
 import { Keywords } from "./keywords.ts";
 import { changesIn, findSequenceNumber, follow, isNews, type View } from "./view.ts";
 
-/** What the sessions of a server share besides the context. */
+/** Parts that the sessions of a server share, besides the context. */
 export interface Shared {
   readonly uids: Uids;
   readonly octets: Octets;
@@ -63,7 +63,7 @@ export class Session {
   readonly reads: ReadJournal;
   readonly wire: Wire;
   readonly trace: string;
-  /** As sourceOfAddress and canonicalAddress give them. */
+  /** Source of the client, as sourceOfAddress gives it; `address` is as canonicalAddress gives it. */
   readonly source: string;
   readonly address: string | undefined;
   who: SignedIn | undefined;
@@ -89,7 +89,10 @@ export class Session {
     this.address = peer.address;
   }
 
-  /** Who signed in, as they are now. @throws Ended once they may no longer; AppError while their workspace moves */
+  /**
+   * The person who signed in, in their present state. @throws Ended once they may no longer; AppError while their workspace
+   * moves
+   */
   present(): Caller {
     const present = this.who?.present();
     // A policy may have changed since.
@@ -97,14 +100,14 @@ export class Session {
     return present;
   }
 
-  /** The same, who acts. `operation`: for the journal. */
+  /** The person as a caller, whose use of the session is recorded. `operation`: for the journal. */
   caller(operation: string): Caller {
     const present = this.present();
     this.who?.touch(this.core.now());
     return { ...present, origin: { face: "imap", operation, source: this.source } };
   }
 
-  /** The same, for what changes mail in one transaction: a key may be revoked before the next. @throws Refused */
+  /** The caller of a command that changes mail in one transaction: a key may be revoked before the next. @throws Refused */
   writer(operation: string): Caller {
     const caller = this.caller(operation);
     if (!caller.scopes.has("write")) throw new Refused("This key may only read", "NOPERM");
@@ -213,7 +216,9 @@ export class Session {
     return new Keywords(() => listLabels(this.core, this.present(), mailboxId, MOST_COMPARED));
   }
 
-  /** The same after a command that removed messages; returns the code of its reply (RFC 7162 §3.2.7, RFC 6851 §4.4). */
+  /**
+   * Tells the changes after a command that removed messages; returns the code of its reply (RFC 7162 §3.2.7, RFC 6851 §4.4).
+   */
   async tellRemoved(view: View): Promise<string> {
     await this.tellChanges();
     return `[HIGHESTMODSEQ ${view.modseq}]`;

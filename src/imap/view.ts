@@ -12,9 +12,9 @@ export interface View {
   readonly named: Named;
   readonly readOnly: boolean;
   readonly folder: ImapFolder;
-  /** By UID; the sequence number is the index + 1. */
+  /** Messages in the order of their UIDs; the sequence number is the index + 1. */
   rows: readonly Numbered[];
-  /** Through which the client knows all changes. */
+  /** Modification sequence up to which the client knows all changes. */
   modseq: number;
   /** The flags that the client was last told, by UID. */
   readonly told: Map<number, string>;
@@ -113,7 +113,7 @@ export function gapsIn({ rows, folder }: View): number[] {
   return missing;
 }
 
-/** What changed in a mailbox since the client was last told. */
+/** Changes in a mailbox since the client was last told. */
 export interface Changes {
   /** The mailbox as it is now. */
   present: ImapFolder;
@@ -147,7 +147,7 @@ export function changesIn(uids: Uids, view: View): Changes | undefined {
   };
 }
 
-/** Brings a view up to date with what has just been found. Whoever calls it tells the client. */
+/** Brings a view up to date with the changes just found. The caller tells the client. */
 export function follow(uids: Uids, view: View, { present, vanished, arrived, changed }: Changes): void {
   const gone = new Set(vanished);
   const byUid = new Map(changed.map((row) => [row.uid, row]));

@@ -1,7 +1,7 @@
 /**
- * APPEND (RFC 9051 §6.3.12): a message is filed as import files it. What a mail app sent through this server is there already,
- * and not filed again; what waits for approval is filed once it was sent. Drafts are drafts of the app. Octets that were
- * fetched here are the message that they are of. Into the mailbox of a label, a message is archived with the label.
+ * APPEND (RFC 9051 §6.3.12): a message is filed as import files it. A message that a mail app sent through this server is there
+ * already, and is not filed again; one that waits for approval is filed once it was sent. Drafts are drafts of the app. Octets
+ * that were fetched here are recognised as their message. In the mailbox of a label, a message is archived with the label.
  */
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";

@@ -1,6 +1,6 @@
 /**
- * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). What is marked as deleted in Trash or Junk is deleted for good, by people
- * alone; elsewhere it moves to Trash. In the mailbox of a label its conversation loses the label.
+ * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). A message marked as deleted in Trash or Junk is deleted for good, which
+ * only people may do; elsewhere it moves to Trash. In the mailbox of a label its conversation loses the label.
  */
 import { changeMessages, expungeMessages, fileUnder } from "../../mailbox/changing/message-changes.ts";
 import { labelAll } from "../../mailbox/changing/threads.ts";

@@ -149,11 +149,11 @@ interface Told {
   state: ImapState;
   keywords: Keywords;
   sequence: number;
-  /** What is kept of its octets. */
+  /** The kept size and structure of the message's octets; undefined if none are kept. */
   known: { size: number; structure: string | null } | undefined;
 }
 
-/** What an item needs of the octets of a message: nothing, its header, or all. */
+/** The octets of a message that an item needs: none, its header, or all. */
 function neededOctets(item: FetchItem, { known }: Told): "nothing" | "header" | "all" {
   switch (item.item) {
     case "RFC822.SIZE":

@@ -21,7 +21,7 @@ import {
 import { Refused, requireLabel, type Session } from "../session.ts";
 
 interface Place extends LabelPlace {
-  /** As it was sent. */
+  /** The name as the client sent it. */
   name: string;
 }
 

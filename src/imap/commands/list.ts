@@ -15,7 +15,7 @@ import {
 import { Refused, type Session } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 
-/** Of one LIST. */
+/** Most patterns of one LIST. */
 const MOST_PATTERNS = 10;
 /** Names that are compared with patterns without a pause: some 10 ms, if these have many wildcards. */
 const COMPARED = 20;

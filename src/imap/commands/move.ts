@@ -1,8 +1,9 @@
 /**
- * MOVE (RFC 6851) and COPY (RFC 9051 §6.4.7). A mailbox has a message once, in one folder: within it, both move. Into the mailbox of
- * a label, both give the label; from there MOVE takes it away, and from a folder it archives. Into another mailbox messages are
- * filed by the rules of import, and with MOVE they leave their own in the same transaction. What is refused beforehand changes
- * nothing. A COPY that fails later takes back what it did; of a MOVE, the client is told what it moved.
+ * MOVE (RFC 6851) and COPY (RFC 9051 §6.4.7). A mailbox has a message once, in one folder, so both commands move a message
+ * within its mailbox. Into the mailbox of a label, both add the label, and MOVE from a folder also archives. MOVE out of the
+ * mailbox of a label removes the label. Into another mailbox, messages are filed by the rules of import, and MOVE removes the
+ * originals in the same transaction. A command that is refused beforehand changes nothing. A COPY that fails later is taken
+ * back; after a MOVE that fails, the client is told which messages moved.
  */
 
 import type { Caller } from "../../access/caller.ts";
@@ -30,7 +31,7 @@ interface Pair {
   to: number;
   /** The folder that it is in then. */
   folder: Folder;
-  /** What was filed in another mailbox. */
+  /** Result of filing the message in another mailbox; undefined within its own. */
   filed?: FiledInto | undefined;
 }
 

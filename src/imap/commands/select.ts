@@ -64,7 +64,7 @@ export async function select(session: Session, parser: Parser, examines: boolean
   return `[${readOnly ? "READ-ONLY" : "READ-WRITE"}] It is open`;
 }
 
-/** What a client knows of a mailbox (RFC 7162 §3.2.5). */
+/** The state of a mailbox that the client says it knows (RFC 7162 §3.2.5). */
 interface Known {
   uidValidity: number;
   modseq: number;

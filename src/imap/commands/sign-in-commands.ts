@@ -8,7 +8,7 @@ import { AppError } from "../../base/errors.ts";
 import { Malformed, type Parser } from "../grammar.ts";
 import { Refused, type Session } from "../session.ts";
 
-/** What the server says that a client which it did not sign in answers, before the reply (RFC 7628 §3.2.2). */
+/** Error that the server sends before its reply to a client whose token failed; the client answers it (RFC 7628 §3.2.2). */
 const TOKEN_FAILED = Buffer.from(JSON.stringify({ status: "invalid_token", scope: "read" })).toString("base64");
 
 export async function login(session: Session, parser: Parser): Promise<string> {
@@ -58,7 +58,7 @@ function decoded(response: string | undefined): string {
   return Buffer.from(response, "base64").toString();
 }
 
-/** What a client says of itself (RFC 7628 §3.1). @throws Malformed */
+/** Parses the message of a client that signs in with a token (RFC 7628 §3.1). @throws Malformed */
 function bearerIn(response: string): { username: string; token: string } {
   const [gs2 = "", ...fields] = response.split("\x01");
   const header = /^[ny],(?:a=([^,]*))?,$/.exec(gs2);

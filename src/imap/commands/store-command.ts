@@ -19,7 +19,7 @@ interface Wanted {
   removeLabels: string[];
 }
 
-/** What is to be set and taken away. @throws Refused, Malformed */
+/** Flags and labels that the command sets and takes away. @throws Refused, Malformed */
 function wantedBy(mode: "+" | "-" | "", flags: readonly string[], keywords: Keywords): Wanted {
   const wanted: Wanted = { add: 0, remove: 0, addLabels: [], removeLabels: [] };
   const sets = mode !== "-";
