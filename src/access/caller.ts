@@ -26,7 +26,7 @@ export interface Origin {
   operation?: string;
   /** The name that an MCP client gives itself. */
   client?: string | undefined;
-  /** As canonicalAddress gives it. */
+  /** Address of the client, as canonicalAddress gives it. */
   source?: string | undefined;
   /** The recipients of what is sent were counted when the key had it accepted. */
   isCounted?: true;
@@ -43,13 +43,13 @@ export interface Caller {
   keyId?: string;
   /** Where the request comes from, as canonicalAddress gives it. */
   address?: string;
-  /** What the key is restricted to. */
+  /** Restrictions of the key. */
   policy?: Policy;
   /** Takes back what it has done in part: no limit of changes stops that. */
   takesBack?: true;
   /** The key, or every key of the workspace, is paused. */
   paused?: boolean;
-  /** Of a request with a key. */
+  /** Origin of a request with a key; absent without one. */
   origin?: Origin;
   scopes: ReadonlySet<Scope>;
 }
@@ -146,7 +146,7 @@ export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | unde
   return row && reachBy(caller, row);
 }
 
-/** The same error for what does not exist and what is out of reach (rules: Reach). */
+/** The refusal of an object that does not exist or is out of reach: both look alike (rules: Reach). */
 export function notFound(what: "mailbox" | "thread" | "message" | "attachment" | "label"): AppError {
   return new AppError("not_found", `There is no such ${what}, or this key does not reach it`);
 }

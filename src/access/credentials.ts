@@ -141,7 +141,7 @@ const callerByToken = prepared((db) =>
     .prepare(),
 );
 
-/** As findCaller, for a key or an access token at `now`, epoch ms. */
+/** The person for whom an API key or an access token acts at `now`, epoch ms; undefined as for findCaller. */
 export const findBearer = (db: Db, credential: string, now: number): Caller | undefined =>
   credential.startsWith(ACCESS_TOKEN_PREFIX)
     ? callerIn(callerByToken(db).get({ hash: hashCredential(credential), now }))

@@ -108,7 +108,9 @@ function sessionByHash(db: Db, hash: string, now: number): Session | undefined {
   return { ...session, caller: { userId, workspaceId, role, email, scopes: new Set(SCOPES) } };
 }
 
-/** The same session now. @throws AppError unauthorized if it ended, or got another token, since the request arrived */
+/**
+ * The session in its present state. @throws AppError unauthorized if it ended, or got another token, since the request arrived
+ */
 export function presentSession(db: Db, { hash }: Session, now: number): Session {
   const present = sessionByHash(db, hash, now);
   if (!present) throw new AppError("unauthorized", "Sign in to continue");

@@ -29,13 +29,13 @@ export interface Attempt {
   /** The sign-in address as the person typed it. */
   username: string;
   secret: string;
-  /** As sourceOfAddress gives it. */
+  /** Source of the attempt, as sourceOfAddress gives it. */
   source: string;
-  /** As canonicalAddress gives it, where keys may be used. */
+  /** Address of the client, as canonicalAddress gives it, where keys may be used. */
   address?: string | undefined;
   /** How the person came, for the log. */
   over: "app" | "imap" | "submission";
-  /** Of the connection, for the log. */
+  /** Trace of the connection, for the log. */
   trace?: string | undefined;
 }
 
@@ -233,7 +233,7 @@ export function createSignIn(
 /** A person who has proved who they are. */
 export interface SignedIn {
   caller: Caller;
-  /** The same person in their current state; undefined once the proof is invalid or they left. */
+  /** The person in their current state; undefined once the proof is invalid or they left. */
   present(): Caller | undefined;
   /** Records a use at `now` (epoch ms). */
   touch(now: number): void;
@@ -254,7 +254,10 @@ function signedIn(
   return caller && { caller, present, touch };
 }
 
-/** By an API key with the scope, of the person with that address, which `find` finds. The caller has all scopes of the key. */
+/**
+ * Signs in by an API key, which `find` looks up: its person has the address `email`, and it has the scope. The caller has all
+ * scopes of the key.
+ */
 function byKey({
   db,
   email,
@@ -278,7 +281,10 @@ function byKey({
   return id === undefined ? undefined : signedIn(db, present, (now) => touch(id, now));
 }
 
-/** By an app password, with the first of `scopes`, of the person with that address. The caller has those scopes at most. */
+/**
+ * Signs in by an app password of the person with that address, which has the first of `scopes`. The caller has those scopes at
+ * most.
+ */
 function byAppPassword(db: Db, email: string, password: string, scopes: Scopes, touch: Touch) {
   const id = findAppPassword(db, password)?.appPasswordId;
   if (id === undefined) return undefined;
@@ -307,8 +313,8 @@ const personByEmail = prepared((db) =>
 );
 
 /**
- * By the password of the person with that address. `alone`: without a code, so it is invalid for a person with a second
- * factor. Every failure takes as long as a wrong password.
+ * Signs in by the password of the person with that address. `alone`: no code comes with it, so it is invalid for a person with
+ * a second factor. Every failure takes as long as a wrong password.
  */
 async function byPassword(
   core: Core,

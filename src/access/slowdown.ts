@@ -74,7 +74,7 @@ export function createSlots({
   kept?: number;
   refusal?: () => AppError;
 }) {
-  /** By name: slots in use, and waiting calls. */
+  /** Slots in use and waiting calls, by name. */
   const taken = new Map<string, { running: number; known: (() => void)[]; strangers: (() => void)[] }>();
 
   async function acquire(name: string, isKnown: boolean): Promise<void> {

@@ -142,7 +142,10 @@ function carry({
   let unsent: Buffer | undefined;
   let isPaused = true;
   let isHalfClosed = false;
-  /** The server's side has ended. What the client still sends is dropped, so that it can take the last response. */
+  /**
+   * True once the server's side has ended. Bytes that the client still sends are dropped, so that it can take the last
+   * response.
+   */
   let isOver = false;
   let isClosed = false;
 
@@ -219,7 +222,7 @@ function carry({
     if (request.isLast || response.isLast) end();
   }
 
-  /** Forwards one request at a time. What follows it is held until its response was read. */
+  /** Forwards one request at a time. The bytes after it are held until its response was read. */
   function read(bytes: Buffer): void {
     let at = 0;
     held = undefined;

@@ -70,9 +70,9 @@ interface Connection {
   /** Somebody signed in from there lately. */
   readonly isKnown: boolean;
   readonly cut: () => void;
-  /** What the server waits for, unless a request is under way. */
+  /** The step of the client that the server waits for, unless a request is under way. */
   awaits: Awaited;
-  /** Since when, epoch ms. */
+  /** Start of that wait, epoch ms. */
   since: number;
   /** When the client last sent bytes, epoch ms. */
   heardAt: number;

@@ -77,7 +77,7 @@ const hexDigitValue = (byte: number): number => {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1;
 };
 
-/** What a reader of chunks expects next. */
+/** The element that a reader of chunks expects next. */
 type Expected =
   | "size"
   | "extension"

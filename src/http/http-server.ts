@@ -26,7 +26,7 @@ import type { Web } from "./web.ts";
 type HealthCheck = () => boolean | Promise<boolean>;
 
 interface ReplicaHealth {
-  /** What was committed and may not be there is at most so old, ms. */
+  /** Greatest age of a committed change that may be missing in the replica, ms. */
   lag: number;
   works: boolean;
 }
@@ -44,7 +44,7 @@ interface OpenParts {
   blobs?: () => string;
   /** How far the replica is behind, where there is one. Does not change the status. */
   replica?: () => ReplicaHealth;
-  /** What a standby knows of the server that it follows. Does not change the status. */
+  /** State of a standby and of the server that it follows. Does not change the status. */
   standby?: () => object;
   /** The response to the certificate authority for `token` (RFC 8555 §8.3); undefined for an unknown token. */
   challenge?: (token: string) => string | undefined;

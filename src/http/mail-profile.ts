@@ -24,7 +24,7 @@ function formatPlist(value: Plist): string {
   return `<dict>\n${entries.join("\n")}\n</dict>`;
 }
 
-/** The same for the same text, so that a profile replaces the one before it. */
+/** Makes a UUID of a text. Equal texts give the same, so that a profile replaces the one before it. */
 function hashToUuid(text: string): string {
   const bytes = createHash("sha256").update(text).digest().subarray(0, 16);
   // A custom UUID (RFC 9562 §5.8).

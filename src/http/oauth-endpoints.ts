@@ -23,7 +23,7 @@ const LARGEST_BODY = 16 * 1024;
 /** RFC 6749 §5.1; nothing that is told here is kept by a cache. */
 const FRESH = { "cache-control": "no-store", pragma: "no-cache" };
 
-/** Of a document: pages of every origin may read it, for it says nothing that a stranger may not know. */
+/** Headers of a metadata document. Pages of every origin may read it, for it says nothing that a stranger may not know. */
 const DOCUMENT = {
   "cache-control": "public, max-age=300",
   "access-control-allow-origin": "*",

@@ -61,7 +61,7 @@ export type Pages = (request: Request, path: string) => Promise<Response | undef
 interface Files {
   document: File;
   assets: Assets;
-  /** By path. */
+  /** Files by their path. */
   named: ReadonlyMap<string, File>;
   /** Paths of what the service worker keeps. */
   shell: string[];

@@ -12,14 +12,14 @@ import { GRANTABLE, OFFLINE } from "./metadata.ts";
 import { isRegistered } from "./redirects.ts";
 
 export interface AuthorizationRequest {
-  /** As given; undefined if the client's only one was meant. */
+  /** Redirect URI as the client gave it; undefined if it gave none and means its only one. */
   redirectUri: string | undefined;
   challenge: string;
-  /** What it asks for; everything that a grant may have if it does not say. */
+  /** Scopes that the client asks for; every scope that a grant may have if it does not say. */
   scopes: readonly Scope[];
 }
 
-/** Of a SHA-256. */
+/** A SHA-256 in base64url. */
 const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
 const LONGEST_STATE = 4_096;
 

@@ -23,12 +23,12 @@ import { findRedirectPlace } from "./redirects.ts";
 
 export interface Client {
   id: string;
-  /** What it says it is called. */
+  /** Name that the program gives itself. */
   name: string;
   redirectUris: readonly string[];
   /** The host of its document; absent for one that registered. */
   host?: string;
-  /** It may ask for codes. */
+  /** True if the program may ask for codes. */
   asksForCodes: boolean;
 }
 
@@ -38,7 +38,10 @@ const DAY_MS = 24 * HOUR_MS;
 const MOST_AN_HOUR = 20;
 /** Programs that registered from a network and have no grant yet; beyond it the oldest of the network go. */
 const MOST_OF_NETWORK = 100;
-/** Of all networks; beyond it none is taken, so that those of one network never push out another's. */
+/**
+ * Registered programs of all networks that have no grant yet. Beyond it a registration is refused, so that the programs of one
+ * network never push out another's.
+ */
 const MOST_UNUSED = 10_000;
 /** A hosted client may be added by one person, and used by another only later. */
 const UNUSED_MS = 30 * DAY_MS;

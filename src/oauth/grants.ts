@@ -45,9 +45,9 @@ export interface NewGrant {
   scopes: readonly Scope[];
   policy: Policy;
   resource: string;
-  /** As the request gave it. */
+  /** Redirect URI as the request gave it; undefined if it gave none. */
   redirectUri: string | undefined;
-  /** Of S256. */
+  /** Code challenge of the method S256 (RFC 7636 §4.2). */
   challenge: string;
   accessMs: number;
 }

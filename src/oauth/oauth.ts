@@ -33,10 +33,10 @@ interface Pending extends AuthorizationRequest {
   state: string | undefined;
 }
 
-/** What the person is shown. */
+/** An opened request, as the person is shown it. */
 export interface Opened {
   client: {
-    /** What it says it is called. */
+    /** Name that the program gives itself. */
     name: string;
     /** The host whose document it is; absent for a program that registered itself, which proves nothing. */
     host?: string;
@@ -52,7 +52,7 @@ export interface Opened {
 const PENDING_MS = 10 * 60_000;
 const MOST_PENDING = 1_000;
 const MOST_OF_ONE = 20;
-/** What a person is advised to give. */
+/** Scopes that a person is advised to give. */
 const SUGGESTED: readonly Scope[] = ["read", "write"];
 const HOUR_MS = 3_600_000;
 /** Pause between two portions of a sweep. */
@@ -66,7 +66,7 @@ export function createOAuth(core: Core) {
   const { baseUrl } = site;
   const resource = resourceIdentifier(baseUrl);
   const clients = createClients(core);
-  /** By id, oldest first. */
+  /** Pending requests by id, oldest first. */
   const pending = new Map<string, Pending>();
 
   function keep(opened: Pending): string {
