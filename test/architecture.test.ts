@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 
 const root = join(import.meta.dir, "..");
 const src = join(root, "src");
@@ -89,6 +89,15 @@ test("the reader of imports reads them", () => {
 
 test("every module of the tree is in the table, and nothing else", () => {
   expect([...mayImport.keys()].sort()).toEqual([...new Set(files.map(moduleOf))].sort());
+});
+
+test("a file's name says which one it is: no other has it", () => {
+  const named = Map.groupBy(files, (file) => basename(file).replace(/\.tsx?$/, ""));
+  expect([...named.values()].filter((namesakes) => namesakes.length > 1)).toEqual([]);
+});
+
+test("mailbox/ and app/parts/ consist of rooms", () => {
+  expect(files.filter((file) => /^(mailbox|app\/parts)\/[^/]+$/.test(file))).toEqual([]);
 });
 
 test("modules import only what the table allows", () => {
