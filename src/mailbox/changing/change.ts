@@ -162,7 +162,7 @@ export function trashDraft(tx: Tx, caller: Caller, draftId: string, now: number)
   noteTouches(tx, caller, thread, [folderTouch(before, after)], now);
 }
 
-/** What a change set, but for labels that it changed. */
+/** Lists the fields that a change set, without its labels (labelTouches lists those). */
 function listFieldTouches(
   change: ThreadChange,
   { before, after, readState, relearned, taught }: AppliedChange,
@@ -284,7 +284,7 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): Lessons {
 export const unscheduleDrafts = (tx: Tx, threadSeq: number): void =>
   void statements.unscheduleDrafts(tx).run(threadSeq);
 
-/** What a move taught the mailbox. */
+/** Lessons about spam that the mailbox learned from a move. */
 type Lessons = Pick<AppliedChange, "relearned" | "taught">;
 
 /** Teaches the mailbox by the move of a conversation, or of its messages `among` (messages.seq). */

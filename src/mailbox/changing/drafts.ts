@@ -55,7 +55,7 @@ export interface Draft {
   unfinished: Unfinished;
   subject: string;
   text: string;
-  /** As written, not sanitised. */
+  /** HTML as the author wrote it, not sanitised. */
   html?: string;
   attachments: AttachmentRow[];
   /** In-Reply-To and References, and what a program added. */

@@ -24,7 +24,7 @@ export interface Hold {
   /** messages.seq and messages.id */
   seq: number;
   emailId: string;
-  /** Of the conversation in drafts. */
+  /** threads.seq and threads.id of its conversation in drafts. */
   threadSeq: number;
   threadId: string;
   mailboxId: string;
@@ -254,7 +254,7 @@ export function contentOfHold(db: Db, { seq }: Pick<Hold, "seq">): HeldContent {
   return { blob: row.blob, size: row.size ?? 0 };
 }
 
-/** What the readers of a message learn of its hold. */
+/** Reads the hold of a message for its readers: its state while it waits, and its approver once it is sent. */
 export function readHeldView(db: Db, emailId: string): { held?: HeldView; approvedBy?: string } {
   const row = statements(db).ofMessage.get({ emailId });
   if (!row) return {};
@@ -266,7 +266,9 @@ export function readHeldView(db: Db, emailId: string): { held?: HeldView; approv
   return decidedBy === null ? {} : { approvedBy: decidedBy };
 }
 
-/** Who approved a sent message; undefined for one that was not held. Their name is null once they have left. */
+/**
+ * The person who approved a sent message, with the name null once they have left. Undefined for a message that was not held.
+ */
 export const findApprover = (db: Db, emailId: string): { name: string | null } | undefined =>
   statements(db).approver.get({ emailId });
 
@@ -341,7 +343,7 @@ export function decide(
   tx.update(holds).set(set).where(eq(holds.messageSeq, seq)).run();
 }
 
-/** What makes an approved message wait anew: its time to be approved begins, and people are told. */
+/** Columns of an approved message that waits again: its time to be approved begins anew, and people are told again. */
 const anew = (reason: string, now: number) =>
   ({ state: "waiting", reason, since: now, decidedBy: null, decidedAt: null, toldAt: null }) as const;
 

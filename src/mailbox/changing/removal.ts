@@ -39,7 +39,10 @@ const MOST_THREADS = 500;
 export const deleteMail = (tx: Tx, mailboxId: string, limit: number): boolean =>
   deletePortion(tx, mailboxId, limit) > 0 || deleteLearned(tx, mailboxId);
 
-/** The same for one folder; returns the number of conversations, 0 if it is empty. */
+/**
+ * Deletes mail of a mailbox, or of one of its folders, until about `limit` messages are gone, at least one conversation.
+ * Returns the number of conversations, 0 if there were none.
+ */
 export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?: Folder): number {
   const candidates = tx
     .select({ seq: threads.seq, messageCount: threads.messageCount })
@@ -177,7 +180,10 @@ function deleteExpired(tx: Tx, before: number): number {
 
 const isDiscarded = (folder: Folder): boolean => folder === "trash" || folder === "spam";
 
-/** The same for single messages; returns the number of rows that it settled. */
+/**
+ * Deletes a portion of the messages that were discarded alone by `before` (epoch ms). Returns the number of rows that it
+ * settled.
+ */
 function deleteExpiredMessages(tx: Tx, before: number): number {
   const expired = tx
     .select({ seq: messages.seq, folder: messages.folder, threadSeq: messages.threadSeq, within: threads.folder })

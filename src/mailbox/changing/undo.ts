@@ -1,7 +1,7 @@
 /**
- * Takes back what an API key did to conversations since a time (rules: Undo): conversation by conversation, field by field,
- * in portions that leave the event loop to others. What it taught the spam filter is taken back first, newest first, because
- * lessons about one sender build on each other.
+ * Takes back what an API key did to conversations since a time (rules: Undo): conversation by conversation, field by field, in
+ * portions that leave the event loop to others. Lessons that the key taught the spam filter are taken back first, newest first,
+ * because lessons about one sender build on each other.
  *
  * Invariants: each portion is whole, and a second run does what a first one left. A dry run reports what a run would.
  */
@@ -35,7 +35,7 @@ export type LeftReason = Exclude<Settler, "undone"> | "deleted" | "out_of_reach"
 interface Field {
   threadId: string;
   field: ChangedField;
-  /** Of `label`, as labels are compared. */
+  /** Key of the label (labelKey), if the field is a label. */
   label?: string;
 }
 
@@ -51,7 +51,7 @@ export interface Undone {
   left: (Field & { reason: LeftReason })[];
 }
 
-/** Who takes back. */
+/** The person, or the operator, who takes back, and how. */
 export interface Undoing {
   /** Returns the person as they are by now; absent for the operator. @throws AppError */
   person?(db: Db): Caller;
@@ -65,7 +65,7 @@ const PAGE = 500;
 /** Messages and conversations that one transaction looks at, and messages that it unteaches; each some 10 ms. */
 const MOST_MESSAGES = 150;
 const MOST_TAUGHT = 8;
-/** What a conversation costs beside its messages. */
+/** Number of messages that a conversation itself counts for in a portion, besides its own messages. */
 const THREAD_COST = 4;
 /** Fields that the result lists. */
 const MOST_LISTED = 1_000;

@@ -23,7 +23,10 @@ const MOST_WAITING = 1_000;
 /** Requests that are read at once. */
 const PORTION = 20;
 
-/** What waits in a workspace that moves, the other server writes. */
+/**
+ * SQL condition: this server serves the mailbox. Requests in a workspace that moves to another server are that server's to
+ * write.
+ */
 const isServed = sql`${automaticMail.mailboxId} NOT IN ${sql.raw(UNSERVED_MAILBOXES)}`;
 
 const statements = {
@@ -105,9 +108,10 @@ export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: Fi
 }
 
 /**
- * Where rules send the message on, and the mailboxes that passed it: nowhere if that goes round in circles (rules: Forwarding).
- * Anybody can write Delivered-To, so it counts only in what this server has forwarded. What comes back from elsewhere names a
- * Message-ID that the mailbox forwarded under, which strangers do not know.
+ * Recipients to whom rules send the message on, and the mailboxes that passed it. There are none if the message would go round
+ * in circles (rules: Forwarding). Anybody can write Delivered-To, so the field counts only in messages that this server has
+ * forwarded. A message that comes back from elsewhere names a Message-ID under which the mailbox forwarded it, and strangers do
+ * not know that.
  */
 function planForwards(
   tx: Tx,
@@ -136,10 +140,10 @@ function askForMail(
     queries(tx).ask.run({ ...request, now });
 }
 
-/** What is due by `now` (epoch ms), earliest first: some of it. */
+/** Some of the mail that is due by `now` (epoch ms), earliest first. */
 export const dueMail = (db: Db, now: number): AutomaticMail[] => queries(db).due.all({ now });
 
-/** When the next is due, epoch ms. */
+/** Time when the next automatic mail is due, epoch ms; null if none waits. */
 export const nextMailDue = (db: Db): number | null => queries(db).next.get()?.at ?? null;
 
 export const postponeMail = (tx: Tx, seq: number, dueAt: number): void => void statements.postpone(tx).run(dueAt, seq);

@@ -154,11 +154,11 @@ export interface Identity {
 
 export const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
 
-/** The same message filed before; only found by a Message-ID. */
+/** Finds an earlier copy of a message by its Message-ID. Undefined for a message that has no Message-ID. */
 export const findSame = (db: Db, { kind, ...rest }: Identity) =>
   rest.messageId === undefined ? undefined : statements(db).same.get({ ...rest, kind: storedKind(kind) });
 
-/** The same, also for messages without a Message-ID. */
+/** Finds an earlier copy of a message, also of one without a Message-ID. */
 export const findIdentical = (db: Db, { kind, ...rest }: Identity) =>
   rest.messageId === undefined
     ? statements(db).sameWithoutId.get({ ...rest, kind: storedKind(kind) })
@@ -217,11 +217,11 @@ export interface MessageFacts {
   byKey?: boolean | undefined;
   /** For a draft only. */
   draft?: NewDraft | undefined;
-  /** It is not searchable with the commit, but soon after. */
+  /** The message becomes searchable soon after the commit, not with it. */
   indexLater?: boolean | undefined;
-  /** Of a draft that is a held message: nobody changes it. */
+  /** The draft is a held message, which nobody may change. */
   held?: boolean | undefined;
-  /** Of a held message that is sent: both stay as they were. */
+  /** Ids that a held message keeps when it is sent. */
   ids?: { message: string; thread: string } | undefined;
   /** Default: the one that the conversation's implies. */
   ownFolder?: Folder | undefined;
@@ -303,7 +303,7 @@ export const bodyRow = (message: PreparedMessage) => ({
   seenVersion: message.seenVersion,
 });
 
-/** The same bytes, as drizzle types them. */
+/** Wraps the bytes, without a copy, in the type that drizzle wants. */
 const packed = (bytes: Uint8Array | undefined): Buffer | null =>
   bytes === undefined ? null : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
@@ -312,7 +312,7 @@ interface Place {
   id: string;
   seq: number;
   threadSeq: number;
-  /** Of its conversation. */
+  /** Folder of the message's conversation. */
   folder: Folder;
 }
 

@@ -45,7 +45,7 @@ export interface Filing {
   /** The arrival itself marks it as spam, as a DMARC failure does. Filing adds what the mailbox has learned. */
   spam?: boolean;
   auth?: AuthVerdicts;
-  /** Of mail that arrived: its return path, empty for a bounce. Without one, nothing is forwarded or answered. */
+  /** Return path of mail that arrived, empty for a bounce. Without one, nothing is forwarded or answered. */
   reversePath?: string;
   /** The domain whose signature covers both fields of RFC 8058. */
   listSigner?: string | undefined;
@@ -53,9 +53,9 @@ export interface Filing {
   sentBy?: string;
   /** For a draft only. */
   draft?: NewDraft;
-  /** Of a draft that is a held message: nobody changes it. */
+  /** The draft is a held message, which nobody may change. */
   held?: boolean;
-  /** Of a held message that is sent: both stay as they were. */
+  /** Ids that a held message keeps when it is sent. */
   ids?: { message: string; thread: string };
 }
 
@@ -188,7 +188,7 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
   return { seq, messageId, threadId, duplicate: false };
 }
 
-/** The same message received before. Without a Message-ID a message counts as new. */
+/** Finds an earlier copy of a received message. A message without a Message-ID counts as new. */
 const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" | "message">) =>
   findSame(db, { mailboxId, messageId: message.messageId, fingerprint: message.fingerprint, kind: "received" });
 

@@ -28,7 +28,7 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   snippet: string;
   /** Sanitised. */
   html?: string;
-  /** As received, zstd. */
+  /** HTML as received, compressed with zstd. */
   htmlSource?: Uint8Array;
   /** Version of the sanitiser policy behind `html`. */
   sanitizer: number;
@@ -59,10 +59,10 @@ interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], 
 
 /** The least that a file takes of the disk. */
 const BLOCK_BYTES = 4_096;
-/** As many files as ordinary mail has count as what they are. */
+/** Number of files, as many as ordinary mail has, of which only the bytes count. */
 const FEW_FILES = 4;
 
-/** What files take of the disk beyond their bytes: a message of many tiny ones would take a hundred times its size. */
+/** Bytes that files take of the disk beyond their content. A message of many tiny files would take a hundred times its size. */
 const sumFileSlack = (attachments: readonly { size: number }[]): number =>
   attachments.slice(FEW_FILES).reduce((sum, { size }) => sum + Math.max(0, BLOCK_BYTES - size), 0);
 

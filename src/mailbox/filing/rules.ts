@@ -181,7 +181,7 @@ export const isOutside = (db: Db, workspaceId: string, address: string): boolean
 export const mayForwardTo = (db: Db, options: Pick<Options, "get">, workspaceId: string, address: string): boolean =>
   options.get("rules.forwardOutside") || !isOutside(db, workspaceId, address);
 
-/** What people should know of a query: what it takes as text, and what is never true of mail that arrives. */
+/** Notes for people on a query: which of its terms it takes as text, and which are never true of mail that arrives. */
 export function notesOn(match: string, now: number): string[] {
   const { notes, thread } = readQuery(match, now);
   const never = thread.flatMap((condition) => {
@@ -206,11 +206,11 @@ export interface Arriving {
   now: number;
 }
 
-/** What the rules that match a message do together. */
+/** Joint outcome of all rules that match a message. */
 export interface RulesOutcome {
   labels: string[];
   starred: boolean;
-  /** By the first rule that names one. */
+  /** Folder that the first matching rule with a folder names. */
   folder?: "archive" | "trash";
   /** Addresses. */
   forwards: string[];
@@ -227,7 +227,7 @@ interface Compiled {
 const MOST_KEPT = 1_000;
 const DAY_MS = 86_400_000;
 
-/** By mailbox, the latest used last. */
+/** Compiled rules by mailbox, the latest used last. */
 const compiled = prepared(() => new Map<string, Compiled>());
 
 function compiledRules(db: Db, mailboxId: string, now: number): Compiled | undefined {
@@ -261,7 +261,7 @@ function enabledIn(text: string, day: number) {
   }
 }
 
-/** What the rules of a mailbox do with a message; undefined for nothing. */
+/** Evaluates the rules of a mailbox for a message that arrives. Undefined if no rule acts on it. */
 export function judgeByRules(tx: Tx, arriving: Arriving): RulesOutcome | undefined {
   const { mailboxId, message, date, now } = arriving;
   const rules = compiledRules(tx, mailboxId, now);
@@ -323,7 +323,7 @@ export function folderByRules(
   return folder === "archive" && joined?.folder !== "inbox" ? "archive" : present;
 }
 
-/** Labels and stars a conversation. Nobody's key did that. */
+/** Labels and stars a conversation. Both count as done by arriving mail, not by a key. */
 export function markByRules(
   tx: Tx,
   threadSeq: number,

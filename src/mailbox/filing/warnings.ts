@@ -68,7 +68,7 @@ const statements = {
   ),
 };
 
-/** What is known of a message, for the judgement of its author and its answers. */
+/** Stored facts of a message from which its author and its answers are judged. */
 interface Known extends Omit<Row, "from" | "replyTo" | "auth" | "headers"> {
   from: EmailAddress;
   replyTo: EmailAddress[];
@@ -77,8 +77,9 @@ interface Known extends Omit<Row, "from" | "replyTo" | "auth" | "headers"> {
 }
 
 /**
- * What the reader of a received message is warned of; nothing for a message that was sent, or that the server wrote. @throws
- * AppError not_found, server_error 503
+ * Lists the warnings for the reader of a received message. The list is empty for a message that was sent, or that the server
+ * wrote.
+ * @throws AppError not_found, server_error 503
  */
 export async function warningsAbout(core: MailCore, caller: Caller, id: string): Promise<Warning[]> {
   const { db } = core;

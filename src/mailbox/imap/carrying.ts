@@ -25,7 +25,7 @@ import { IMAP_FLAGS, imapFolder, setImapFlags } from "./uids.ts";
 
 type Source = NonNullable<ReturnType<ReturnType<typeof queries>["source"]["get"]>>;
 
-/** What a message is, whatever was read of its composed file. */
+/** Properties that a message keeps when it is carried, in place of those read from its composed file. */
 const carriedIdentity = ({ message: row, headers }: Source, prepared: PreparedMessage) => ({
   message: { ...prepared, headers, fingerprint: row.fingerprint, size: row.size },
   kind: (row.kind === "received" && row.receivedOn === null ? "notice" : row.kind) satisfies FilingKind as FilingKind,
@@ -177,7 +177,10 @@ export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: File
  * queue knows it.
  */
 
-/** What was sent from a mailbox with that Message-ID (messages.seq), or waits for approval (nothing); undefined for neither. */
+/**
+ * The message that was sent from a mailbox with that Message-ID. `seq` (messages.seq) is absent while the message waits for
+ * approval. Undefined if there is no such message.
+ */
 export function sentAs(tx: Tx, mailboxId: string, messageId: string | undefined): { seq?: number } | undefined {
   if (messageId === undefined) return undefined;
   const sent = statements.sent(tx).get(mailboxId, messageId);
@@ -221,10 +224,10 @@ export interface Carrying {
   /** messages.seq and the folder that it is in. */
   seq: number;
   from: Folder;
-  /** What fileToCarry gave, prepared. */
+  /** Result of fileToCarry, prepared. */
   message: PreparedMessage;
   to: { mailboxId: string; address: string; folder: Folder; label?: string | undefined };
-  /** It leaves its mailbox. */
+  /** The message leaves the mailbox that it is in. */
   moves: boolean;
 }
 

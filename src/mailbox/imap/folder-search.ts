@@ -1,6 +1,6 @@
 /**
- * What IMAP's SEARCH asks of the mail of a folder: which messages flags, ids and the words of the index tell, without a look at
- * each, and for the others what is looked at. Messages are named by messages.seq. The caller checks access.
+ * Queries for IMAP's SEARCH in a folder. Flags, ids and words of the index are answered without a look at each message; for the
+ * other criteria, this file reads what is compared. Messages are named by messages.seq. The caller checks access.
  */
 import { letOthersRun } from "../../base/pause.ts";
 import { unpackText } from "../../message/reading.ts";
@@ -86,7 +86,7 @@ export interface EnvelopeRow {
 
 export interface HeadersRow {
   seq: number;
-  /** As JSON. */
+  /** Header fields, [name, value] in order, as JSON. */
   headers: string;
 }
 

@@ -30,7 +30,7 @@ export interface LabelFolder {
   /** imap_labels.id, negative: no folder has it. */
   id: number;
   mailboxId: string;
-  /** As it is written in the mailbox. */
+  /** The label as it is written in the mailbox. */
   label: string;
   uidValidity: number;
   uidNext: number;
@@ -316,7 +316,7 @@ function changesIn(db: Db, mailboxId: string): Changes {
   return changes;
 }
 
-/** The same messages, as many together as are compared in one transaction; the last may be none. */
+/** Splits messages into portions that can each be compared in one transaction. The last portion may be empty. */
 async function lightPortions(db: Db, seqs: readonly number[]): Promise<number[][]> {
   const portions: number[][] = [[]];
   let left = MOST_COMPARED;
@@ -403,9 +403,9 @@ export function createLabelFolders(
   { db, store: { enqueue } }: Core,
   folderOpened: (mailboxId: string, folder: Folder) => Promise<unknown>,
 ) {
-  /** By imap_labels.id; several sessions may wait for one. */
+  /** Filling under way by imap_labels.id: several sessions may wait for one. */
   const filling = new Map<number, Promise<void>>();
-  /** The same by mailbox: what two compare is told twice. */
+  /** Comparison under way by mailbox id, so that no two run at once: sessions would be told twice about their changes. */
   const settling = new Map<string, Promise<void>>();
 
   /** messages.seq of all mail of a label, in order of arrival. */

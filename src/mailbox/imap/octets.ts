@@ -28,7 +28,7 @@ import {
 import { SMALL_MESSAGE, storedParts } from "../reading/messages.ts";
 import type { MailCore } from "../state/mail-core.ts";
 
-/** What imap_messages.octets says; 1 is frozen. */
+/** Values of imap_messages.octets. 1 means frozen. */
 const LOST = 2;
 const CHANGED = 3;
 
@@ -92,7 +92,7 @@ const queries = prepared((db) => ({
       filedAt: messages.filedAt,
       receivedOn: messages.receivedOn,
       sentBy: messages.sentBy,
-      /** Of its content. */
+      /** Bytes of the message's content: its text, HTML and files. */
       bytes: sql<number>`octet_length(${messageBodies.text}) + coalesce(octet_length(${messageBodies.htmlSource}), 0)
         + (select coalesce(sum(${attachments.size}), 0) from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`,
       /** Its text is all of it. */
@@ -145,7 +145,7 @@ export function createOctets(core: MailCore) {
   const { db, store, runtime, log, parser, wake } = core;
   /** Large messages, by `octetsKey`; the latest last. */
   const kept = new Map<string, Promise<Composed>>();
-  /** By person, so that nobody's slow apps hold up others. */
+  /** Rooms by user id, so that the slow apps of one person hold up nobody else. */
   const rooms = new Map<string, Room>();
   let cancelTimer: (() => void) | undefined;
   /** Since when mail waits for the timer, epoch ms. */
@@ -311,7 +311,10 @@ export function createOctets(core: MailCore) {
 
   return {
     withContent,
-    /** What is kept of those of these messages (messages.seq) that are frozen, as that person sees them, by number. */
+    /**
+     * The kept size and structure of those of these messages (messages.seq) that are frozen, as that person sees them, by
+     * messages.seq.
+     */
     known: (seqs: readonly number[], userId: string) =>
       new Map(
         queries(db)

@@ -29,12 +29,15 @@ export const FLAG_BITS: readonly (readonly [name: string, bit: number])[] = NAME
   name,
   1 << place,
 ]);
-/** By lower-case name. */
+/** Bit of each flag by its lower-case name. */
 export const BIT_OF: ReadonlyMap<string, number> = new Map(FLAG_BITS.map(([name, bit]) => [name.toLowerCase(), bit]));
 
 const STATE = `messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, messages.folder, read, flagged,
   filed_at AS filedAt, size`;
-/** What has a UID in the mailbox of a label has the content that it had: drafts are written anew. */
+/**
+ * SQL condition: a message still has the content with which it got its UID in the mailbox of a label. Only drafts are written
+ * anew.
+ */
 const UNCHANGED = `((imap_labelled.folder_id, folder_uid) = (imap_messages.folder_id, imap_messages.uid)
   OR NOT EXISTS (SELECT 1 FROM imap_folders WHERE imap_folders.id = imap_labelled.folder_id AND folder = 'drafts'))`;
 
@@ -43,7 +46,7 @@ const PORTION = 1_000;
 /** Vanished UIDs kept for each folder; a client that was away for longer compares all UIDs. */
 const MOST_VANISHED = 20_000;
 const LOOK_MS = 3_600_000;
-/** Of mail that was there before. */
+/** MODSEQ of mail that was there before the folder was opened. */
 const FIRST_MODSEQ = 1;
 
 type FolderRow = typeof imapFolders.$inferSelect;
@@ -55,7 +58,7 @@ export type ImapFolder = Pick<
 > & {
   /** Undefined for a label's. */
   folder?: Folder;
-  /** As it is written in the mailbox. */
+  /** The label as it is written in the mailbox. */
   label?: string;
 };
 
@@ -287,7 +290,7 @@ interface StateRow {
 
 /** A message of a folder as it is now, without its content. */
 export interface ImapState extends StateRow {
-  /** Of its conversation. */
+  /** Labels of the message's conversation. */
   labels: readonly string[];
 }
 
@@ -310,7 +313,7 @@ export type Uids = ReturnType<typeof createUids>;
 
 export function createUids(core: Core) {
   const { db, store, now } = core;
-  /** By folder; several sessions may wait for one. */
+  /** Filling under way by imap_folders.id: several sessions may wait for one. */
   const filling = new Map<number, Promise<void>>();
 
   async function fill(folder: FolderRow): Promise<void> {
@@ -360,7 +363,10 @@ export function createUids(core: Core) {
     /** Looks for changes in the mailbox of a label; folders have them at once. */
     settled: ({ id, mailboxId }: ImapFolder): Promise<void> =>
       isLabel(id) ? labels.settled(mailboxId) : Promise.resolve(),
-    /** The same within a transaction that has changed little since. Of what came, `first` (messages.seq) has UIDs in that order. */
+    /**
+     * Looks for changes in the mailbox of a label, within a transaction that has changed little since. Messages that came get
+     * UIDs in the order of `first` (messages.seq).
+     */
     settle(tx: Tx, { id, mailboxId }: ImapFolder, first: readonly number[] = []): void {
       if (isLabel(id)) settleLabels(tx, mailboxId, first);
     },
@@ -406,7 +412,7 @@ export function createUids(core: Core) {
     /** A mailbox that was opened, as it is now; undefined if it is gone. */
     present: ({ id, mailboxId, folder }: ImapFolder): ImapFolder | undefined =>
       folder === undefined ? labelFolder(db, id) : imapFolder(db, mailboxId, folder),
-    /** Of its mail what changed or arrived after `modseq`. */
+    /** The messages of a mailbox that changed or arrived after `modseq`. */
     changedSince: (id: number, modseq: number): Numbered[] =>
       (isLabel(id) ? statements.labelledSince(db) : statements.since(db)).all(id, modseq),
     /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */

@@ -12,7 +12,7 @@ import type { Sender } from "./senders.ts";
 
 /** The properties of a message that are used, whether prepared or read back from the store. */
 export interface JunkSource {
-  /** As stored: without trace, authentication and Content-* fields. */
+  /** Header fields as stored: without trace, authentication and Content-* fields. */
   headers: readonly (readonly [name: string, value: string])[];
   from?: EmailAddress | undefined;
   replyTo: readonly EmailAddress[];
@@ -24,7 +24,7 @@ export interface JunkSource {
   folded?: string | undefined;
   /** Bytes as received. */
   size: number;
-  /** As received; called only for a message small enough. */
+  /** Returns the HTML as received. Called only for a message small enough. */
   html(): string | undefined;
 }
 

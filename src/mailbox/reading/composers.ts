@@ -9,13 +9,13 @@ import { type Content, formatBodyStructure, openMessageContent } from "../../mes
 import { unpackText } from "../../message/reading.ts";
 import type { Part } from "../../message/structure.ts";
 
-/** What the file of a message is composed of. */
+/** Parts of a message from which its file is composed. */
 export interface StoredParts {
   id: string;
   /** [name, value] in order. */
   headers: readonly (readonly [name: string, value: string])[];
   text: string;
-  /** As packText packs it. */
+  /** HTML, packed by packText. */
   html?: Uint8Array;
   files: readonly StoredPart[];
 }
@@ -51,7 +51,7 @@ export async function composeParts(
   return composeMessage({ id, headers, text, ...(html && { html: unpackText(html) }), attachments }, above);
 }
 
-/** What the octets that IMAP serves are composed of. */
+/** Parts of a message from which the octets that IMAP serves are composed. */
 export interface OctetsParts extends StoredParts {
   /** Fields of this server, whole lines. */
   trace: string;
@@ -71,7 +71,7 @@ export interface Composed {
   digest: Uint8Array;
 }
 
-/** What a parser tells of octets. `structure`: BODYSTRUCTURE. */
+/** Description of octets by a parser. `structure`: BODYSTRUCTURE. */
 export interface Described {
   size: number;
   digest: Uint8Array;

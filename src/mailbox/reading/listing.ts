@@ -78,7 +78,7 @@ const MOST_COUNTED = 1_000;
 
 /** The request, with every default filled in. */
 interface Asked {
-  /** By id. */
+  /** Mailboxes to search, by id. */
   mailboxes: ReadonlyMap<string, unknown>;
   selection: Selection;
   query: Query;
@@ -97,7 +97,7 @@ interface Narrowing {
   best: readonly Position[];
   /** The result of the loose search, if the query's words were not found. */
   loose?: Loose | undefined;
-  /** What was found in masked text. */
+  /** Matches in masked text; undefined if the query reads the text unmasked. */
   masked?: MaskedMatches | undefined;
 }
 

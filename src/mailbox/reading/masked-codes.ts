@@ -132,7 +132,7 @@ async function maskOne(core: MailCore, caller: Caller, part: CodedPart, message:
   return result?.contents[1] ?? UNCHECKED_MASK;
 }
 
-/** What these messages begin with. */
+/** Subjects and beginnings of the texts of these messages, which tell whether numbers elsewhere are codes. */
 const listMailBeginnings = ({ db }: Reader, name: "ofThread" | "ofMessage", id: string): CodedPart[] =>
   statements[name](db)
     .all(id)

@@ -41,9 +41,9 @@ const LONGEST_BODY_TEXT = 100_000;
  * which bounds the time and memory for a conversation or list of any mail.
  */
 const LARGEST_ANSWER_BYTES = 16 * 1024 * 1024;
-/** What an attachment counts. */
+/** Bytes that an attachment counts for in LARGEST_ANSWER_BYTES. */
 const ATTACHMENT_BYTES = 1_000;
-/** Of a cut message, longer lists of addresses (bytes of JSON) are left out, and attachments after the first ones. */
+/** Limits of a cut message: it leaves out longer lists of addresses (bytes of JSON), and attachments after the first ones. */
 const LONGEST_CUT_LIST = 2_000;
 const MOST_CUT_ATTACHMENTS = 10;
 
@@ -339,7 +339,7 @@ export const composeStored = (
   bcc: readonly EmailAddress[],
 ): Promise<Uint8Array> => composeParts(storedParts(db, message, bcc), blobs.read);
 
-/** What its file is composed of. */
+/** Reads the parts from which the file of a message is composed. */
 export function storedParts(
   db: Db,
   { id, seq, text }: { id: string; seq: number; text: string },

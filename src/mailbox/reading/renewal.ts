@@ -1,9 +1,10 @@
 /**
- * Reads stored HTML anew, newest first, beside the work of the server, when the rules for visible text have changed since it was
- * filed: the index and models know the words that a person sees now. What is alike stays as it is stored.
+ * Reads stored HTML anew, newest first, beside the work of the server, when the rules for visible text have changed since it
+ * was filed: the index and models know the words that a person sees now. HTML whose visible text has not changed stays as it is
+ * stored.
  *
- * A row records the progress, so that the work resumes after any interruption. Mail filed meanwhile has the present rules. The
- * only writer of seen_renewal.
+ * A row records the progress, so that the work resumes after any interruption. Mail filed meanwhile has the present rules. This
+ * job is the only writer of seen_renewal.
  */
 import type { Job } from "../../base/scheduler.ts";
 import { SEEN_VERSION } from "../../message/visible.ts";

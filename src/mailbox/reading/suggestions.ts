@@ -69,7 +69,7 @@ const WORD = /[\p{L}\p{M}]{3,40}/gu;
 
 /** A known word similar to a sought one. */
 interface Near {
-  /** As written, in lower case. */
+  /** The word as written, in lower case. */
   written: string;
   slips: number;
   times: number;

@@ -34,7 +34,7 @@ export const labelKey = (label: string): string => label.trim().normalize("NFC")
 
 /** Conversations looked at in one transaction, all of them in mailboxes of anybody. */
 const PORTION = 200;
-/** The same of those that are only looked at: some ms. */
+/** Conversations looked at in one read without a change; a read takes some ms. */
 const LOOKED_AT = 1_000;
 
 const statements = {
@@ -163,7 +163,7 @@ export interface PlacedLabel {
   position: number;
 }
 
-/** What a change of labels set, label by label: null is the value before of one that was added. */
+/** Lists the labels that a change set, with the value before of each; null for a label that was added. */
 export function labelTouches(before: readonly string[], after: readonly string[]): Touch[] {
   const present = new Map(
     before.map((label, position): [string, PlacedLabel] => [labelKey(label), { label, position }]),

@@ -3,7 +3,7 @@ import type { SearchEngine } from "../../search/engine.ts";
 import type { Core } from "../../store/core.ts";
 import type { ComposeStored } from "../reading/composers.ts";
 
-/** What work on stored mail takes. */
+/** Parts of the server that work on stored mail needs. */
 export interface MailCore extends Core {
   readonly engine: SearchEngine;
   /** Reads what strangers wrote: in processes of their own on a server, in this thread for a command. */

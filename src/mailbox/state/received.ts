@@ -1,5 +1,5 @@
 /**
- * What people do with mail that they received: leave its list, always see the images of its sender, answer its
+ * Choices of people about mail that they received: to leave its list, always see the images of its sender, answer its
  * invitation. The only writer of left_lists, image_senders and invitation_answers.
  */
 import { and, asc, count, eq, sql } from "drizzle-orm";
@@ -144,7 +144,7 @@ export const listImageSenders = (db: Db, userId: string): string[] =>
 /** How a mailbox answered an invitation, or an earlier version of it. */
 export type StoredAnswer = Pick<typeof invitationAnswers.$inferSelect, "answer" | "sequence" | "answeredAt">;
 
-/** What an answer belongs to. `occurrence`: empty for the whole. */
+/** The event to which an answer belongs. `occurrence`: empty for the whole series. */
 export type AnsweredEvent = Pick<typeof invitationAnswers.$inferSelect, "mailboxId" | "uid" | "occurrence">;
 
 export const answerTo = (db: Db, { mailboxId, uid, occurrence }: AnsweredEvent): StoredAnswer | undefined =>

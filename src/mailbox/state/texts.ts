@@ -1,6 +1,6 @@
 /**
- * What people write again and again from a mailbox: its signature, and templates (rules: Signatures and templates). The
- * only writer of mailbox_texts.
+ * Texts that people use again and again in a mailbox: its signature, and templates (rules: Signatures and templates). The only
+ * writer of mailbox_texts.
  */
 import { eq, sql } from "drizzle-orm";
 import { type Caller, requireAccess, requireReach } from "../../access/caller.ts";
