@@ -46,7 +46,7 @@ interface PartialEntry {
 
 /** The text between two commas of a list. */
 interface AddressEntry {
-  /** As written. */
+  /** The text of the entry as the sender wrote it. */
   source: string;
   /** Empty for an entry without an address; several where commas are missing. */
   addresses: EmailAddress[];
@@ -179,7 +179,7 @@ function readSender(text: string): EmailAddress | undefined {
 /** An entry of nothing but words. */
 const WORDS = /^[^"<>()[\]:@\\]{1,100}$/u;
 
-/** What stands between local part and domain, or looks like it. */
+/** The sign between local part and domain, and characters that look like it. */
 const AT = /[@\ufe6b\uff20]/;
 const ADDRESS_IN_NAME =
   /[^\s"'<>()[\],;:@\ufe6b\uff20]+\s?[@\ufe6b\uff20]\s?[\p{L}\p{M}\p{N}_-]+(?:[.\u2024\u3002\ufe52\uff0e\uff61][\p{L}\p{M}\p{N}_-]+)+/gu;

@@ -122,9 +122,9 @@ export function addressIn(value: string): string | undefined {
 }
 
 interface ReplyCodes {
-  /** As `550`. */
+  /** SMTP reply code, such as `550`. */
   code?: number;
-  /** As `5.1.1`. */
+  /** Enhanced status code (RFC 3463), such as `5.1.1`. */
   status?: string;
 }
 
@@ -292,7 +292,7 @@ function moreSpecific(reported: string | undefined, found: string | undefined): 
 /** Words of failure, also in Chinese, French, German, Italian, Japanese, Portuguese, Russian and Spanish. */
 const FAILURE =
   /\bfail(?:ed|ure|s)?\b|\berror\b|undeliver|(?:not|n't) (?:be |been )?(?:deliver|sent|send)|un(?:able|known)\b|did not reach|was(?: not|n't) able|not listed|aborted|reject|returned (?:mail|message)|mailbox|permanent error|trouble delivering|no such|失败|失敗|无法|未能|退信|できません|エラー|non (?:remis|distribué|consegnat|è stat)|pas pu [eê]tre|échec|erreur|(?:nicht|un)zustell|nicht zugestellt|impossibil|não (?:entregue|foi possível)|no (?:se (?:pudo|ha)|entregad|ha sido)|не (?:доставлен|удалось)/iu;
-/** The same of one sentence. */
+/** Negations, which are words of failure only in a sentence with an address. */
 const NEGATION = /\b(?:could|did|does|is|was) (?:no longer|not)\b/i;
 const DELAYED = /\bdelay(?:ed)?\b|^warning\b|\bwarning\s*$|still being retried/i;
 const UNKNOWN = /\bunknown\b|\bno such\b/i;
@@ -434,7 +434,7 @@ const GENERATED_FROM = new RegExp(
 /** Lines after an address that may be about it. */
 const MAX_ABOUT = 30;
 
-/** What a notice says about one recipient. */
+/** Claims of a notice about one recipient. */
 interface Statement {
   /** The address that the sender used. */
   origin?: string;

@@ -44,7 +44,7 @@ export function substituted(value: string, customs: Customs, budget: Budget, dep
   return text + rest;
 }
 
-/** What stands before the bracket that closes, and behind it. */
+/** Splits text at the bracket that closes a call: into the call's argument, and the text behind it. */
 function splitAtClosingBracket(text: string): [inner: string, behind: string] {
   let depth = 1;
   for (let at = 0; at < text.length; at++) {
@@ -54,7 +54,7 @@ function splitAtClosingBracket(text: string): [inner: string, behind: string] {
   return [text, ""];
 }
 
-/** What an element declares, in the end, and its custom properties. */
+/** The values that hold for an element after all declarations overrode each other, and its custom properties. */
 export interface Cascaded {
   style: Map<string, string>;
   customs: Customs;
@@ -120,7 +120,7 @@ export function cascade(
   return { style, customs };
 }
 
-/** Of `all`: every other property gets a value of all properties. */
+/** Applies a declaration of `all`, which gives every other property the same value. */
 function resetAll(style: Map<string, string>, value: string): void {
   style.clear();
   if (value === "initial")
@@ -133,7 +133,7 @@ function resetAll(style: Map<string, string>, value: string): void {
   if (value === "initial" || value === "unset") style.set("display", "inline");
 }
 
-/** The longhands of a declaration. What is not valid with the values of custom properties is as if it were unset. */
+/** The longhands of a declaration. One that is invalid with the values of custom properties counts as unset. */
 function computeLonghands({ property, value }: Declaration, customs: Customs, budget: Budget): [string, string][] {
   if (!isVariable(value)) return [[property, value]];
   const text = substituted(value, customs, budget);

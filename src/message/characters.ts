@@ -58,7 +58,10 @@ const isPlainLine = (text: string): boolean =>
   !text.startsWith(" ") &&
   !text.endsWith(" ");
 
-/** The same on one line, with spaces folded: a subject, name or header cannot start a line of its own. */
+/**
+ * Returns `text` without invisible characters, on one line and with spaces folded: a subject, name or header cannot start a
+ * line of its own.
+ */
 export function shownLine(text: string): string {
   if (isPlainLine(text)) return text;
   return shownText(text)

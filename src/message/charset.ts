@@ -216,7 +216,10 @@ function isJis(octets: Uint8Array): boolean {
   return TO_KANJI.test(Buffer.from(octets).toString("latin1")) && isAscii(octets);
 }
 
-/** Of consecutive escape sequences the last counts; the decoder would write a replacement character between them. */
+/**
+ * Decodes ISO-2022-JP. The last of consecutive escape sequences counts; the decoder would write a replacement character between
+ * them.
+ */
 function decodeJis(octets: Uint8Array): string {
   const text = Buffer.from(octets).toString("latin1").replace(OVERRIDDEN, "");
   return iso2022jp.decode(Buffer.from(text, "latin1"));

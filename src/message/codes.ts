@@ -2,12 +2,12 @@
  * Finds what looks like a one-time code or a sign-in link in mail, and masks it, for API keys that may not read such
  * credentials (rules: Codes).
  *
- * A number or a mixed token is a candidate by its shape. It is a code if words near it say so: the nearer and the plainer
- * the words, the more shapes count. A link is one by what its own path and query hold, and by the words beside it. What
- * was found in one part of a message is masked in all of them.
+ * A number or a mixed token is a candidate by its shape. It is a code if words near it say so: the nearer and the plainer the
+ * words, the more shapes count. A link is one by what its own path and query hold, and by the words beside it. Codes that were
+ * found in one part of a message are masked in all of them.
  *
- * Pure and in linear time: regular expressions have bounded repetitions or begin only where a run begins, and each
- * candidate looks at a bounded number of words.
+ * Pure and in linear time: regular expressions have bounded repetitions or begin only where a run begins, and each candidate
+ * looks at a bounded number of words.
  */
 import { createBudget, isTooLarge, OverBudget, readMarkup } from "./markup.ts";
 
@@ -60,7 +60,7 @@ function withinBounds(content: string, html = false): string {
 export const mayFindCode = (text: string): boolean =>
   /\p{N}/u.test(text) || /^\s*\p{Lu}{3,8}(?:-\p{Lu}{3,8})+\s*$/u.test(text) || /:\/\//.test(text);
 
-/** What the message says elsewhere about the numbers in a part. */
+/** Facts from the rest of the message about the numbers in a part. */
 interface Context {
   about: Strength;
   /** The part is a subject, in which a candidate needs no line of its own. */
@@ -220,7 +220,7 @@ const WORDS = new RegExp(
   "giu",
 );
 
-/** What makes a word for codes mean something else, before and behind it. */
+/** Words that, right before a word for codes, give it another meaning. */
 const OTHER_CODE =
   /(?:zip|post\p{L}{0,3}|country|area|source|error|status|exit|bar|dress|tax|sort|response|http|smtp|reply|colou?r|machine|byte|qr|promo\p{L}{0,9}|discount|coupon|voucher|gutschein|rabatt|language|currency|airport|swift|bic|branch|open|morse|hex|product|item|model|tracking|order|booking|reference|return|diagnostic|(?:respond|repl|fail|exit|return)(?:ed|ied) with)[ -]?$/iu;
 const OTHER_USE =
@@ -263,7 +263,7 @@ function wordsNear(text: string, candidates: readonly Candidate[]): Word[] {
   return words;
 }
 
-/** What the beginning of a text, or HTML, says of numbers elsewhere in the message. */
+/** Strength with which the beginning of a text, or of HTML, says that numbers elsewhere in the message are codes. */
 function aboutIn(content: string): Strength {
   const text = content
     .slice(0, LONGEST_ABOUT)
@@ -277,8 +277,8 @@ function aboutIn(content: string): Strength {
  */
 
 /**
- * What a candidate looks like. `digits`: 4 to 10; `year`: a number that is rather a year; `grouped`: digits in groups;
- * `capitals`: digits and capitals; `mixed`: digits and letters; `letters`: capitals alone.
+ * Shape of a candidate. `digits`: 4 to 10; `year`: a number that is rather a year; `grouped`: digits in groups; `capitals`:
+ * digits and capitals; `mixed`: digits and letters; `letters`: capitals alone.
  */
 type Shape = "digits" | "year" | "grouped" | "capitals" | "mixed" | "letters";
 
@@ -286,7 +286,7 @@ interface Candidate {
   start: number;
   end: number;
   shape: Shape;
-  /** Of its letters and digits. */
+  /** Number of its letters and digits. */
   length: number;
 }
 
@@ -361,7 +361,9 @@ function isInLargerThing(text: string, start: number, end: number): boolean {
   );
 }
 
-/** What stands before numbers that are no codes: names of other numbers, and the signs of copyright and numbers. */
+/**
+ * Words and signs that stand before numbers that are no codes: names of other numbers, and the signs of copyright and numbers.
+ */
 const OTHER_NUMBER =
   /(?:\b(?:order|bestell\p{L}{0,8}|auftrag\p{L}{0,8}|commande|pedido|ordine|invoice|rechnung\p{L}{0,8}|facture|factura|fattura|tickets?|case|ref(?:erence)?|tracking|shipment|parcel|booking|reservation|buchung\p{L}{0,8}|customer|kunden?\p{L}{0,8}|account|konto\p{L}{0,8}|article|artikel\p{L}{0,8}|sku|item|isbn|issn|build|version|release|rev|commit|bug|issue|pull|port|lines?|page|room|zip|plz|postal|street|p\.?o\.? box|copyright|rfc|iso|nr|no|id|n°)|[©№])[\s.:#]{0,3}(?:(?:number|numbers|no|nr|num|id|nummer|numéro|número|code)[\s.:#]{0,3})?$/iu;
 
@@ -615,7 +617,7 @@ function linksIn(text: string): Span[] {
   return spans;
 }
 
-/** The codes and links of a text, in order. What stands in a link that is none is no code. */
+/** The codes and links of a text, in order. No part of a harmless link counts as a code. */
 function spansIn(text: string, context: Context): Span[] {
   const links = linksIn(text);
   // Codes are found in the next pass, once the links are masked, which the text is then shorter by.

@@ -1,4 +1,4 @@
-/** What `filter` does to colours (Filter Effects 1 §6). */
+/** Reads what the CSS property `filter` does to colours (Filter Effects 1 §6). */
 import type { Color } from "./color.ts";
 
 export type Filter = (color: Color) => Color;

@@ -293,10 +293,10 @@ function* writeNodeContent(node: MimeNode): Generator<string | Buffer> {
 export interface NoticeRecipient {
   /** Absent for a Bcc recipient; host, reply and original address are then left out too (rules: Bcc). */
   recipient?: string;
-  /** As the sender gave it: its type, `;` and the address. */
+  /** The original recipient as the sender gave it: the type of the address, `;` and the address. */
   original?: string;
   action: "failed" | "delivered" | "relayed";
-  /** RFC 3463, as `5.1.1`. */
+  /** Status code of RFC 3463, such as `5.1.1`. */
   status: string;
   /** Name of the host that refused the message. */
   remoteMta?: string;

@@ -175,7 +175,7 @@ export const forwardSubject = (subject: string): string =>
 export const forwardedText = (message: ForwardedMessage): string =>
   `\n\n${formatForwardHeader(message).join("\n")}\n\n${message.text}`;
 
-/** The same in HTML. Sanitised. */
+/** The HTML of a forwarded message: empty lines to write in, the header block, and the sanitised body. */
 export function forwardedHtml(message: ForwardedMessage, budget: Budget = createBudget()): string {
   const [title = "", ...fields] = formatForwardHeader(message).map((line) => htmlOfText(line));
   const body = message.html === undefined ? htmlOfText(message.text) : sanitizeHtml(message.html, budget, "recipient");

@@ -22,7 +22,7 @@ export type Kind =
 
 export interface Token {
   kind: Kind;
-  /** As written; a comment is a space. */
+  /** The text of the token as written; a space for a comment. */
   text: string;
 }
 
@@ -134,7 +134,7 @@ function readDeclaration(tokens: readonly Token[]): Written | undefined {
   return { property: property.startsWith("--") ? property : property.toLowerCase(), value, isImportant };
 }
 
-/** What stands in a sheet or a block, in order. */
+/** A part of a sheet or of a block. */
 export type Item =
   | { kind: "declarations"; declarations: Written[] }
   /** `prelude`: its selectors. */

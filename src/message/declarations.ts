@@ -1,6 +1,6 @@
 /**
- * Reads those declarations that can hide text, as longhands. What browsers ignore must not undo what hides, so colours, lengths
- * and shorthands are checked.
+ * Reads those declarations that can hide text, as longhands. A declaration that browsers ignore must not undo one that hides,
+ * so colours, lengths and shorthands are checked.
  */
 import { parseColor } from "./color.ts";
 import { declarationsIn, formatCssTokens, tokenizeCss, unescapeCss, type Written } from "./css.ts";
@@ -78,7 +78,7 @@ export const isRead = (property: string): boolean =>
   READ.has(ALIASES.get(property) ?? property) || BOTH_SIDES.has(property) || property.startsWith("--");
 
 export const isCustom = (property: string): boolean => property.startsWith("--");
-/** It has to be read again with the values of custom properties. */
+/** True if a value uses custom properties, so that it has to be read again with their values. */
 export const isVariable = (value: string): boolean => /\bvar\(/i.test(value);
 
 const SMALL_NUMBER = /(?<![\w.#-])[\d.]{1,20}e-\d{1,3}/g;
@@ -209,7 +209,10 @@ export function longhandsIn(given: Iterable<Declaration>, budget: Budget): Decla
   return [...declarations.values()];
 }
 
-/** Of percentages and of the window, whose sizes are unknown, only zero and very large values matter. */
+/**
+ * Pixels of each unit of length. Only zero and very large values matter of percentages and of units of the window, whose sizes
+ * are unknown.
+ */
 const PIXELS_OR_MORE: Readonly<Record<string, number>> = { ...PIXELS, "%": 8, vw: 8, vh: 8 };
 
 /** A length in pixels; undefined if it is invalid. */

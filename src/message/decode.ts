@@ -240,9 +240,9 @@ export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
   return digits % 4 === 0;
 }
 
-/** By octet: 1 for the digits of both base64 alphabets, and for the padding. */
+/** Marks of octets: 1 for the digits of both base64 alphabets, and for the padding. */
 const BASE64_DIGITS = new Uint8Array(256);
-/** By octet: the value of a digit, also of the alphabet of RFC 4648 §5; -1 for any other. */
+/** Values of octets as base64 digits, also of the alphabet of RFC 4648 §5; -1 for any other octet. */
 const BASE64_VALUES = new Int8Array(256).fill(-1);
 for (const [i, octet] of Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=").entries()) {
   BASE64_DIGITS[octet] = 1;

@@ -49,7 +49,10 @@ function writeBase64Lines(octets: Buffer, lines: Buffer): Buffer {
   return lines.subarray(0, length);
 }
 
-/** By octet: 1 for what stands for itself in quoted-printable, wherever it stands in a line; space and tab may not end one. */
+/**
+ * Marks of octets: 1 for an octet that stands for itself anywhere in a line of quoted-printable. Space and tab may not end a
+ * line.
+ */
 const LITERAL = new Uint8Array(256).fill(1, SPACE + 1, 0x7f);
 LITERAL[EQUALS] = 0;
 

@@ -1,6 +1,6 @@
 /**
- * What lies behind text: a colour, or the gradients that are served (style.ts). Images count as not loaded, because the app
- * does not show those behind text.
+ * Computes the ground behind text: a colour, or the gradients that are served (style.ts). Images count as not loaded, because
+ * the app does not show those behind text.
  */
 import { type Color, parseColor, WHITE } from "./color.ts";
 import type { Filter } from "./colour-filter.ts";

@@ -1,4 +1,7 @@
-/** Decides whether declarations hide all that is inside of their element. What cannot be determined counts as hidden. */
+/**
+ * Decides whether declarations hide all that is inside of their element. If that cannot be determined, the content counts as
+ * hidden.
+ */
 
 import { parseColorFilter } from "./colour-filter.ts";
 import { type Declarations, GLOBAL, pixels, SIDES } from "./declarations.ts";
@@ -30,7 +33,7 @@ function isFar(value: string | undefined): boolean {
 
 /** How an element stands in the page. */
 export interface Standing {
-  /** It has no box of its own, whose size or place could hide it. */
+  /** The element has no box of its own, whose size or place could hide it. */
   isInline?: boolean;
   /** Its ground is that of the whole page. */
   isPage?: boolean;
@@ -131,7 +134,7 @@ export const isCut = (style: Declarations): boolean =>
     /hidden|clip|scroll|auto/.test(style.get(property) ?? ""),
   );
 
-/** By a line as thick as the text is high. */
+/** True if a line as thick as the text is high strikes the text out. */
 const isStruckOut = (decoration: string): boolean =>
   decoration.includes("line-through") && decoration.split(" ").some((part) => (pixels(part) ?? 0) >= SMALLEST_TYPE * 3);
 

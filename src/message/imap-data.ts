@@ -1,6 +1,6 @@
 /**
- * What IMAP tells of the octets of a message: ENVELOPE, BODYSTRUCTURE, sections and decoded parts (RFC 9051 §7.5.2, §6.4.5). Pure. Strings are
- * latin1, octet by octet.
+ * Derives from the octets of a message what IMAP tells about it: ENVELOPE, BODYSTRUCTURE, sections and decoded parts (RFC 9051
+ * §7.5.2, §6.4.5). Pure. Strings are latin1, octet by octet.
  */
 import { decodeQuotedPrintable } from "./decode.ts";
 import { type Part, readStructure } from "./structure.ts";
@@ -8,7 +8,7 @@ import { type Part, readStructure } from "./structure.ts";
 /** A message that is nested deeper is told as data. */
 const DEEPEST = 10;
 
-/** What a part of a message is: `1.2.HEADER` (RFC 9051 §6.4.5). */
+/** The section of a message that a client names, such as `1.2.HEADER` (RFC 9051 §6.4.5). */
 export interface Section {
   part: readonly number[];
   text?: "HEADER" | "HEADER.FIELDS" | "HEADER.FIELDS.NOT" | "TEXT" | "MIME";
@@ -197,7 +197,7 @@ const toLatin1 = (text: string): string => Buffer.from(text, "utf8").toString("l
 const PIECE = /^([^*]+)\*(\d{1,3})(\*?)$/;
 
 /**
- * Parameters, with the pieces of one (RFC 2231 §3) joined and last. What is encoded stays so, and pieces of which one is
+ * Joins the pieces of each parameter (RFC 2231 §3), and puts them last. Encoded values stay encoded, and pieces of which one is
  * missing stay apart.
  */
 function joinParameterPieces(parameters: ReadonlyMap<string, string>): [name: string, value: string][] {

@@ -1,6 +1,6 @@
 /**
- * Decides whether text is readable in the ink that declarations give it. Text of 1 px, or of nearly the colour of its ground, counts
- * as hidden, because it is not legible. What cannot be determined counts as hidden, too.
+ * Decides whether text is readable in the ink that declarations give it. Text of 1 px, or of nearly the colour of its ground,
+ * counts as hidden, because it is not legible. Text whose ink cannot be determined counts as hidden, too.
  */
 import { BLACK, type Color, parseColor } from "./color.ts";
 import { type Filter, parseColorFilter } from "./colour-filter.ts";
@@ -35,9 +35,9 @@ export interface Ink {
   color: Color | undefined;
   /** Fills letters in the place of their colour; "color" for that. */
   fill: Color | "color" | undefined;
-  /** Of outlines and shadows of the letters. */
+  /** Colours of outlines and shadows of the letters. */
   marks: readonly Color[];
-  /** As it is seen. Undefined if it cannot be determined. */
+  /** The ground as the reader sees it. Undefined if it cannot be determined. */
   ground: Ground | undefined;
   /** Shines through letters of transparent colour. */
   paint: Ground | undefined;
@@ -45,7 +45,7 @@ export interface Ink {
   /** Something in the innermost stacking context has a ground of its own. */
   isGrounded: boolean;
   isStroked: boolean;
-  /** Of the elements around it, multiplied. */
+  /** The product of the opacities of the elements around the text. */
   opacity: number;
   /** How far the elements around it move its first line, at least. */
   left: number;
@@ -60,9 +60,9 @@ interface Clip {
   depth: number;
   width: number;
   height: number;
-  /** As high as what is inside of it, whose lines have no height of their own. */
+  /** The box is as high as its content, whose lines have no height of their own. */
   isFlat: boolean;
-  /** Of its content. */
+  /** Place of its content. */
   left: number;
   top: number;
   /** Lines of text that are shown of it, and those so far. */
@@ -72,7 +72,10 @@ interface Clip {
   lastRow: number;
   /** Lines of the layout before its content. */
   line: number;
-  /** What its content takes so far, at least, in pixels: downwards beside the lines of the layout, and along the last of these. */
+  /**
+   * Room in pixels that its content takes so far, at least: `down` beside the lines of the layout, `along` on the last of
+   * these.
+   */
   down: number;
   along: number;
   /** The last line of the layout, and the pixels that it takes where it wraps. */
@@ -182,7 +185,7 @@ function listTextMarks(
   return colors.filter((one) => one !== undefined);
 }
 
-/** What makes its inside one picture, which lies on the grounds around it. */
+/** True if the element is painted as one picture, which lies on the grounds around it. */
 const isPicture = (style: Declarations): boolean =>
   readOpacity(style) < 1 ||
   [...MOVING, "filter", "mask-image", "clip-path"].some((property) => givenStyleValue(style, property) !== "") ||

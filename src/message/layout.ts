@@ -40,7 +40,7 @@ interface Prefix {
 }
 
 interface List {
-  /** Of the next item; undefined for a list without numbers. */
+  /** Number of the next item; undefined for a list without numbers. */
   number: number | undefined;
   type: string | undefined;
 }

@@ -82,7 +82,7 @@ function decoded(text: string): string {
   }
 }
 
-/** What a list is recognised by: its List-Id (RFC 2919), or the address of the sender. */
+/** The name that identifies a mailing list, in lower case: its List-Id (RFC 2919), or the address of the sender. */
 export function mailingListId(headers: readonly (readonly [name: string, value: string])[], sender: string): string {
   const id = headers.find(([name]) => name.toLowerCase() === "list-id")?.[1] ?? "";
   const named = /<([^<>]+)>\s*$/.exec(id)?.[1] ?? "";

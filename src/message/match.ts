@@ -18,9 +18,9 @@ export interface Styled {
   parent: Styled | undefined;
   /** The sibling before it. */
   previous: Styled | undefined;
-  /** Among its siblings, from 1. */
+  /** Place among its siblings, from 1. */
   place: number;
-  /** What it declares, as received. Empty until it is known. */
+  /** Its declarations as received. Empty until they are known. */
   style: Declarations;
   /** Its custom properties, inherited ones too. */
   customs: Customs;
@@ -28,7 +28,10 @@ export interface Styled {
   width: number;
 }
 
-/** By what an element has to be found for a selector: a type, an id behind `#`, a class behind a dot, or `*`. */
+/**
+ * Keys under which an element that the selector matches has at least one: a type, an id behind `#`, a class behind a dot, or
+ * `*`.
+ */
 export function listMatchKeys(selector: Selector): string[] {
   const classes: string[][] = [];
   const others: string[][] = [];
@@ -77,7 +80,10 @@ function isMatch(selector: Selector, element: Styled, scope: Styled | undefined,
   return isMatchTo(selector, selector.length - 1, element, scope, budget);
 }
 
-/** The same for the compounds up to one, of which the element is the last. */
+/**
+ * True if the compounds of a selector up to `index` match, with the element as the last of them. Undefined if that depends on
+ * what comes behind the element.
+ */
 function isMatchTo(
   selector: Selector,
   index: number,

@@ -129,7 +129,7 @@ const IN_MIME = compileSentences(`
   [이것은] mime 형식의 (여러 부분으로 (된|구성된)|다중 파트|멀티파트) (메시지|메일)입니다
 `);
 
-/** What senders write in place of a text: that the mail is HTML, needs it, or is to be read elsewhere. */
+/** Sentences that senders write in place of a text: that the mail is HTML, needs it, or is to be read elsewhere. */
 const NEEDS_HTML = compileSentences(`
   [unfortunately | it (looks like|seems|appears) [that] | [we are] sorry [but]] your {client} {cannot} [currently|properly] (support|display|show|read|view|render|accept|handle|capable of displaying|able to display|able to read) [viewing|reading] (html [format|formatted|based] [{mail} s?] [content]|{mail} s? (in|using|with) html [format]|this [html] {mail} [format])
   you (are [currently] (using|viewing [this {mail}] (in|with))|have) (a|an) [text only] {client} (that|which) {cannot} (support|display|show|read|view) (html [formatted] [{mail} s?]|this {mail})

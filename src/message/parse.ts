@@ -76,7 +76,7 @@ export interface ParsedMessage {
   subject: string;
   /** Plain text, from the visible HTML where there is no text part or it counts as absent; lines end in \n. */
   text: string;
-  /** As received and decoded: not sanitised. */
+  /** HTML as received and decoded, not sanitised. */
   html?: string;
   attachments: ParsedAttachment[];
   /** A program wrote it in response to mail (RFC 3834 §5). */
@@ -246,8 +246,8 @@ function showsNothing(html: string, budget: Budget): boolean {
 const IMAGE_TYPE = /^image\/(?!svg|tiff)|^application\/octet-stream$/;
 
 /**
- * The content ids of the images that people are shown in an HTML body (RFC 2392), also percent-decoded. None where it cannot be
- * followed, since it is shown as text.
+ * The content ids of the images that people are shown in an HTML body (RFC 2392), also percent-decoded. The set is empty for
+ * HTML that cannot be followed, since people see it as text.
  */
 function shownImages(html: string, budget: Budget): Set<string | undefined> {
   const ids = new Set<string | undefined>();

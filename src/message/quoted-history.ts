@@ -106,7 +106,7 @@ function hasMatchingLine(lines: Lines, count: number, holds: (line: string) => b
 
 /** Matches every line that can start a history, up to its last character. */
 const MAY_START_HISTORY = /[:：]|(?:^|\n)[^\S\n]*[-_*]/g;
-/** The same, or the mark of a history without an announcement. */
+/** Matches text that may hold a history, including one that has only the mark of quoted lines. */
 const HAS_HISTORY = /[:：]|(?:^|\n)[^\S\n]*[-_*>]/;
 
 /** The first line from `from` on that may start a history. */

@@ -35,8 +35,8 @@ export function readRecipients(given: string | readonly string[] | undefined, wh
 }
 
 /**
- * The same for a text that is still being written: `rest` is the part that cannot be read yet or exceeds the limit, as
- * typed.
+ * Reads the addresses of a text that is still being written. `rest`: the part, as typed, that cannot be read yet or exceeds the
+ * limit.
  */
 export function readUnfinished(given: string): { addresses: EmailAddress[]; rest: string } {
   const addresses: EmailAddress[] = [];

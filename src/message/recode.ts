@@ -5,8 +5,8 @@
  * Bodies become quoted-printable or base64, header fields encoded words (RFC 2047) and extended parameters (RFC 2231), also
  * those of attached messages. All other octets stay: the result is the message with some of its ranges replaced.
  *
- * Invariants: each body decodes to the same octets, and what is signed or encrypted (RFC 1847, RFC 8551) is not touched. What
- * cannot be re-encoded without loss stays as it is. Linear in the size of the message (rules: What servers take).
+ * Invariants: each body decodes to the same octets, and what is signed or encrypted (RFC 1847, RFC 8551) is not touched. A part
+ * that cannot be re-encoded without loss stays as it is. Linear in the size of the message (rules: What servers take).
  */
 import { isAscii, isUtf8 } from "node:buffer";
 import { buildHeaderValue } from "nodemailer/lib/mime-funcs";
@@ -19,7 +19,7 @@ import { decodeWords, findHeader, unfold } from "./headers.ts";
 import { type Part, parseHeaderValue, tryReadStructure, walkLeafParts } from "./structure.ts";
 import { createFieldDecoder, type FieldDecoder, guessFor } from "./undeclared.ts";
 
-/** What the next server takes beside lines of ASCII. */
+/** Extensions of SMTP with which the next server takes more than lines of ASCII. */
 export interface Carriage {
   /** 8BITMIME. */
   eightBit: boolean;
@@ -27,7 +27,9 @@ export interface Carriage {
   utf8: boolean;
 }
 
-/** What every server that a message may go to takes, as far as it is known. */
+/**
+ * Extensions that are assumed of a server that is not known yet, so that a message changes only as much as every server needs.
+ */
 export const UNKNOWN_SERVER: Carriage = { eightBit: true, utf8: true };
 
 const LONGEST_LINE = 998;

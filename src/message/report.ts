@@ -89,7 +89,7 @@ const AGENT =
   /^(?:mailer-?daemon|mdaemon|post-?_?master|(?:e?mail|mdaemon|system)?[._-]?(?:mail|delivery)[._-](?:delivery|system|subsystem).*)$/i;
 const SUBJECT =
   /^\W*(?:(?:message |mail )?un-?deliver|non[- ]?deliver|(?:mail |message )?deliver[a-z]* (?:status|fail|has failed|notif|problem|error|warning|delay)|mail (?:system )?(?:fail|error)|fail(?:ed|ure) (?:notice|deliver)|returned (?:e?-?mail|message)|mail (?:could not|returned)|bounce[d]? (?:mail|message|notif)|e?mail bounce|delayed mail|warning: (?:message|could not)|there was an error sending|complaint about message from)/i;
-/** The same in other languages: at the beginning, or behind the subject of the message. */
+/** Beginnings of notices' subjects in other languages, or their ends behind the subject of the message. */
 const FOREIGN_SUBJECT =
   /^\W*(?:non (?:remis|distribué|recapitabile)|échec de (?:la |l['’])?(?:remise|distribution|envoi)|unzustellbar|nicht zustellbar|no se puede entregar|não entregue|недоставл|配信不能|送信失敗|邮件发送失败|退信)|: non remis\b/iu;
 

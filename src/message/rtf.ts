@@ -83,7 +83,7 @@ interface Group {
   encoding: string | undefined;
   /** Bytes that stand behind `\u`, for readers without Unicode. */
   fallback: number;
-  /** What stands at its end. */
+  /** Text that is written at the end of the group. */
   ends: string;
   /** Its text is HTML as it was; or it is the RTF in place of that, for readers without HTML. */
   isHtml: boolean;

@@ -2,9 +2,9 @@
  * Makes the HTML of mail safe to show (rules: HTML served). The only user of sanitize-html, which leaves CSS to style.ts and
  * scope.ts.
  *
- * Everything is an allow list. The result runs nothing, submits nothing, frames nothing, covers nothing of the page
- * around it, and loads only the remote images of img elements, which the reader's app blocks until asked. Names and ids
- * are removed too, so that mail cannot pose as parts of the page (DOM clobbering). What is hidden stays hidden.
+ * Everything is an allow list. The result runs nothing, submits nothing, frames nothing, covers nothing of the page around it,
+ * and loads only the remote images of img elements, which the reader's app blocks until asked. Names and ids are removed too,
+ * so that mail cannot pose as parts of the page (DOM clobbering). Hidden text stays hidden.
  */
 import sanitize from "sanitize-html";
 import { legacyColor, parseColor } from "./color.ts";
@@ -113,7 +113,7 @@ function findServedElement(tag: string): string | undefined {
   return BLOCKS.has(tag) ? "div" : "span";
 }
 
-/** What is served of HTML, and for whom. */
+/** State of sanitising one HTML: how it is served, and for whom. */
 interface Serving {
   scope: Scope | undefined;
   hiding: Hiding;

@@ -1,10 +1,10 @@
 /**
- * Serves the style sheets of a mail: what of them is safe (style.ts), for the elements of this mail alone.
+ * Serves the safe part (style.ts) of the style sheets of a mail, for the elements of this mail alone.
  *
- * Mail that is shown gets a class of its own around it, with which every selector begins, and its classes get that name as their
- * prefix: neither do its sheets reach anything else on the page, nor is any of its elements taken for a part of the page. What a
- * selector asks of ids and attributes, which are not served, is a class of those elements that have it. Mail that is sent keeps
- * its classes, ids and selectors, because the programs of its readers have rules for them, too.
+ * Mail that is shown gets a class of its own around it, with which every selector begins, and its classes get that name as
+ * their prefix: neither do its sheets reach anything else on the page, nor is any of its elements taken for a part of the page.
+ * Ids and attributes are not served; a selector that asks for them gets a class instead, which the elements that have them get,
+ * too. Mail that is sent keeps its classes, ids and selectors, because the programs of its readers have rules for them, too.
  */
 import { createHash } from "node:crypto";
 import { type Budget, OverBudget } from "./markup.ts";
@@ -36,7 +36,8 @@ const SCOPE = /^m[a-p]{16}$/;
 const SCOPED = /^\s*<style>([^<]*)<\/style><div class="(m[a-p]{16})">([\s\S]*)<\/div>\s*$/;
 
 /**
- * Takes from the HTML of a draft what serving it added: its author got it so to edit. What is quoted in it keeps its own scope.
+ * Takes from the HTML of a draft what serving it added, because its author got it so to edit. Quoted mail in it keeps its own
+ * scope.
  */
 export function withoutScope(html: string): string {
   const [, css, scope, inner] = SCOPED.exec(html) ?? [];
@@ -173,14 +174,14 @@ interface Names {
   body: string;
   /** The class of an element that stands for one of another type. */
   other: string;
-  /** What the names of layers begin with. */
+  /** Beginning of the names of layers. */
   layer: string;
   /**
-   * None if no element that is served could be meant. `inScope`: it stands in an `@scope`, which limits it already;
-   * `inContainer`: in an `@container`, and no container is around the root.
+   * The selectors to serve in place of one; none if no element that is served could be meant. `inScope`: the selector stands in
+   * an `@scope`, which limits it already; `inContainer`: it stands in an `@container`, and no container is around the root.
    */
   write(selector: Selector, inScope: boolean, inContainer: boolean): string[];
-  /** By what a browser finds the rules of an element: its type, or a class behind a dot. */
+  /** The key by which a browser finds the rules of an element: its type, or a class behind a dot. */
   findRuleKey(simple: Simple): string | undefined;
   /** `other`: this class, if it is used. */
   servedClassNames(budget: Budget, other: string): Scope["servedClassNames"];

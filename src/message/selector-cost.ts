@@ -12,7 +12,7 @@ const COUNTED = 8;
 
 interface Shape {
   elements: number;
-  /** By `type` and `.class`. */
+  /** Number of elements by `type` and `.class`. */
   counts: ReadonlyMap<string, number>;
   deepest: number;
   mostSiblings: number;

@@ -51,7 +51,7 @@ const ARGUMENTS = new Map([
   ["lang", LANGUAGE],
   ["dir", LANGUAGE],
 ]);
-/** Of selectors inside each other. */
+/** Limit on selectors inside each other. */
 const MAX_DEPTH = 4;
 /** Simple selectors of one, with those that it stands in. */
 const MAX_SIZE = 5_000;
@@ -61,7 +61,7 @@ export const UNSERVED = "unserved";
 
 /** Where a selector stands. */
 export interface Place {
-  /** What `&` is. */
+  /** The simple selector that `&` stands for. */
   nesting: Simple;
   /** In a style rule, every selector begins there. */
   isNested: boolean;

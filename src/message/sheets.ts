@@ -104,7 +104,7 @@ function inOrder(outermost: Layer): Layer[] {
 
 interface SheetText {
   css: string;
-  /** As its element says. */
+  /** The `media` attribute of the style element, empty without one. */
   media: string;
 }
 
@@ -140,7 +140,7 @@ const MEDIA = /\smedia\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))/i;
 const TYPE = /\stype\s*=\s*["']?([^\s"'>]*)/i;
 const isCss = (tag: string): boolean => /^(?:text\/css)?$/i.test(TYPE.exec(tag)?.[1] ?? "");
 
-/** What is around the rules of a block. */
+/** The conditions, layer and selectors around the rules of a block. */
 interface Context extends Pick<StyleRule, "isElsewhere" | "scope" | "containers" | "around"> {
   layer: Layer;
   /** The selectors of the style rule around; undefined outside of one. */
@@ -226,7 +226,7 @@ type AtRule = Omit<Extract<Item, { kind: "at" }>, "kind">;
 const listServedSelectors = (selectors: ReturnType<typeof readSelectors>): Selector[] =>
   selectors?.filter((selector) => selector !== UNSERVED) ?? [];
 
-/** What is around the rules inside of an at-rule; undefined if these never apply. @throws OverBudget */
+/** The context of the rules inside of an at-rule; undefined if these never apply. @throws OverBudget */
 function enterAtRule({ name, prelude }: AtRule, context: Context, budget: Budget): Context | undefined {
   const isElsewhere = context.isElsewhere;
   const withServed = (served: string | StyleScope | undefined): readonly Around[] | undefined =>

@@ -36,7 +36,10 @@ export function readCms(octets: Buffer, most: number): Cms | undefined {
   }
 }
 
-/** Text compresses to a tenth at best. What would become more is not opened. */
+/**
+ * Most bytes that a byte of compressed content may become. Text compresses to a tenth at best; content that exceeds the limit
+ * is not opened.
+ */
 const MOST_RATIO = 20;
 const LEAST_INFLATED = 64 * 1024;
 

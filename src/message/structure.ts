@@ -116,7 +116,7 @@ export function readStructure(bytes: Buffer): Part {
   return root;
 }
 
-/** The same; undefined beyond the limits. */
+/** Reads the structure of a message; undefined if it exceeds the limits. */
 export function tryReadStructure(bytes: Uint8Array): Part | undefined {
   try {
     return readStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));

@@ -1,7 +1,7 @@
 /**
- * Which declarations of mail are served, and how: a grammar for the values of each property that is kept, in style attributes
- * and in sheets alike. A declaration is kept whole or dropped whole, except that a background loses its images and a margin what
- * is negative. What is kept cannot load anything, nor cover what is around the message.
+ * Decides which declarations of mail are served, and how, with a grammar for the values of each property that is kept, in style
+ * attributes and in sheets alike. A declaration is kept whole or dropped whole, except that a background loses its images, and
+ * negative margins become 0. A kept declaration cannot load anything, nor cover what is around the message.
  *
  * Values are written anew from what was read: names without escapes, numbers within limits, colours, a few functions of these.
  */
@@ -11,9 +11,9 @@ import { nameIn, readStringToken, type Token } from "./css.ts";
 /** A part of a value. */
 interface Part {
   kind: "name" | "hash" | "string" | "number" | "percentage" | "dimension" | "call" | "url" | "mark" | "unknown";
-  /** As it is served; of a call, its name in lower case. */
+  /** Text of the part as it is served; for a call, its name in lower case. */
   text: string;
-  /** Of numbers. */
+  /** Value of a number, with or without a unit. */
   number: number;
   /** Lower case. */
   unit: string;
@@ -240,7 +240,7 @@ const isVariable: Fits = ({ kind, text, parts: [name, comma, ...rest] }) =>
   name?.kind === "name" &&
   name.text.startsWith("--") &&
   (comma === undefined || (isComma(comma) && rest.every(isAnything)));
-/** What each property that may have it as its value is served with, or ignores. */
+/** True for a value that every property that may use custom properties serves or ignores. */
 const isAnything: Fits = (part) =>
   isVariable(part) ||
   isWord(part) ||
@@ -277,7 +277,7 @@ const isShade = either(size(-24, 40), words("none inset"), isColor, isComma);
 
 const isNegative = size(-500, -Number.MIN_VALUE);
 const NONE: Omit<Part, "isApart"> = { kind: "number", text: "0", number: 0, unit: "", parts: [] };
-/** What is negative would move the message over what is around it. */
+/** A margin, with 0 in place of negative values, which would move the message over what is around it. */
 const margin = (most: number): Grammar => {
   const grammar = list(most, isLength, isAuto);
   return (parts) => grammar(parts.map((part) => (isNegative(part) ? { ...NONE, isApart: part.isApart } : part)));
@@ -485,7 +485,7 @@ const GRAMMARS = new Map<string, Grammar>(
 
 const CUSTOM = /^--[\w-]{1,60}$/;
 const isUrl: Fits = ({ kind }) => kind === "url";
-/** What mail that is sent has besides: images that its readers' programs may load, and what Word's program reads. */
+/** Grammars for mail that is sent alone: images that its readers' programs may load, and properties of Word (`mso-…`). */
 const sentImage = list(60, isUrl, isColor, isGradient, isPlace, isComma, words("none fixed"));
 const ofWord = list(8, isWord, isString, isComma, isColor, size(-LARGEST), isNumber);
 

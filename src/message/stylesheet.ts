@@ -101,7 +101,7 @@ export interface Serving {
   hiding?: Hiding;
 }
 
-/** What hides anywhere in the sheets of a mail, in a way that other declarations undo. */
+/** Declarations in the sheets of a mail that hide something anywhere, in a way that other declarations undo. */
 export interface Hiding {
   /** Properties that are not served but where they hide, or undo what hides. */
   properties: ReadonlySet<string>;
@@ -121,7 +121,7 @@ const IN_ATTRIBUTES =
   /(?<![\w-])(?:(top|right|bottom|left)\s*:\s*-?[\d.]{2}|(clip)\s*:\s*rect|(transform|translate|scale|rotate)\s*:|(z-index)\s*:\s*-|(position)\s*:\s*[afrs\\])/gi;
 const hidings = new WeakMap<Sheets, Hiding>();
 
-/** What hides in the sheets of HTML. @throws OverBudget */
+/** Finds the declarations in the sheets of HTML that hide something. @throws OverBudget */
 export function hidingIn(html: string, budget: Budget): Hiding {
   const sheets = readStyleSheets(html, budget);
   const known = hidings.get(sheets);
@@ -168,7 +168,8 @@ const computeStyle = (declarations: readonly Declaration[], customs: Customs, bu
   ).style;
 
 /**
- * Declarations as they are served (style.ts), separated by semicolons. What hides an element, and is not served, is replaced.
+ * Declarations as they are served (style.ts), separated by semicolons. A declaration that hides an element, and is not served,
+ * is replaced by one that is.
  * @throws OverBudget
  */
 export function servedStyle(written: readonly Written[], budget: Budget, serving: Serving = {}): string {
@@ -208,7 +209,7 @@ function serve(
   return [...kept, { property: "display", value: "none", isImportant: true }];
 }
 
-/** What stands for the declarations of a rule that are not served, in a mail where such ones hide. */
+/** Declarations that hide in the place of those of a rule that are not served, in a mail where such ones hide. */
 function concealed(style: Declarations, hiding: Hiding["properties"]): [property: string, value: string][] {
   const found: [string, string][] = [];
   for (const property of MOVING) {

@@ -1,14 +1,13 @@
 /**
- * Removes from the HTML of mail the text that its reader does not see (of no size, in the colour of its ground, outside the window,
- * not displayed), and lays out the rest as text. Text that is hidden from people is kept from models too, which would take it for
- * part of the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
+ * Removes from the HTML of mail the text that its reader does not see (of no size, in the colour of its ground, outside the
+ * window, not displayed), and lays out the rest as text. Text that is hidden from people is kept from models too, which would
+ * take it for part of the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
  *
- * There are two readers: one sees the HTML as received, the other as the app shows it (sanitize.ts), each with its style sheets.
- * What either does not see is hidden.
+ * There are two readers: one sees the HTML as received, the other as the app shows it (sanitize.ts), each with its style
+ * sheets. Text that either does not see is hidden.
  *
- * Expects HTML as received: sanitised HTML has lost the images behind text, and what positions it. HTML that is
- * too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by
- * adding tags.
+ * Expects HTML as received: sanitised HTML has lost the images behind text, and what positions it. HTML that is too large, or
+ * costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by adding tags.
  */
 
 import { type Customs, cascade, type Matched, NO_CUSTOMS } from "./cascade.ts";
@@ -33,7 +32,7 @@ import { type Hiding, hidingIn, readSheets, type Sheet } from "./stylesheet.ts";
 
 export interface VisibleHtml {
   html: string;
-  /** The same, laid out as text. */
+  /** The text of `html`. */
   text: string;
   /** Characters of text that were left out, without spaces and zero-width ones. */
   hidden: number;
@@ -45,7 +44,7 @@ type Inks = readonly [received: Ink, shown: Ink];
 interface Open extends Styled {
   parent: Open | undefined;
   inks: Inks;
-  /** Of text before the table that the element is a part of; undefined outside of tables, and in cells. */
+  /** Inks of text before the table that the element is a part of; undefined outside of tables, and in cells. */
   before: Inks | undefined;
   /** Its own declarations, for each reader. */
   styles: readonly [Declarations, Declarations];
@@ -95,7 +94,9 @@ const SMALLEST_IMAGE = 2;
 export const visibleHtml = (html: string, budget: Budget = createBudget()): VisibleHtml =>
   followHtml(html, budget) ?? { html: "", text: "", hidden: html.replace(NOT_COUNTED, "").length };
 
-/** The same; undefined if it cannot be followed, because it is too large or exceeds the budget. */
+/**
+ * Returns the HTML without its hidden text; undefined if it cannot be followed, because it is too large or exceeds the budget.
+ */
 export function followHtml(html: string, budget: Budget): VisibleHtml | undefined {
   if (budget.visible.has(html)) return budget.visible.get(html);
   const visible = readVisible(html, budget);
@@ -118,7 +119,7 @@ const NO_CLASSES: ReadonlySet<string> = new Set();
 const NO_ATTRIBUTES = {};
 const NO_STYLES: Open["styles"] = [new Map(), new Map()];
 const DEFAULT_INKS: Inks = [DEFAULT_INK, DEFAULT_INK];
-/** Of the part of a window that shows mail, in pixels. */
+/** Width in pixels of the part of a window that shows mail. */
 const WINDOW = 800;
 
 function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHtml } {
