@@ -266,7 +266,7 @@ describe("time grows with the input", () => {
     60_000,
   );
 
-  const arrival = {
+  const smtpContext = {
     ip: "192.0.2.1",
     helo: "a.example",
     reversePath: "a@a.example",
@@ -290,7 +290,7 @@ describe("time grows with the input", () => {
           const value = unfolded(text).replace(/\n/g, " ");
           const signature = `DKIM-Signature: v=1; a=rsa-sha256; c=simple/relaxed; d=a.example; s=s; bh=AAAA; h=from:${value}; b=AAAA\r\n`;
           const message = `From: ${value}\r\n${signature}${signature}${set(value)}X: ${value}\r\n\r\n${text}`;
-          await gatherEvidence(bytesOf(message), arrival, async () => [[`v=spf1 ${value.slice(0, 60_000)}`]]);
+          await gatherEvidence(bytesOf(message), smtpContext, async () => [[`v=spf1 ${value.slice(0, 60_000)}`]]);
         },
         [500, 2_000],
       ),

@@ -35,7 +35,7 @@ const LONGEST_USER_AGENT = 300;
 /** Precision of the time of last use, ms: a write for every request would cost more than it is worth. */
 const USE_GRANULARITY_MS = 300_000;
 
-export interface Session {
+export interface BrowserSession {
   id: string;
   /** The person's name. */
   name: string;
@@ -98,10 +98,10 @@ const statements = prepared((db) => ({
 }));
 
 /** The session of a token, if it is valid; an invalid token takes the same time. */
-export const findSession = (db: Db, token: string, now: number): Session | undefined =>
+export const findSession = (db: Db, token: string, now: number): BrowserSession | undefined =>
   sessionByHash(db, hashSessionToken(token), now);
 
-function sessionByHash(db: Db, hash: string, now: number): Session | undefined {
+function sessionByHash(db: Db, hash: string, now: number): BrowserSession | undefined {
   const row = statements(db).byHash.get({ hash, now });
   if (!row) return undefined;
   const { userId, workspaceId, role, email, ...session } = row;
@@ -111,7 +111,7 @@ function sessionByHash(db: Db, hash: string, now: number): Session | undefined {
 /**
  * The session in its present state. @throws AppError unauthorized if it ended, or got another token, since the request arrived
  */
-export function presentSession(db: Db, { hash }: Session, now: number): Session {
+export function presentSession(db: Db, { hash }: BrowserSession, now: number): BrowserSession {
   const present = sessionByHash(db, hash, now);
   if (!present) throw new AppError("unauthorized", "Sign in to continue");
   requireServed(db, present.caller.workspaceId);
@@ -133,7 +133,7 @@ export class Unconfirmed extends AppError {
  * while.
  * @throws Unconfirmed without a proof of identity in the last minutes; AppError unauthorized if the session ended
  */
-export function requireConfirmed(db: Db, session: Session, now: number): void {
+export function requireConfirmed(db: Db, session: BrowserSession, now: number): void {
   const { confirmedAt, caller } = presentSession(db, session, now);
   // A clock that was set back does not extend a proof.
   if (confirmedAt !== null && now >= confirmedAt && now - confirmedAt < CONFIRMED_MS) return;
@@ -141,7 +141,7 @@ export function requireConfirmed(db: Db, session: Session, now: number): void {
 }
 
 /** Records that the person has just proved their identity. From now on only the returned token is valid. */
-export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">, session: Session): string {
+export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">, session: BrowserSession): string {
   const now = runtime.now();
   const { id } = presentSession(tx, session, now);
   const token = randomToken(runtime, TOKEN_LENGTH);
@@ -199,7 +199,7 @@ export function endSessions(tx: Tx, userId: string, now: number, keep?: string):
 }
 
 /** Records that a session is in use at `now` (epoch ms), which extends it. A failed write is logged; the request continues. */
-export function touchSession({ store, log }: Core, session: Session, now: number): void {
+export function touchSession({ store, log }: Core, session: BrowserSession, now: number): void {
   // A clock that was ahead may have stored a future time.
   if (Math.abs(now - session.lastUsedAt) < USE_GRANULARITY_MS) return;
   store

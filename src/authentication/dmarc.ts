@@ -10,7 +10,7 @@
  */
 import { type Authors, readDomain, splitAddress } from "../message/address.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
-import type { Arrival, Check, Evidence, Verdict } from "./evidence.ts";
+import type { Check, Evidence, SmtpContext, Verdict } from "./evidence.ts";
 import { createRecordLookup, type DMARCResult, type DNSResolver, evaluateDmarc, getOrgDomain } from "./mailauth.ts";
 
 export type Policy = "none" | "quarantine" | "reject";
@@ -54,7 +54,7 @@ const STRENGTH: Record<Policy, number> = { none: 0, quarantine: 1, reject: 2 };
 export async function judge(
   evidence: Evidence,
   shown: Authors,
-  { hostname }: Arrival,
+  { hostname }: SmtpContext,
   ask: DNSResolver,
 ): Promise<Authentication> {
   const found = evidence.authors.map(readAuthor);

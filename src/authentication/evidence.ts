@@ -23,8 +23,8 @@ import {
   spf,
 } from "./mailauth.ts";
 
-/** The session that a message came in, and our settings for it. */
-export interface Arrival {
+/** What is known of the SMTP session that a message came in, and our settings for it. */
+export interface SmtpContext {
   ip: string;
   helo: string;
   /** Empty for a bounce. */
@@ -101,19 +101,30 @@ const SIGNATURE = /^(?:dkim-signature|arc-(?:seal|message-signature|authenticati
 const LIST_FIELDS = ["list-unsubscribe", "list-unsubscribe-post"];
 
 /** Checks all identifiers. Never rejects. `ask` rejects with the codes of dns-cache.ts. */
-export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
-  const [checked, rest] = await Promise.all([evaluateSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
+export async function gatherEvidence(
+  message: Uint8Array,
+  smtpContext: SmtpContext,
+  ask: DNSResolver,
+): Promise<Evidence> {
+  const [checked, rest] = await Promise.all([
+    evaluateSpf(smtpContext, ask),
+    checkSignatures(message, smtpContext, ask),
+  ]);
   return { spf: checked, ...rest };
 }
 
 /** The evidence that envelope and header give of a message whose signatures cannot be checked. Never rejects. */
-export async function evidenceOfHeader(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
-  return { spf: await evaluateSpf(arrival, ask), ...uncheckable(message, "message cannot be checked") };
+export async function evidenceOfHeader(
+  message: Uint8Array,
+  smtpContext: SmtpContext,
+  ask: DNSResolver,
+): Promise<Evidence> {
+  return { spf: await evaluateSpf(smtpContext, ask), ...uncheckable(message, "message cannot be checked") };
 }
 
 /** Checks SPF of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). Never rejects. `ask` as for gatherEvidence. */
 export async function evaluateSpf(
-  { ip, helo, reversePath, hostname }: Pick<Arrival, "ip" | "helo" | "reversePath" | "hostname">,
+  { ip, helo, reversePath, hostname }: Pick<SmtpContext, "ip" | "helo" | "reversePath" | "hostname">,
   ask: DNSResolver,
 ): Promise<Check> {
   let isUnknown = false;
@@ -167,7 +178,7 @@ class BoundedVerifier extends DkimVerifier {
 
 type Content = Omit<Evidence, "spf">;
 
-async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Content> {
+async function checkSignatures(message: Uint8Array, smtpContext: SmtpContext, ask: DNSResolver): Promise<Content> {
   const failed = (why: string): Content => uncheckable(message, why);
   const header = findMessageHeader(message);
   const bounded = header && boundedHeader(header);
@@ -175,8 +186,8 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
   // mailauth goes through a body line by line.
   const isSigned = SIGNED.test(Buffer.from(header).toString("latin1"));
   if (isSigned && hasTooManyLines(message)) return failed("message has too many lines to check");
-  const verifier = new BoundedVerifier({ resolver: ask, strict: true, curTime: new Date(arrival.now) });
-  const { trustedForwarders } = arrival;
+  const verifier = new BoundedVerifier({ resolver: ask, strict: true, curTime: new Date(smtpContext.now) });
+  const { trustedForwarders } = smtpContext;
   const isTrusted = (domain: string | undefined): domain is string =>
     domain !== undefined && trustedForwarders.some((name) => domain === name || domain.endsWith(`.${name}`));
   verifier.isTrusted = (chain) => isTrusted(arcSealDomain(chain.at(-1)));

@@ -21,7 +21,7 @@ import { readNumberOption } from "../operations/command-line.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
 import { dnsTable, formatRecord } from "./output.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 import { findWorkspaceId, WORKSPACE, workspaceName, workspaceNames } from "./workspace-commands.ts";
 
 /** A record of a zone is known by its type and name. */
@@ -34,19 +34,19 @@ export const domainCommands = [
     arguments: { domain: "DOMAIN" },
     options: WORKSPACE,
     text: (document) => dnsTable(document as DnsRecord[]),
-    run: (session, { arguments: { domain }, options }) =>
-      domains.listDomainRecords(session.opened.core, find("domain", session, domain, options.workspace).id).map(withId),
+    run: (context, { arguments: { domain }, options }) =>
+      domains.listDomainRecords(context.opened.core, find("domain", context, domain, options.workspace).id).map(withId),
   }),
   command({
     name: "domain verify",
     summary: "Look the DNS records of a domain up and say which are missing",
     arguments: { domain: "DOMAIN" },
     options: { ...WORKSPACE, "skip-dns": { summary: "Take your word for it instead of looking them up" } },
-    async run(session, { arguments: { domain: name }, options }) {
-      const { core } = session.opened;
+    async run(context, { arguments: { domain: name }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const { id, workspaceId } = find("domain", session, name, options.workspace);
-      const workspace = workspaceName(session, workspaceId);
+      const { id, workspaceId } = find("domain", context, name, options.workspace);
+      const workspace = workspaceName(context, workspaceId);
       const present = () => domainDocument(domainView(domains.domainIn(core, workspaceId, id), []), { workspace });
       if (options["skip-dns"]) {
         store.transact((tx) => domains.markVerified(core, tx, id));
@@ -71,9 +71,9 @@ export const domainCommands = [
 const MAILBOX = { address: "ADDRESS" } as const;
 
 /** The mailbox as it is now. */
-function readMailboxDocument(session: Session, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
-  const mailbox = mailboxView(mailboxAdmin.mailboxIn(session.opened.core, workspaceId, id));
-  return mailboxDocument(mailbox, { workspace: workspaceName(session, workspaceId) });
+function readMailboxDocument(context: CommandContext, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
+  const mailbox = mailboxView(mailboxAdmin.mailboxIn(context.opened.core, workspaceId, id));
+  return mailboxDocument(mailbox, { workspace: workspaceName(context, workspaceId) });
 }
 
 export const mailboxCommands = [
@@ -82,15 +82,15 @@ export const mailboxCommands = [
     summary: "Add an alias to a mailbox, or remove one; *@DOMAIN is a catch-all",
     arguments: { ...MAILBOX, action: ["add", "remove"], alias: "ALIAS" },
     options: WORKSPACE,
-    run(session, { arguments: { address, action, alias }, options }) {
-      const { core } = session.opened;
+    run(context, { arguments: { address, action, alias }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const mailbox = find("mailbox", session, address, options.workspace);
+      const mailbox = find("mailbox", context, address, options.workspace);
       store.transact((tx) => {
         if (action === "add") mailboxAdmin.addAlias(core, tx, mailbox.id, alias);
         else mailboxAdmin.removeAlias(tx, mailbox.id, alias);
       });
-      return readMailboxDocument(session, mailbox);
+      return readMailboxDocument(context, mailbox);
     },
   }),
   command({
@@ -98,13 +98,13 @@ export const mailboxCommands = [
     summary: "End the sharing of a mailbox with a user",
     arguments: MAILBOX,
     options: { from: { value: "USER", required: true, summary: "Address of the user" }, ...WORKSPACE },
-    run(session, { arguments: { address }, options }) {
-      const { core } = session.opened;
+    run(context, { arguments: { address }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const mailbox = find("mailbox", session, address, options.workspace);
+      const mailbox = find("mailbox", context, address, options.workspace);
       const user = people.userAt(core, options.from);
       store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailbox.id, user.id));
-      return readMailboxDocument(session, mailbox);
+      return readMailboxDocument(context, mailbox);
     },
   }),
   command({
@@ -112,9 +112,9 @@ export const mailboxCommands = [
     summary: "Remove a mailbox and all its mail",
     arguments: MAILBOX,
     options: WORKSPACE,
-    async run(session, { arguments: { address: given }, options }) {
-      const { id, address } = find("mailbox", session, given, options.workspace);
-      await removals.removeMailbox(session.opened.core, id);
+    async run(context, { arguments: { address: given }, options }) {
+      const { id, address } = find("mailbox", context, given, options.workspace);
+      await removals.removeMailbox(context.opened.core, id);
       return { id, address, removed: true };
     },
   }),
@@ -186,9 +186,9 @@ export const queueCommands = [
     summary: "List the recipients of outbound mail that are not settled yet",
     options: WORKSPACE,
     columns: ["id", "recipient", "field", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],
-    run(session, { options }) {
-      const names = workspaceNames(session);
-      const listed = outbound.listQueue(session.opened.core, findWorkspaceId(session, options.workspace));
+    run(context, { options }) {
+      const names = workspaceNames(context);
+      const listed = outbound.listQueue(context.opened.core, findWorkspaceId(context, options.workspace));
       // Bcc recipients too, whom the API shows to the sender alone.
       return Array.from(listed, (entry) => ({ ...queueEntryView(entry), workspace: names.get(entry.workspaceId) }));
     },
@@ -197,10 +197,10 @@ export const queueCommands = [
     name: "queue release",
     summary: "Release all mail that is held, as after a restore",
     options: WORKSPACE,
-    run(session, { options }) {
-      const { core } = session.opened;
+    run(context, { options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const workspaceId = findWorkspaceId(session, options.workspace);
+      const workspaceId = findWorkspaceId(context, options.workspace);
       return { released: store.transact((tx) => outbound.releaseHeld(core, tx, workspaceId)) };
     },
   }),

@@ -38,7 +38,7 @@ export const backupCommands = [
     summary:
       "Make a private key for encrypted backups in FILE, and print the public one for the setting backup.recipients",
     arguments: { file: "FILE" },
-    run: async (_session, { arguments: { file } }) => ({ recipient: await makeIdentity(file), file }),
+    run: async (_context, { arguments: { file } }) => ({ recipient: await makeIdentity(file), file }),
   }),
   command({
     name: "backup verify",
@@ -46,7 +46,7 @@ export const backupCommands = [
     arguments: FOLDER,
     options: { ...generationOr("all"), ...IDENTITY },
     text: describeVerified,
-    async run(_session, { arguments: { folder }, options: { generation, identity } }) {
+    async run(_context, { arguments: { folder }, options: { generation, identity } }) {
       const verified = await verifyBackup(folder, { generation, identities: await identitiesFrom(identity) });
       if (verified.ok) return verified;
       const count = verified.problems.length + verified.more;
@@ -69,7 +69,7 @@ export const backupCommands = [
         "",
       );
     },
-    async run(_session, { arguments: { folder }, options: { generation, identity } }) {
+    async run(_context, { arguments: { folder }, options: { generation, identity } }) {
       const identities = await identitiesFrom(identity);
       const { text, manifest } = await readBackedUp({ folder, generation, identities }, ENVIRONMENT);
       // Backups of earlier versions have the name alone.

@@ -28,7 +28,7 @@ import { movingCommands } from "./moving-commands.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
 import { plain, render } from "./output.ts";
 import { reindex } from "./reindex.ts";
-import { type Io, openSession } from "./run.ts";
+import { type Io, openCommandContext } from "./run.ts";
 import { serve } from "./serve-command.ts";
 import { settingsCommands } from "./settings-commands.ts";
 import { standby, standbyCommands } from "./standby-commands.ts";
@@ -205,26 +205,26 @@ function explained(error: unknown, user: string): unknown {
 async function perform(described: Command, invocation: Invocation, io: Io): Promise<void> {
   const print = (document: Document): Promise<void> =>
     io.writeStdout(render(described, document, invocation.options.json === true));
-  const session = openSession(io, {
+  const context = openCommandContext(io, {
     serving: described === serve || described === standby,
     staysRoot: described.staysRoot,
     lists: described.lists,
     isDemo: described === serve && invocation.options.demo === true,
   });
   try {
-    const document = await described.run(session, invocation as Parameters<Command["run"]>[1]);
+    const document = await described.run(context, invocation as Parameters<Command["run"]>[1]);
     if (document !== undefined) await print(document);
     return;
   } catch (error) {
     if (error instanceof FailedCheck) await print(error.document);
     const makesRoom = ![serve, standby, importCommand].includes(described);
-    const given = makesRoom && isUnavailable(asUnavailable(error)) ? giveUpReserve(session.config.data) : undefined;
-    if (given === undefined) throw session.user === undefined ? error : explained(error, session.user);
+    const given = makesRoom && isUnavailable(asUnavailable(error)) ? giveUpReserve(context.config.data) : undefined;
+    if (given === undefined) throw context.user === undefined ? error : explained(error, context.user);
     io.writeStderr(
       `mailroom: the disk is full: ${Math.ceil(given / 1_000_000)} MB that were kept for this are given up\n`,
     );
   } finally {
-    session.close();
+    context.close();
   }
   await perform(described, invocation, io);
 }

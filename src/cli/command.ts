@@ -5,7 +5,7 @@
 import { parseArgs } from "node:util";
 import { UsageError } from "../base/errors.ts";
 import type { ArgumentSpec, Arguments, Given, OptionSpec, Options } from "../operations/command-line.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 
 /** The result of a command, one JSON document. */
 export type Document = object;
@@ -27,7 +27,10 @@ interface Description<A extends Arguments, O extends Options> {
   /** Output without --json, where neither a table nor `name: value` lines fit. */
   text?(document: Document): string;
   /** @throws UsageError, AppError, ConfigError, FailedCheck */
-  run(session: Session, given: Given<A, O> & { rest: readonly string[] }): Document | Promise<Document | undefined>;
+  run(
+    context: CommandContext,
+    given: Given<A, O> & { rest: readonly string[] },
+  ): Document | Promise<Document | undefined>;
 }
 
 export type Command = Description<Arguments, Options>;

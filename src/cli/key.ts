@@ -8,7 +8,7 @@ import { keyDocument, keyView, readKeyPolicy } from "../operations/admin/key-adm
 import { command } from "./command.ts";
 import { journalCommands } from "./journal-commands.ts";
 import { find } from "./operation-command.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 import { findWorkspaceId, WORKSPACE, workspaceName } from "./workspace-commands.ts";
 
 const POLICY = { value: "FILE|JSON", summary: "What it is restricted to, as JSON or in a file" } as const;
@@ -29,9 +29,9 @@ function readPolicyOption(given: string): Policy {
 }
 
 /** A key of any workspace, or of the named one. @throws AppError not_found */
-function keyNamed(session: Session, id: string, workspace?: string): { key: KeyRecord; workspaceId: string } {
-  const { core } = session.opened;
-  const only = findWorkspaceId(session, workspace);
+function keyNamed(context: CommandContext, id: string, workspace?: string): { key: KeyRecord; workspaceId: string } {
+  const { core } = context.opened;
+  const only = findWorkspaceId(context, workspace);
   for (const workspaceId of only === undefined
     ? workspaceAdmin.listWorkspaces(core).map((known) => known.id)
     : [only]) {
@@ -43,14 +43,14 @@ function keyNamed(session: Session, id: string, workspace?: string): { key: KeyR
 
 /** Changes a key, and shows it. */
 function change(
-  session: Session,
+  context: CommandContext,
   id: string,
   workspace: string | undefined,
   set: { name?: string; policy?: Policy; paused?: boolean },
 ) {
-  const { core } = session.opened;
+  const { core } = context.opened;
   const { store } = core;
-  const { workspaceId } = keyNamed(session, id, workspace);
+  const { workspaceId } = keyNamed(context, id, workspace);
   const key = store.transact((tx) => {
     const { policy } = set;
     developers.changeKey(core, tx, id, workspaceId, {
@@ -59,7 +59,7 @@ function change(
     });
     return developers.getKeyRecord(tx, id, workspaceId);
   });
-  return keyDocument(keyView(key), { workspace: workspaceName(session, workspaceId) });
+  return keyDocument(keyView(key), { workspace: workspaceName(context, workspaceId) });
 }
 
 const pausing = (name: "key pause" | "key resume", summary: string, all: string) =>
@@ -68,13 +68,13 @@ const pausing = (name: "key pause" | "key resume", summary: string, all: string)
     summary,
     rest: "ID",
     options: { all: { summary: all }, ...WORKSPACE },
-    run(session, { rest: [id, ...more], options: { all, workspace } }) {
+    run(context, { rest: [id, ...more], options: { all, workspace } }) {
       const paused = name === "key pause";
       if (more.length > 0 || (id === undefined) !== all) throw new UsageError("give the ID of a key, or --all");
-      if (id !== undefined) return change(session, id, workspace, { paused });
-      const { core } = session.opened;
+      if (id !== undefined) return change(context, id, workspace, { paused });
+      const { core } = context.opened;
       const { store } = core;
-      const only = findWorkspaceId(session, workspace);
+      const only = findWorkspaceId(context, workspace);
       const workspaces = workspaceAdmin.listWorkspaces(core).filter((known) => only === undefined || known.id === only);
       store.transact((tx) => {
         for (const known of workspaces) developers.pauseAll(core, tx, known.id, paused);
@@ -94,12 +94,12 @@ export const keyCommands = [
       policy: POLICY,
       ...WORKSPACE,
     },
-    run(session, { options }) {
+    run(context, { options }) {
       // Before root's rights are given up, with which root may have named a file.
       const given = options.policy === undefined ? {} : readPolicyOption(options.policy);
-      const { core } = session.opened;
+      const { core } = context.opened;
       const { store } = core;
-      const user = find("person", session, options.user, options.workspace);
+      const user = find("person", context, options.user, options.workspace);
       const { name, scopes } = options;
       const { id, key, policy } = store.transact((tx) => {
         const policy = developers.readPolicy(tx, user, given);
@@ -113,9 +113,9 @@ export const keyCommands = [
     summary: "Rename an API key, or change what it is restricted to",
     arguments: { id: "ID" },
     options: { name: { value: "NAME", summary: "What it is called" }, policy: POLICY, ...WORKSPACE },
-    run(session, { arguments: { id }, options: { name, policy, workspace } }) {
+    run(context, { arguments: { id }, options: { name, policy, workspace } }) {
       if (name === undefined && policy === undefined) throw new UsageError("give --name or --policy");
-      return change(session, id, workspace, {
+      return change(context, id, workspace, {
         ...(name !== undefined && { name }),
         ...(policy !== undefined && { policy: readPolicyOption(policy) }),
       });
@@ -128,10 +128,10 @@ export const keyCommands = [
     summary: "Revoke an API key",
     arguments: { id: "ID" },
     options: WORKSPACE,
-    run(session, { arguments: { id }, options }) {
-      const { core } = session.opened;
+    run(context, { arguments: { id }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const workspaceId = findWorkspaceId(session, options.workspace);
+      const workspaceId = findWorkspaceId(context, options.workspace);
       const goesOn = store.transact((tx) => {
         developers.revokeKey(core, tx, id, workspaceId);
         return developers.madeByKey(core, tx, id, workspaceId);

@@ -35,14 +35,14 @@ export const listen = command({
     events: { value: EVENT_NAMES, list: true, summary: "Only these" },
     ...WORKSPACE,
   },
-  async run(session, { options }) {
-    const { io, runtime, opened } = session;
+  async run(context, { options }) {
+    const { io, runtime, opened } = context;
     const json = (options as { json?: boolean }).json === true;
     let isOver = false;
     const interrupted = io.interrupted().then(() => {
       isOver = true;
     });
-    const workspaceId = findWorkspaceId(session, options.workspace);
+    const workspaceId = findWorkspaceId(context, options.workspace);
     const forwarder = options.forward === undefined ? undefined : createForwarder(opened.core, options.forward);
     const next = followEvents(opened.core.store, { workspaceId, events: options.events });
     if (forwarder) io.writeStderr(`Forwarding to ${options.forward}, signed with the secret ${forwarder.secret}\n`);

@@ -8,10 +8,10 @@ import { type Imported, importWorkspace } from "../moving/import-workspace.ts";
 import { removeWorkspace } from "../moving/remove.ts";
 import { command, type Document } from "./command.ts";
 import { formatRecord, watchProgress } from "./output.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 
 /** Settings that differ from their defaults. */
-const listChangedSettings = ({ opened }: Session): Record<string, string> =>
+const listChangedSettings = ({ opened }: CommandContext): Record<string, string> =>
   Object.fromEntries(
     opened.core.options.list().flatMap(({ name, value, default: usual }) => (value === usual ? [] : [[name, value]])),
   );
@@ -43,9 +43,9 @@ export const movingCommands = [
       },
       "seal-for": { value: "KEY", summary: "Take second factors along, encrypted for this public key of backup key" },
     },
-    async run(session, { arguments: { name }, options }) {
-      await session.prepareFolder(resolve(options.to));
-      const { opened, io } = session;
+    async run(context, { arguments: { name }, options }) {
+      await context.prepareFolder(resolve(options.to));
+      const { opened, io } = context;
       const { id, name: known } = workspaceAdmin.workspaceNamed(opened.core, name);
       const {
         rows,
@@ -56,9 +56,9 @@ export const movingCommands = [
         folder: options.to,
         final: options.final,
         sealFor: options["seal-for"],
-        settings: listChangedSettings(session),
+        settings: listChangedSettings(context),
         version,
-        ...makeProgressCallbacks(session),
+        ...makeProgressCallbacks(context),
       });
       if (!exported.final) {
         io.writeStderr(
@@ -75,22 +75,22 @@ export const movingCommands = [
     arguments: { folder: "DIR" },
     options: { identity: { value: "FILE", summary: "Private key that opens the second factors of the export" } },
     text: describeImport,
-    async run(session, { arguments: { folder }, options: { identity } }) {
+    async run(context, { arguments: { folder }, options: { identity } }) {
       // Before root's rights are given up, with which root may have named a file.
       const identities = identity === undefined ? undefined : await openIdentities(identity);
-      const { opened, config, io } = session;
+      const { opened, config, io } = context;
       const imported = await importWorkspace(opened.core, {
         data: config.data,
         folder,
         identities,
-        ...makeProgressCallbacks(session),
+        ...makeProgressCallbacks(context),
       });
       if (!imported.served) {
         io.writeStderr(
           "mailroom: the workspace is not served here yet: the other server still serves it. Import its final export to begin\n",
         );
       }
-      const here = listChangedSettings(session);
+      const here = listChangedSettings(context);
       const settings = Object.entries(imported.settings).filter(([name, value]) => here[name] !== value);
       return { ...imported, settings: Object.fromEntries(settings) };
     },
@@ -125,7 +125,7 @@ export const movingCommands = [
   }),
 ];
 
-function makeProgressCallbacks(session: Session) {
-  const { isInterrupted, tell: onProgress } = watchProgress(session);
+function makeProgressCallbacks(context: CommandContext) {
+  const { isInterrupted, tell: onProgress } = watchProgress(context);
   return { isInterrupted, onProgress };
 }

@@ -12,13 +12,13 @@ import { ADMIN_OPERATIONS } from "../operations/operations.ts";
 import { performAsOperator } from "../operations/perform.ts";
 import { requireServed } from "../store/unserved-workspaces.ts";
 import type { Command, Document } from "./command.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 import { findWorkspaceId, WORKSPACE, workspaceFor, workspaceNames } from "./workspace-commands.ts";
 
 /** More rows than any list has. */
 const ALL = 1_000_000_000;
 
-type Find<K extends keyof Targets> = (session: Session, named: string, workspaceId?: string) => Targets[K];
+type Find<K extends keyof Targets> = (context: CommandContext, named: string, workspaceId?: string) => Targets[K];
 
 const FIND: { readonly [K in keyof Targets]: Find<K> } = {
   mailbox: ({ opened }, address, workspaceId) => mailboxAdmin.mailboxAt(opened.core, address, workspaceId),
@@ -47,12 +47,12 @@ const BY_ID: ReadonlySet<keyof Targets | undefined> = new Set(["webhook", "recip
  */
 export const find = <K extends keyof Targets>(
   kind: K,
-  session: Session,
+  context: CommandContext,
   named: string,
   workspace: string | undefined,
 ): Targets[K] => {
-  const found = FIND[kind](session, named, findWorkspaceId(session, workspace));
-  requireServed(session.opened.core.store.db, found.workspaceId);
+  const found = FIND[kind](context, named, findWorkspaceId(context, workspace));
+  requireServed(context.opened.core.store.db, found.workspaceId);
   return found;
 };
 
@@ -69,15 +69,15 @@ function buildOperationCommand(operation: Operation, described: OperationCommand
   const { placedBy, sortBy = [] } = described;
   const isList = !isMediaType(operation.response) && "nextCursor" in operation.response.properties;
 
-  async function run(session: Session, given: Parameters<Command["run"]>[1]): Promise<Document> {
-    const { opened } = session;
+  async function run(context: CommandContext, given: Parameters<Command["run"]>[1]): Promise<Document> {
+    const { opened } = context;
     const words = given.arguments as Record<string, string>;
     const { workspace: named } = given.options as { workspace?: string };
     const input: { query?: { limit?: number } } = { ...described.input?.(given) };
     const { limit = ALL, ...query } = input.query ?? {};
-    const target = kind && find(kind, session, Object.values(words)[0] as string, named);
+    const target = kind && find(kind, context, Object.values(words)[0] as string, named);
     const asked = { ...input, query, ...(target && { params: { id: target.id } }) };
-    const names = workspaceNames(session);
+    const names = workspaceNames(context);
 
     const performIn = (workspaceId: string, most?: number): Promise<unknown> =>
       performAsOperator(operation, opened.core, workspaceId, asked, most);
@@ -88,10 +88,10 @@ function buildOperationCommand(operation: Operation, described: OperationCommand
     }
 
     if (!isList) {
-      const workspaceId = target?.workspaceId ?? workspaceFor(session, named, placedBy && words[placedBy]);
+      const workspaceId = target?.workspaceId ?? workspaceFor(context, named, placedBy && words[placedBy]);
       return buildAnswerDocument(workspaceId, await performIn(workspaceId));
     }
-    const only = target?.workspaceId ?? findWorkspaceId(session, named);
+    const only = target?.workspaceId ?? findWorkspaceId(context, named);
     const documents: object[] = [];
     for (const workspaceId of only === undefined ? names.keys() : [only]) {
       const { nextCursor: _, ...list } = (await performIn(workspaceId, limit)) as { nextCursor: unknown };

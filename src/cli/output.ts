@@ -3,7 +3,7 @@
  */
 import type { DnsRecord } from "../admin/dns.ts";
 import type { Command, Document } from "./command.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 
 const DNS_COLUMNS = ["purpose", "type", "name", "value"];
 
@@ -99,7 +99,7 @@ export interface Progress {
   tell(line: () => string): void;
 }
 
-export function watchProgress({ io, runtime }: Pick<Session, "io" | "runtime">): Progress {
+export function watchProgress({ io, runtime }: Pick<CommandContext, "io" | "runtime">): Progress {
   let interrupted = false;
   void io.interrupted().then(() => {
     interrupted = true;

@@ -145,7 +145,8 @@ export function processIo(): Io {
   };
 }
 
-export interface Session {
+/** What a command has to work with. */
+export interface CommandContext {
   readonly io: Io;
   readonly runtime: Runtime;
   /** @throws UsageError for a bad environment */
@@ -195,7 +196,7 @@ function followedBy({ data, blobs }: Config, record: StandbyRecord, parts: { run
 }
 
 /** `serving`: this process is the server, which must not wait long for a busy store. `staysRoot`, `lists`: see Command. `isDemo`: it serves a demo. */
-export function openSession(
+export function openCommandContext(
   io: Io,
   {
     serving,
@@ -203,7 +204,7 @@ export function openSession(
     lists,
     isDemo,
   }: { serving: boolean; staysRoot: boolean | undefined; lists: boolean | undefined; isDemo: boolean },
-): Session {
+): CommandContext {
   const once = <T>(make: () => T): (() => T) => {
     let made: { value: T } | undefined;
     return () => {

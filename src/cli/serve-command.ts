@@ -8,7 +8,7 @@ import { requireLoopback } from "../demo/demo-folder.ts";
 import { type ServeOptions, type Server, serve as serveOn } from "../serve.ts";
 import { takeReserve } from "../store/reserve.ts";
 import { command } from "./command.ts";
-import { refuseEnvironment, type Session } from "./run.ts";
+import { type CommandContext, refuseEnvironment } from "./run.ts";
 
 /** Time for work in flight after SIGTERM (rules: Stopping). */
 const STOP_WITHIN_MS = 10_000;
@@ -18,22 +18,22 @@ export const serve = command({
   summary: "Run the appliance",
   staysRoot: true,
   options: { demo: { summary: "In an empty data folder: load a demo workspace, and print a key for it" } },
-  async run(session, { options }) {
-    const { io, config } = session;
+  async run(context, { options }) {
+    const { io, config } = context;
     const interrupted = io.interrupted();
     let running: Server | undefined;
-    heedSignals(session, () => running?.reload());
+    heedSignals(context, () => running?.reload());
     // Loaded only when needed: it imports what reads mail, which otherwise only parsers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     // Before the data folder is opened, and so made. The appliance says it of a demo's folder without --demo.
     if (demo) await Promise.try(requireLoopback, config).catch(refuseEnvironment);
-    const { opened } = session;
+    const { opened } = context;
     let loaded: Demo | undefined;
     // Runs once this server has the folder, so that it changes nothing in the demo of another server.
     const prepare = async () => {
       loaded = await demo?.loadDemo(opened.core);
     };
-    await runServer(session, {
+    await runServer(context, {
       interrupted,
       options: { hold: options.demo, prepare },
       started(server) {
@@ -59,7 +59,7 @@ function keepReserve(data: string, runtime: Pick<Runtime, "setTimer" | "randomBy
 }
 
 /** Has SIGHUP call `reload`, and logs other signals that change nothing. */
-export function heedSignals({ io, log }: Session, reload: () => void): void {
+export function heedSignals({ io, log }: CommandContext, reload: () => void): void {
   io.keepRunning({
     reload() {
       log.info("SIGHUP: looking at the certificate again");
@@ -70,11 +70,11 @@ export function heedSignals({ io, log }: Session, reload: () => void): void {
 }
 
 /**
- * Serves the session's data folder until `interrupted`. `started` is called when it listens. @throws Fenced when another
+ * Serves the context's data folder until `interrupted`. `started` is called when it listens. @throws Fenced when another
  * server has taken over
  */
 export async function runServer(
-  { io, log, config, runtime, opened }: Session,
+  { io, log, config, runtime, opened }: CommandContext,
   {
     interrupted,
     options,

@@ -14,11 +14,11 @@ import { startStandby } from "../standby.ts";
 import { claimFolder } from "../store/claim.ts";
 import { command } from "./command.ts";
 import { plain } from "./output.ts";
-import { refuseEnvironment, type Session } from "./run.ts";
+import { type CommandContext, refuseEnvironment } from "./run.ts";
 import { heedSignals, runServer } from "./serve-command.ts";
 
 /** @throws UsageError without a replica */
-function getReplicaLocation({ config }: Session): S3Location {
+function getReplicaLocation({ config }: CommandContext): S3Location {
   return config.replica ?? refuseEnvironment(new ConfigError("MAILROOM_REPLICA names no replica: give s3://…"));
 }
 
@@ -34,11 +34,11 @@ interface Opened {
 
 /** Follows in the data folder; undefined if it is the server's. `serves`: at the ports of HTTP, too. */
 async function openHere(
-  session: Session,
+  context: CommandContext,
   { serves }: { serves: boolean },
 ): Promise<(Opened & { isPromoting: boolean }) | undefined> {
-  const { config, runtime, log } = session;
-  const location = getReplicaLocation(session);
+  const { config, runtime, log } = context;
+  const location = getReplicaLocation(context);
   const { data, baseUrl: url } = config;
   const release = claimFolder(data);
   try {
@@ -81,15 +81,15 @@ export const standby = command({
   name: "standby",
   summary: "Follow the replica of a server on another machine, and serve reads; after a promotion, serve",
   staysRoot: true,
-  async run(session: Session) {
-    const { io, log, config, runtime } = session;
+  async run(context: CommandContext) {
+    const { io, log, config, runtime } = context;
     const interrupted = io.interrupted();
     let running: { reload(): void } | undefined;
-    heedSignals(session, () => running?.reload());
-    const opened = await openHere(session, { serves: true });
+    heedSignals(context, () => running?.reload());
+    const opened = await openHere(context, { serves: true });
     if (!opened) {
       log.info("this machine has the lease of the replica: it is the server");
-      await serveHere(session, {
+      await serveHere(context, {
         interrupted,
         started(server) {
           running = server;
@@ -145,9 +145,9 @@ export const standby = command({
     await server.stop();
     await standby.stop();
     if (took) {
-      await becomeServer(config.data, session.runtime.now());
+      await becomeServer(config.data, context.runtime.now());
       release();
-      await serveHere(session, {
+      await serveHere(context, {
         interrupted,
         started(server) {
           running = server;
@@ -184,12 +184,12 @@ export const standbyCommands = [
   command({
     name: "standby invite",
     summary: "On the server: make a code with which a standby gets its keys and certificates, once",
-    async run(session: Session) {
-      const { data } = session.config;
+    async run(context: CommandContext) {
+      const { data } = context.config;
       const { code, expiresAt } = await invite({
         data,
-        location: getReplicaLocation(session),
-        runtime: session.runtime,
+        location: getReplicaLocation(context),
+        runtime: context.runtime,
       });
       return { code, expiresAt: toIsoTime(expiresAt) };
     },
@@ -202,9 +202,9 @@ export const standbyCommands = [
     name: "standby join",
     summary: "On the standby: take over the server's keys and certificates with the code that it made",
     arguments: { code: "CODE" },
-    async run(session: Session, { arguments: { code } }) {
-      const { config, runtime } = session;
-      return { files: await joinServer({ data: config.data, location: getReplicaLocation(session), runtime }, code) };
+    async run(context: CommandContext, { arguments: { code } }) {
+      const { config, runtime } = context;
+      return { files: await joinServer({ data: config.data, location: getReplicaLocation(context), runtime }, code) };
     },
   }),
   standby,
@@ -212,19 +212,19 @@ export const standbyCommands = [
     name: "promote",
     summary: "On the standby: take over from a server that is gone",
     staysRoot: true,
-    async run(session: Session) {
-      const { io, config } = session;
+    async run(context: CommandContext) {
+      const { io, config } = context;
       const tell = (step: string) => io.writeStderr(`mailroom: ${plain(step)}\n`);
       const done = await askPromotion(config.data, tell);
       if (done) return done;
       tell("no standby runs on this data folder: it is promoted without one");
-      const opened = await openHere(session, { serves: false });
+      const opened = await openHere(context, { serves: false });
       if (!opened) return { promoted: false, reason: "this machine has the lease already: start mailroom serve" };
       try {
         await whenWhole(opened.standby);
         const took = await opened.promote(tell);
         await opened.standby.stop();
-        await becomeServer(config.data, session.runtime.now());
+        await becomeServer(config.data, context.runtime.now());
         return { ...took, next: "start mailroom standby, or mailroom serve" };
       } finally {
         await opened.standby.stop();

@@ -19,12 +19,12 @@ import { type FoundMessage, findMessages, type KnownMessage, type NotFound } fro
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
 import { watchProgress } from "./output.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 import { WORKSPACE } from "./workspace-commands.ts";
 
 /** Messages of the IMAP account at `url`. @throws UsageError, AppError */
 async function* findRemote(
-  { io, opened: { core }, readSecret, runtime, log }: Session,
+  { io, opened: { core }, readSecret, runtime, log }: CommandContext,
   url: string,
   {
     mailboxId,
@@ -117,28 +117,28 @@ export const importCommand = command({
     ...WORKSPACE,
   },
   text: describe,
-  async run(session, { options, rest }) {
+  async run(context, { options, rest }) {
     if ((rest.length === 0) === (options.imap === undefined)) {
       throw new UsageError("name what to import: paths, or an account with --imap");
     }
     const paths = rest.map((path) => resolve(path));
-    const files = session.lendFiles({ read: paths, token: options["token-command"] });
-    const { opened, runtime } = session;
+    const files = context.lendFiles({ read: paths, token: options["token-command"] });
+    const { opened, runtime } = context;
     const { core } = opened;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
-    const entry = find("mailbox", session, options.mailbox, options.workspace);
+    const entry = find("mailbox", context, options.mailbox, options.workspace);
     const destination = createImportDestination(core, entry, people.listUsers(core, entry.workspaceId), placing);
     const messages =
       options.imap === undefined
         ? findAll(paths, files)
-        : findRemote(session, options.imap, {
+        : findRemote(context, options.imap, {
             mailboxId: entry.id,
             folders: options.folders?.split(","),
             stdin: options["password-stdin"],
             token: options["token-command"] === undefined ? undefined : files.token,
           });
     const parser = openParser(core);
-    const { isInterrupted, tell } = watchProgress(session);
+    const { isInterrupted, tell } = watchProgress(context);
     const pacing = createPacing(core, isInterrupted);
     const startedAt = runtime.now();
     let result: ImportResult;
@@ -174,12 +174,12 @@ export const exportCommand = command({
     to: { value: "FILE.mbox", required: true, summary: "The file, which must not exist" },
     ...WORKSPACE,
   },
-  async run(session, { options }) {
+  async run(context, { options }) {
     const path = resolve(options.to);
-    const files = session.lendFiles({ create: path });
-    const { core } = session.opened;
-    const entry = find("mailbox", session, options.mailbox, options.workspace);
-    const { isInterrupted, tell } = watchProgress(session);
+    const files = context.lendFiles({ create: path });
+    const { core } = context.opened;
+    const entry = find("mailbox", context, options.mailbox, options.workspace);
+    const { isInterrupted, tell } = watchProgress(context);
     const exported = await exportMail(exportMailbox(core, entry.id), await files.create(path), {
       isInterrupted,
       onProgress: (messages) => tell(() => `${messages} exported`),

@@ -7,13 +7,13 @@ import { toIsoTime } from "../base/time.ts";
 import { personDocument, personView } from "../operations/admin/people-administration.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 import { randomPassword, WORKSPACE, workspaceFor, workspaceName } from "./workspace-commands.ts";
 
 const USER = { address: "ADDRESS" } as const;
 
 async function readPasswordHash(
-  { readSecret }: Pick<Session, "readSecret">,
+  { readSecret }: Pick<CommandContext, "readSecret">,
   given: { "password-stdin": boolean; "password-hash"?: string | undefined },
 ): Promise<string | undefined> {
   const isHash = given["password-hash"] !== undefined;
@@ -41,11 +41,11 @@ export const userCommands = [
       "no-mailbox": { summary: "Make no mailbox; the address may then be anywhere" },
       ...WORKSPACE,
     },
-    async run(session, { arguments: { address }, options }) {
-      const { core } = session.opened;
+    async run(context, { arguments: { address }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const workspaceId = workspaceFor(session, options.workspace, address);
-      const passwordHash = await readPasswordHash(session, options);
+      const workspaceId = workspaceFor(context, options.workspace, address);
+      const passwordHash = await readPasswordHash(context, options);
       const { userId, mailboxId } = store.transact((tx) =>
         people.addUser(core, tx, {
           workspaceId,
@@ -57,7 +57,7 @@ export const userCommands = [
         }),
       );
       const person = personView(people.userIn(core, workspaceId, userId));
-      const shown = personDocument(person, { workspace: workspaceName(session, workspaceId) });
+      const shown = personDocument(person, { workspace: workspaceName(context, workspaceId) });
       return { ...shown, ...(mailboxId !== undefined && { mailboxId }) };
     },
   }),
@@ -70,12 +70,12 @@ export const userCommands = [
       "keep-keys": { summary: "Their API keys go on" },
       ...WORKSPACE,
     },
-    async run(session, { arguments: { address }, options }) {
-      const { core } = session.opened;
+    async run(context, { arguments: { address }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const { id, email } = find("person", session, address, options.workspace);
-      const given = options["password-stdin"] ? await session.readSecret() : undefined;
-      const password = given ?? randomPassword(session.runtime);
+      const { id, email } = find("person", context, address, options.workspace);
+      const given = options["password-stdin"] ? await context.readSecret() : undefined;
+      const password = given ?? randomPassword(context.runtime);
       const passwordHash = await hashPassword(password);
       const keepKeys = options["keep-keys"];
       const ended = store.transact((tx) => people.replacePassword(core, tx, id, { passwordHash, keepKeys }));
@@ -87,10 +87,10 @@ export const userCommands = [
     summary: "Make a link by which a person chooses a password, once and within seven days; it is printed",
     arguments: USER,
     options: WORKSPACE,
-    run(session, { arguments: { address }, options }) {
-      const { core } = session.opened;
+    run(context, { arguments: { address }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const { id, email } = find("person", session, address, options.workspace);
+      const { id, email } = find("person", context, address, options.workspace);
       const { link, expiresAt } = store.transact((tx) => people.inviteUser(core, tx, id));
       return { id, address: email, link, expiresAt: toIsoTime(expiresAt) };
     },
@@ -106,10 +106,10 @@ export const userCommands = [
       },
       ...WORKSPACE,
     },
-    run(session, { arguments: { address }, options }) {
-      const { core } = session.opened;
+    run(context, { arguments: { address }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const { id } = find("person", session, address, options.workspace);
+      const { id } = find("person", context, address, options.workspace);
       if (options.reset) store.transact((tx) => people.resetSecondFactor(core, tx, id));
       const { email, secondFactor } = people.userAt(core, address);
       return { id, address: email, secondFactor };
@@ -127,10 +127,10 @@ export const userCommands = [
       yes: { summary: "With --erase: do it; without, it is said what would be deleted" },
       ...WORKSPACE,
     },
-    async run(session, { arguments: { address }, options }) {
-      const { core } = session.opened;
+    async run(context, { arguments: { address }, options }) {
+      const { core } = context.opened;
       const { store } = core;
-      const { id, email } = find("person", session, address, options.workspace);
+      const { id, email } = find("person", context, address, options.workspace);
       if (options.erase) {
         if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(core, id, options)) };
         const survey = { id, address: email, erased: false, ...erasure.survey(core, id) };

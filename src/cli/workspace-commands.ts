@@ -11,7 +11,7 @@ import { toIsoTime } from "../base/time.ts";
 import { REASON, sendingState } from "../operations/command-line.ts";
 import { requireServed } from "../store/unserved-workspaces.ts";
 import { command } from "./command.ts";
-import type { Session } from "./run.ts";
+import type { CommandContext } from "./run.ts";
 
 /** Option of commands that work on one workspace. */
 export const WORKSPACE = {
@@ -19,8 +19,8 @@ export const WORKSPACE = {
 } as const;
 
 /** Id of the named workspace; undefined, for all of them, without a name. @throws AppError not_found */
-export function findWorkspaceId(session: Session, name: string | undefined): string | undefined {
-  return name === undefined ? undefined : workspaceAdmin.workspaceNamed(session.opened.core, name).id;
+export function findWorkspaceId(context: CommandContext, name: string | undefined): string | undefined {
+  return name === undefined ? undefined : workspaceAdmin.workspaceNamed(context.opened.core, name).id;
 }
 
 /**
@@ -29,14 +29,14 @@ export function findWorkspaceId(session: Session, name: string | undefined): str
  * @throws UsageError when several remain, AppError not_found when there is none, server_error 503 when it moves to another
  * server
  */
-export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
-  const id = chosen(session, name, address);
-  requireServed(session.opened.core.store.db, id);
+export function workspaceFor(context: CommandContext, name: string | undefined, address = ""): string {
+  const id = chosen(context, name, address);
+  requireServed(context.opened.core.store.db, id);
   return id;
 }
 
-function chosen(session: Session, name: string | undefined, address: string): string {
-  const { core } = session.opened;
+function chosen(context: CommandContext, name: string | undefined, address: string): string {
+  const { core } = context.opened;
   if (name !== undefined) return workspaceAdmin.workspaceNamed(core, name).id;
   const [first, second] = workspaceAdmin.listWorkspaces(core);
   if (first === undefined) {
@@ -53,11 +53,11 @@ function chosen(session: Session, name: string | undefined, address: string): st
 }
 
 /** Names by id. */
-export function workspaceNames(session: Session): Map<string, string> {
-  return new Map(workspaceAdmin.listWorkspaces(session.opened.core).map(({ id, name }) => [id, name]));
+export function workspaceNames(context: CommandContext): Map<string, string> {
+  return new Map(workspaceAdmin.listWorkspaces(context.opened.core).map(({ id, name }) => [id, name]));
 }
 
-export const workspaceName = ({ opened }: Session, id: string): string =>
+export const workspaceName = ({ opened }: CommandContext, id: string): string =>
   workspaceAdmin.getWorkspaceById(opened.core, id).name;
 
 /** 119 random bits. */
@@ -75,12 +75,12 @@ export const setup = command({
     workspace: { value: "NAME", summary: "Name of the workspace; the domain if left out" },
     "password-stdin": { summary: "Read the owner's password from standard input; made up and printed if left out" },
   },
-  async run(session, { options }) {
-    const given = options["password-stdin"] ? await session.readSecret() : undefined;
-    const password = given ?? randomPassword(session.runtime);
+  async run(context, { options }) {
+    const given = options["password-stdin"] ? await context.readSecret() : undefined;
+    const password = given ?? randomPassword(context.runtime);
     const { domain, email, name, workspace } = options;
     const made = await setUp(
-      { ...session.opened, ...session.opened.core },
+      { ...context.opened, ...context.opened.core },
       { domain, email, name, workspace, password },
     );
     const { workspaceId, userId, mailboxId, address, apiKey, dns } = made;
@@ -88,7 +88,7 @@ export const setup = command({
   },
 });
 
-const present = ({ opened }: Session, workspace: Workspace) => ({
+const present = ({ opened }: CommandContext, workspace: Workspace) => ({
   id: workspace.id,
   name: workspace.name,
   ...sendingState(workspace),
@@ -100,8 +100,8 @@ const present = ({ opened }: Session, workspace: Workspace) => ({
 });
 
 /** The workspace as it is now. */
-const readWorkspaceDocument = (session: Session, name: string) =>
-  present(session, workspaceAdmin.workspaceNamed(session.opened.core, name));
+const readWorkspaceDocument = (context: CommandContext, name: string) =>
+  present(context, workspaceAdmin.workspaceNamed(context.opened.core, name));
 
 /** @throws UsageError for what is no limit */
 function readLimitOption(
@@ -124,11 +124,11 @@ export const workspaceCommands = [
     name: "workspace add",
     summary: "Add a workspace",
     arguments: { name: "NAME" },
-    run(session, { arguments: { name } }) {
-      const { core } = session.opened;
+    run(context, { arguments: { name } }) {
+      const { core } = context.opened;
       const { store } = core;
       return present(
-        session,
+        context,
         store.transact((tx) => workspaceAdmin.addWorkspace(core, tx, name)),
       );
     },
@@ -138,32 +138,32 @@ export const workspaceCommands = [
     lists: true,
     summary: "List the workspaces",
     columns: ["id", "name", "state", "paused", "mailboxes", "mostMailboxes", "usedBytes", "mostBytes", "createdAt"],
-    run: (session) =>
-      workspaceAdmin.listWorkspaces(session.opened.core).map((workspace) => present(session, workspace)),
+    run: (context) =>
+      workspaceAdmin.listWorkspaces(context.opened.core).map((workspace) => present(context, workspace)),
   }),
   command({
     name: "workspace pause",
     summary: "Accept nothing for sending from any mailbox of a workspace; what was accepted goes out",
     arguments: { name: "NAME" },
     options: REASON,
-    run(session, { arguments: { name }, options: { reason } }) {
-      const { core } = session.opened;
+    run(context, { arguments: { name }, options: { reason } }) {
+      const { core } = context.opened;
       const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       store.transact((tx) => workspaceAdmin.pauseWorkspace(tx, id, reason));
-      return readWorkspaceDocument(session, name);
+      return readWorkspaceDocument(context, name);
     },
   }),
   command({
     name: "workspace resume",
     summary: "Accept mail for sending from a workspace again",
     arguments: { name: "NAME" },
-    run(session, { arguments: { name } }) {
-      const { core } = session.opened;
+    run(context, { arguments: { name } }) {
+      const { core } = context.opened;
       const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       store.transact((tx) => workspaceAdmin.resumeWorkspace(tx, id));
-      return readWorkspaceDocument(session, name);
+      return readWorkspaceDocument(context, name);
     },
   }),
   command({
@@ -178,8 +178,8 @@ export const workspaceCommands = [
         summary: "Bytes of mail in all its mailboxes at most, as 50GB; off for as many as they may have",
       },
     },
-    run(session, { arguments: { name }, options: { mailboxes, bytes } }) {
-      const { core } = session.opened;
+    run(context, { arguments: { name }, options: { mailboxes, bytes } }) {
+      const { core } = context.opened;
       const { store } = core;
       const { id } = workspaceAdmin.workspaceNamed(core, name);
       const limits = {
@@ -189,7 +189,7 @@ export const workspaceCommands = [
         ...(bytes !== undefined && { mostBytes: readLimitOption("bytes", bytes, readSize, SIZE_FORM) }),
       };
       if (Object.keys(limits).length > 0) store.transact((tx) => workspaceAdmin.limitWorkspace(tx, id, limits));
-      return readWorkspaceDocument(session, name);
+      return readWorkspaceDocument(context, name);
     },
   }),
 ];

@@ -37,7 +37,7 @@ import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { type OutgoingFile, storeFiles } from "./attached-files.ts";
-import { type Outgoing, requireBodySize } from "./outgoing.ts";
+import { type OutgoingMessage, requireBodySize } from "./outgoing.ts";
 import type { DraftRequest } from "./requests.ts";
 import type { SendView } from "./sending-views.ts";
 import { type RecordResponse, sendView, submitOutgoing, sumFileSizes } from "./submit.ts";
@@ -127,7 +127,7 @@ async function schedule<T>(
 export async function sendLater(
   core: SendCore,
   caller: Caller,
-  message: Outgoing,
+  message: OutgoingMessage,
   {
     at,
     draft,

@@ -22,7 +22,7 @@ const LARGEST_BODY_BYTES = 1_048_576;
 const TOKEN_LENGTH = 22;
 
 /** A message before it is composed. */
-export interface Outgoing {
+export interface OutgoingMessage {
   mailbox: Reach["mailbox"];
   from: string;
   recipients: Recipient[];
@@ -45,7 +45,7 @@ export function addedFields({ replyTo, headers = {} }: AddedFields): [name: stri
 }
 
 /** A new message; with a new Message-ID unless it has one. `more`: further headers. */
-export function outgoing(
+export function createOutgoingMessage(
   { runtime }: Core,
   {
     mailbox,
@@ -53,10 +53,10 @@ export function outgoing(
     recipients,
     subject,
     messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`,
-  }: Omit<Outgoing, "messageId" | "named" | "composition"> & { subject: string; messageId?: string },
+  }: Omit<OutgoingMessage, "messageId" | "named" | "composition"> & { subject: string; messageId?: string },
   content: Pick<Composition, "text" | "html" | "calendar" | "quoted" | "forwarded" | "files">,
   more: Composition["headers"] = [],
-): Outgoing {
+): OutgoingMessage {
   const headers: Composition["headers"] = [
     ["From", formatAddress({ email: from, name: mailbox.name })],
     ...addressHeaders(recipients),

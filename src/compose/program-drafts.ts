@@ -23,7 +23,7 @@ import type { Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { type OutgoingFile, storeFiles } from "./attached-files.ts";
 import { sendLater } from "./draft-sending.ts";
-import { ADDED_FIELD, addedFields, type Outgoing, requireBodySize } from "./outgoing.ts";
+import { ADDED_FIELD, addedFields, type OutgoingMessage, requireBodySize } from "./outgoing.ts";
 import type { DraftFields, DraftPatch, DraftSendRequest, Timed } from "./requests.ts";
 import type { ProgramDraftView, SendView } from "./sending-views.ts";
 import { submitOutgoing } from "./submit.ts";
@@ -63,7 +63,7 @@ function buildProgramDraftView(reader: Reader, caller: Caller, draft: Draft): Pr
 }
 
 /** Makes files durable, once they are known to fit. @throws AppError payload_too_large, unprocessable */
-async function keepFiles(core: Core, { mailbox: box }: Outgoing, files: readonly OutgoingFile[]) {
+async function keepFiles(core: Core, { mailbox: box }: OutgoingMessage, files: readonly OutgoingFile[]) {
   const size = transmittedSizes(files);
   requireSize({ size }, core.options.get("smtp.maxMessageBytes"));
   requireRoom(readMailboxUsage(core, box.id), size, box.address, "unprocessable");
@@ -71,7 +71,7 @@ async function keepFiles(core: Core, { mailbox: box }: Outgoing, files: readonly
 }
 
 /** The message after a change. @throws AppError not_found, forbidden, unprocessable */
-function changed(core: Core, caller: Caller, draft: Draft, fields: DraftFields): Outgoing {
+function changed(core: Core, caller: Caller, draft: Draft, fields: DraftFields): OutgoingMessage {
   const { from, text, html, subject = draft.subject, replyTo, headers } = fields;
   if (from !== undefined && draft.answers === undefined) senderFor(core.db, caller, from, { alias: false });
   const list = (name: "to" | "cc" | "bcc") => (fields[name] === undefined ? draft[name] : readRecipients(fields[name]));
@@ -96,7 +96,7 @@ function changed(core: Core, caller: Caller, draft: Draft, fields: DraftFields):
 export async function createProgramDraft(
   core: ParsingCore,
   caller: Caller,
-  message: Outgoing,
+  message: OutgoingMessage,
   record: RecordIn<ProgramDraftView>,
   files: readonly OutgoingFile[],
 ): Promise<ProgramDraftView> {

@@ -36,7 +36,7 @@ import { mailboxes, messageBodies, messages, threads } from "../store/schema.ts"
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { compositionFile } from "./attached-files.ts";
-import { forwardedFrom, type Outgoing, outgoing } from "./outgoing.ts";
+import { createOutgoingMessage, forwardedFrom, type OutgoingMessage } from "./outgoing.ts";
 import { answerTo, replyHeaders } from "./reply.ts";
 
 /** What a cap or the queue refuses is tried again after so long, for so long. */
@@ -92,7 +92,7 @@ async function composeAutomaticForward(
   core: MailCore,
   arrived: Arrived,
   { recipient, passed }: AutomaticMail,
-): Promise<Outgoing> {
+): Promise<OutgoingMessage> {
   const { id, mailbox: box, replyTo, from, subject } = arrived;
   const reader = makeMailboxReader(box);
   await renewHtml(core, id);
@@ -102,7 +102,7 @@ async function composeAutomaticForward(
   const answered = answerTo(own, { replyTo, from }).filter(({ email }) => !isAnonymous(email));
   // It answers nothing.
   const references = replyHeaders(answeredIn(arrived)).filter(([name]) => name === "References");
-  return outgoing(
+  return createOutgoingMessage(
     core,
     {
       mailbox: box,
@@ -121,13 +121,13 @@ async function composeAutomaticForward(
 }
 
 /** Undefined once nobody is absent. */
-function composeAbsenceReply(core: Core, arrived: Arrived, { recipient }: AutomaticMail): Outgoing | undefined {
+function composeAbsenceReply(core: Core, arrived: Arrived, { recipient }: AutomaticMail): OutgoingMessage | undefined {
   const { mailbox: box, receivedOn, subject } = arrived;
   const absence = findAbsence(core.db, box.id);
   if (!absence) return undefined;
   const own = ownAddresses(core.db, box.id);
   const from = receivedOn !== null && own.has(receivedOn) ? receivedOn : box.address;
-  return outgoing(
+  return createOutgoingMessage(
     core,
     {
       mailbox: box,
@@ -144,7 +144,7 @@ const composeAutomaticMessage = async (
   core: MailCore,
   arrived: Arrived,
   request: AutomaticMail,
-): Promise<Outgoing | undefined> => {
+): Promise<OutgoingMessage | undefined> => {
   if (request.kind === "absence") return composeAbsenceReply(core, arrived, request);
   const { workspaceId } = arrived.mailbox;
   return mayForwardTo(core.db, core.options, workspaceId, request.recipient)

@@ -31,9 +31,9 @@ import { sendLater } from "./draft-sending.ts";
 import {
   addedFields,
   addressesIn,
+  createOutgoingMessage,
   forwardedFrom,
-  type Outgoing,
-  outgoing,
+  type OutgoingMessage,
   prepareDraft,
   requireBodySize,
 } from "./outgoing.ts";
@@ -102,7 +102,7 @@ function composeReply(
   threadId: string,
   request: DraftReplyArguments,
   forwarded?: ForwardedMessage,
-): Outgoing & { toNobody: boolean } {
+): OutgoingMessage & { toNobody: boolean } {
   const { context, answered } = answeredIn(core, caller, threadId);
   const { reach } = context;
   const from = replySender(context, answered, request.from);
@@ -117,7 +117,7 @@ function composeReply(
   const subject = request.subject ?? replySubject(answered.subject);
   const quoted = request.quote === true ? quotable(answered) : undefined;
   return {
-    ...outgoing(
+    ...createOutgoingMessage(
       core,
       { mailbox: reach.mailbox, from, recipients, subject },
       { text: request.text, html: request.html, quoted, forwarded },
@@ -168,7 +168,7 @@ async function newMessage(
   { reach, address: from }: Sender,
   request: NewDraftRequest,
   files: readonly OutgoingFile[],
-): Promise<{ message: Outgoing; files: OutgoingFile[] }> {
+): Promise<{ message: OutgoingMessage; files: OutgoingFile[] }> {
   const { forwarded, files: along } = await forwardedBy(core, caller, request);
   const recipients = mergeRecipients({
     to: readRecipients(request.to),
@@ -176,7 +176,7 @@ async function newMessage(
     bcc: readRecipients(request.bcc),
   });
   const { text, html, subject = forwarded ? forwardSubject(forwarded.subject) : "" } = request;
-  const message = outgoing(
+  const message = createOutgoingMessage(
     core,
     { mailbox: reach.mailbox, from, recipients, subject },
     { text, html, forwarded },
@@ -242,7 +242,13 @@ export async function sendFor(
   const address = replySender(context, { kind: "received", ...about }, from);
   const recipients = mergeRecipients({ to: readRecipients(to), cc: [], bcc: [] });
   const envelope = { mailbox: reach.mailbox, from: address, recipients, subject };
-  return submitOutgoing(core, caller, outgoing(core, envelope, content, headers), joins ? threadId : undefined, record);
+  return submitOutgoing(
+    core,
+    caller,
+    createOutgoingMessage(core, envelope, content, headers),
+    joins ? threadId : undefined,
+    record,
+  );
 }
 
 /**

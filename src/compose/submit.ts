@@ -5,7 +5,7 @@ import { type Sent, type Submission, submitMessage } from "../outbound/accept.ts
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Tx } from "../store/store.ts";
 import { compositionFile, type OutgoingFile, storeFiles } from "./attached-files.ts";
-import type { Outgoing } from "./outgoing.ts";
+import type { OutgoingMessage } from "./outgoing.ts";
 import type { SendView } from "./sending-views.ts";
 
 /** Records the response in the accepting transaction; may run twice, the first time rolled back. */
@@ -15,7 +15,7 @@ export type RecordResponse = (tx: Tx, response: SendView) => void;
 export async function submitOutgoing(
   core: SendCore,
   caller: Caller,
-  { composition, ...message }: Outgoing & Pick<Submission, "isDue" | "heldUntil">,
+  { composition, ...message }: OutgoingMessage & Pick<Submission, "isDue" | "heldUntil">,
   threadId?: string,
   record?: RecordResponse,
   files: readonly OutgoingFile[] = [],

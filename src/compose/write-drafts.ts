@@ -57,7 +57,14 @@ import { prepared } from "../store/statement.ts";
 import type { Db, NotAPromise, Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { bareMediaType, bytesWithoutBcc, compositionFile } from "./attached-files.ts";
-import { addressesIn, forwardedFrom, type Outgoing, outgoing, prepareDraft, requireBodySize } from "./outgoing.ts";
+import {
+  addressesIn,
+  createOutgoingMessage,
+  forwardedFrom,
+  type OutgoingMessage,
+  prepareDraft,
+  requireBodySize,
+} from "./outgoing.ts";
 import { readReplyContext, replyHeaders, replySender, TRANSMITTABLE_ID } from "./reply.ts";
 import type { DraftRequest } from "./requests.ts";
 
@@ -104,7 +111,7 @@ export type DraftSummary = Pick<DraftContent, "draftId" | "subject" | "text" | "
 
 /** A message that is to be kept as a draft. */
 export interface Described {
-  message: Outgoing;
+  message: OutgoingMessage;
   /** Id of the conversation that it replies to. */
   answers: string | undefined;
   unfinished: Unfinished;
@@ -135,14 +142,14 @@ export function composeDraft(
     subject,
     content,
     messageId,
-  }: Pick<Outgoing, "from" | "recipients"> & {
+  }: Pick<OutgoingMessage, "from" | "recipients"> & {
     subject: string;
     content: Pick<Composition, "text" | "html">;
     messageId?: string;
   },
   answers: string | undefined,
   draft: Draft | undefined,
-): Outgoing {
+): OutgoingMessage {
   const context = answers === undefined ? undefined : readReplyContext(core.db, caller, answers);
   if (context) requireAccess(context.reach, "send");
   const answered = context?.answered;
@@ -150,7 +157,7 @@ export function composeDraft(
     context && answered
       ? { reach: context.reach, address: replySender(context, answered, from) }
       : senderFor(core.db, caller, from, { alias: true });
-  return outgoing(
+  return createOutgoingMessage(
     core,
     {
       mailbox: sender.reach.mailbox,
@@ -183,7 +190,7 @@ async function formerVersion(
   core: ParsingCore,
   caller: Caller,
   draft: Draft,
-): Promise<{ message: Outgoing; prepared: PreparedMessage } | undefined> {
+): Promise<{ message: OutgoingMessage; prepared: PreparedMessage } | undefined> {
   if (draft.writtenBy !== undefined) return undefined;
   const message = messageOfDraft(core, caller, draft);
   const { files: _, ...composition } = message.composition;
@@ -196,7 +203,7 @@ function keepFormer(
   tx: Tx,
   caller: Caller,
   { unfinished, answers, agent, attachments }: Draft,
-  { message, prepared }: { message: Outgoing; prepared: PreparedMessage },
+  { message, prepared }: { message: OutgoingMessage; prepared: PreparedMessage },
 ): void {
   const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
   const { keyId: _, ...person } = caller;
@@ -209,7 +216,7 @@ export function fileDraft(
   core: MailCore,
   tx: Tx,
   caller: Caller,
-  { mailbox: box, from, recipients }: Outgoing,
+  { mailbox: box, from, recipients }: OutgoingMessage,
   prepared: PreparedMessage,
   more: NewDraft,
   files: readonly StoredFile[] = [],
@@ -254,7 +261,7 @@ export function describeDraft(
 }
 
 /** The message of a stored draft, which keeps its Message-ID. @throws AppError not_found, forbidden, unprocessable */
-export function messageOfDraft(core: Core, caller: Caller, draft: Draft): Outgoing {
+export function messageOfDraft(core: Core, caller: Caller, draft: Draft): OutgoingMessage {
   const { subject, text, html, messageId = "" } = draft;
   const fields = { from: draft.from.email, recipients: mergeRecipients(draft), subject, content: { text, html } };
   const described = { ...fields, ...(TRANSMITTABLE_ID.test(messageId) && { messageId }) };

@@ -7,7 +7,7 @@
  */
 import { Elysia, NotFoundError } from "elysia";
 import { type Caller, requireAdmin } from "../access/caller.ts";
-import { presentSession, requireConfirmed, type Session, Unconfirmed } from "../access/sessions.ts";
+import { type BrowserSession, presentSession, requireConfirmed, Unconfirmed } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { downloadResponse } from "../api/download.ts";
 import { readFailure } from "../api/failure.ts";
@@ -93,7 +93,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
   }
 
   /** @throws AppError forbidden, unauthorized; NotFoundError for a path that cannot be decoded */
-  function admit({ request, params }: Routed): Session {
+  function admit({ request, params }: Routed): BrowserSession {
     const session = gate.admit(core, cookie, request);
     noteAsker(request, { ...session.caller, keyId: session.id });
     if (Object.values<string | null>(params).includes(null)) throw new NotFoundError();

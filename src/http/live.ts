@@ -10,7 +10,7 @@
  * heartbeat of its session, and with the server; a failure here fails no commit.
  */
 import { findReachableMailboxes } from "../access/caller.ts";
-import { findSession, type Session } from "../access/sessions.ts";
+import { type BrowserSession, findSession } from "../access/sessions.ts";
 import { urlQuery } from "../api/request.ts";
 import { EVENT_STREAM } from "../api/unread-answers.ts";
 import { unavailable } from "../base/errors.ts";
@@ -30,7 +30,7 @@ const MOST_LOOKED_AT = 1_000;
 const MOST_UNSENT = 65_536;
 
 interface Stream {
-  session: Session;
+  session: BrowserSession;
   token: string;
   /** Number of the last change that the stream knows. */
   seq: number;
@@ -73,7 +73,7 @@ export function createLive({ db, store, runtime, log }: Core, cookie: SessionCoo
         if (!changes.has(seq)) changes.set(seq, changesSince(db, seq, MOST_LOOKED_AT));
         return changes.get(seq);
       },
-      findReachableMailboxIds({ caller }: Session): ReadonlySet<string> {
+      findReachableMailboxIds({ caller }: BrowserSession): ReadonlySet<string> {
         const known = reach.get(caller.userId) ?? new Set(findReachableMailboxes(db, caller).keys());
         reach.set(caller.userId, known);
         return known;

@@ -1,14 +1,14 @@
 /** Routes of the web app's own API that take or give no JSON, and so are no operations. */
-import type { Session } from "../access/sessions.ts";
+import type { BrowserSession } from "../access/sessions.ts";
 
 /** A request of a signed-in person. */
 export interface Asked {
   request: Request;
   /** Path parameters, decoded. */
   params: Record<string, string>;
-  session: Session;
+  session: BrowserSession;
   /** The session read again, to be called after waiting for a body. @throws AppError unauthorized when it ended or has another cookie */
-  requireSession(): Session;
+  requireSession(): BrowserSession;
 }
 
 export interface Route {

@@ -6,14 +6,14 @@
  *
  * Invariant: every request that changes something names its origin, in Origin or Sec-Fetch-Site, and it is ours.
  */
-import { findSession, type Session, touchSession } from "../access/sessions.ts";
+import { type BrowserSession, findSession, touchSession } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/unserved-workspaces.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
 /** @throws AppError forbidden, unauthorized; server_error 503 while the workspace moves to another server */
-export function admit(core: Core, cookie: SessionCookie, request: Request): Session {
+export function admit(core: Core, cookie: SessionCookie, request: Request): BrowserSession {
   requireSameOrigin(core, request);
   const token = cookie.read(request);
   const now = core.now();

@@ -26,7 +26,7 @@ import { decodeWords, readHeaders } from "../message/headers.ts";
 import { isKept } from "../message/parse.ts";
 import { isIn, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
 import type { Keywords } from "./keywords.ts";
-import type { Session } from "./session.ts";
+import type { ImapSession } from "./session.ts";
 import { presentRows, type View } from "./view.ts";
 
 const DAY_MS = 86_400_000;
@@ -401,7 +401,7 @@ function readZoneOffset(date = ""): number {
 async function lookAt(
   stage: Stage,
   messages: readonly Looked[],
-  { core, octets }: Session,
+  { core, octets }: ImapSession,
   userId: string,
   characters: number,
 ): Promise<readonly Looked[]> {
@@ -461,7 +461,7 @@ async function lookAt(
 }
 
 /** The messages of the selected mailbox that a search finds, by number. `userId`: who sees them. @throws Refused, Ended */
-export async function matching(session: Session, key: SearchKey, userId: string): Promise<Found[]> {
+export async function matching(session: ImapSession, key: SearchKey, userId: string): Promise<Found[]> {
   const { core, uids } = session;
   const view = session.selected();
   await uids.settled(view.folder);

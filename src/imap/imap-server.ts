@@ -32,7 +32,7 @@ import { authenticate, login } from "./commands/sign-in-commands.ts";
 import { store } from "./commands/store-command.ts";
 import { Malformed, Parser } from "./grammar.ts";
 import { createLines } from "./lines.ts";
-import { Ended, Refused, Session, type Shared, toRefusal, type Wire } from "./session.ts";
+import { Ended, ImapSession, Refused, type Shared, toRefusal, type Wire } from "./session.ts";
 
 /** Sessions that wait are looked at once in this time, whether they still may. */
 const SWEEP_MS = 1_000;
@@ -155,7 +155,7 @@ export function createImap(
   };
 
   /** Runs one command; returns what follows the tag. @throws Malformed, Refused, Ended */
-  async function run(session: Session, name: string, parser: Parser, tag: string): Promise<string> {
+  async function run(session: ImapSession, name: string, parser: Parser, tag: string): Promise<string> {
     const byUid = name === "UID";
     if (byUid) parser.space();
     const verb = byUid ? parser.atom().toUpperCase() : name;
@@ -249,7 +249,7 @@ export function createImap(
     }
   }
 
-  const listCapabilities = ({ who, wire }: Session): string =>
+  const listCapabilities = ({ who, wire }: ImapSession): string =>
     who
       ? `${SIGNED_IN} APPENDLIMIT=${options.get("smtp.maxMessageBytes")}`
       : wire.isSecure()
@@ -353,7 +353,7 @@ export function createImap(
         return read?.command.text;
       },
     };
-    const session = new Session(core, shared, wire, { trace, source, address });
+    const session = new ImapSession(core, shared, wire, { trace, source, address });
 
     /** Waits for octets until `lines` has something. */
     async function nextRead() {

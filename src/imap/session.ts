@@ -55,7 +55,7 @@ export interface Wire {
   line(): Promise<string | undefined>;
 }
 
-export class Session {
+export class ImapSession {
   readonly core: ParsingCore;
   readonly uids: Uids;
   readonly octets: Octets;

@@ -13,7 +13,7 @@
  * without bodies or recipients.
  */
 import type { Authentication, Policy } from "../authentication/dmarc.ts";
-import type { Arrival } from "../authentication/evidence.ts";
+import type { SmtpContext } from "../authentication/evidence.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Filed, type Filing, fileCopies, hasReceived } from "../mailbox/filing/filing.ts";
@@ -38,7 +38,8 @@ import { notVerified } from "./rcpt.ts";
 /** From the last byte of a report to its reply. To file it takes much less. */
 const REPORT_MS = 1_000;
 
-export interface Accepted {
+/** What became of a message at the MX listener. */
+export interface AcceptResult {
   /** Empty for a report that our own notice replaces, or that may name a Bcc recipient. */
   emailIds: string[];
   /**
@@ -56,7 +57,7 @@ export async function acceptMessage(
   envelope: Envelope,
   recipients: readonly Admitted[],
   content: AsyncIterable<Uint8Array>,
-): Promise<Accepted> {
+): Promise<AcceptResult> {
   const { store, spool, options, now, log, meters } = core;
   const startedAt = now();
   const { trace, ip, helo, tls, reversePath } = envelope;
@@ -84,8 +85,8 @@ export async function acceptMessage(
       // Other messages do not wait for the network to share a commit with this one.
       if (store.remote) await arrived?.staged.adopt(store.blobs);
       const { verdicts: auth, listSigner } = authentication;
-      const arrival = { message, spam, auth, listSigner, reversePath };
-      const filed = await fileAll(core, recipients, arrival, finding, (tx, all) => {
+      const authenticated = { message, spam, auth, listSigner, reversePath };
+      const filed = await fileAll(core, recipients, authenticated, finding, (tx, all) => {
         const emailIds = all.map(({ messageId }) => messageId);
         noteDelivery(core, tx, ip, emailIds);
         const key = message.messageId ?? emailIds[0];
@@ -149,17 +150,17 @@ async function prepare(core: ParsingCore, received: Received, envelope: Envelope
   const forwarders = options.get("spam.trustedForwarders");
   const trustedForwarders = forwarders === "none" ? [] : forwarders;
   const { hostname } = site;
-  const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: now() };
+  const smtpContext = { ip, helo, reversePath, hostname, trustedForwarders, now: now() };
   try {
     const isStranger = !isKnownNetwork(core, ip);
-    return await parser.prepareInbound(received.source, received.size, arrival, {
+    return await parser.prepareInbound(received.source, received.size, smtpContext, {
       isStranger,
       released: received.disposed,
     });
   } catch (error) {
     if (!(error instanceof UnparseableError)) throw error;
     log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
-    const authentication = await authenticate(core, received, arrival);
+    const authentication = await authenticate(core, received, smtpContext);
     const bytes = withoutBcc(withoutNul(await received.read()));
     const kept = await spool.keep([bytes], () => {});
     const message = originalOnly(bytes, reversePath, kept.sha256, error.message);
@@ -182,16 +183,16 @@ async function prepare(core: ParsingCore, received: Received, envelope: Envelope
 async function authenticate(
   { parser }: ParsingCore,
   { source, size }: Received,
-  arrival: Arrival,
+  smtpContext: SmtpContext,
 ): Promise<Authentication> {
   for (const headerOnly of [undefined, true] as const) {
     try {
-      return await parser.authenticate(source, size, arrival, arrival.reversePath, headerOnly);
+      return await parser.authenticate(source, size, smtpContext, smtpContext.reversePath, headerOnly);
     } catch (error) {
       if (!(error instanceof UnparseableError)) throw error;
     }
   }
-  return unreadable(arrival.hostname);
+  return unreadable(smtpContext.hostname);
 }
 
 /**

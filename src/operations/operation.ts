@@ -7,7 +7,7 @@
  */
 import type { Caller, Restriction } from "../access/caller.ts";
 import type { Identity } from "../access/identity.ts";
-import type { Session } from "../access/sessions.ts";
+import type { BrowserSession } from "../access/sessions.ts";
 import type { FirstRun } from "../admin/setup.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "../base/json-schema.ts";
 import type { OutgoingFile } from "../compose/attached-files.ts";
@@ -132,7 +132,7 @@ export interface VisitorContext extends AppServices, BrowserRequest {}
 
 export interface PersonContext extends AppServices, BrowserRequest {
   caller: Caller;
-  session: Session;
+  session: BrowserSession;
   /**
    * Requires for a change that outlasts the session that the person proved again, in the last minutes, that it is them.
    * To be called in the transaction of the change. @throws Unconfirmed, AppError unauthorized

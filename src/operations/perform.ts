@@ -9,7 +9,7 @@
 import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
 import { findKeyRestrictions, presentCaller, requireLiveKey } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
-import type { Session } from "../access/sessions.ts";
+import type { BrowserSession } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError } from "../base/errors.ts";
 import {
@@ -66,7 +66,7 @@ export interface Performed {
 
 /** A person who is signed in to the app. */
 export interface SignedIn {
-  session: Session;
+  session: BrowserSession;
   /** @throws AppError unauthorized if the session ended, or got another token, since the request arrived */
   requireSession(db: Db): void;
   requireConfirmed: PersonContext["requireConfirmed"];

@@ -28,7 +28,7 @@ import { dkimKeys, domains } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { type OutboundContent, type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
-import { countOutside, type Outgoing, requireAllowed, requireRoom } from "./guardrails.ts";
+import { countOutside, type GuardedMessage, requireAllowed, requireRoom } from "./guardrails.ts";
 import { type HoldReason, judge } from "./judgement.ts";
 import { addOutbound, type OutboundMessage, type Recipient, waitingCount } from "./queue.ts";
 import type { SendCore } from "./send-core.ts";
@@ -114,7 +114,7 @@ export async function requireAcceptable(
   const { caller, mailbox, isDue } = submission;
   const now = core.now();
   const held = judge(db, caller, submission, { now, isDue });
-  requireAllowed(core, db, toOutgoing(submission), now, { isHeld: held !== undefined });
+  requireAllowed(core, db, toGuardedMessage(submission), now, { isHeld: held !== undefined });
   if (held === undefined) await requireQueue(core, submission);
   requireRoom(readMailboxUsage(core, mailbox.id), bytes, mailbox.address);
   return held;
@@ -139,7 +139,11 @@ export async function requireQueue(
   }
 }
 
-const toOutgoing = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Outgoing => ({
+const toGuardedMessage = ({
+  mailbox,
+  from,
+  recipients,
+}: Pick<Submission, "mailbox" | "from" | "recipients">): GuardedMessage => ({
   mailboxId: mailbox.id,
   workspaceId: mailbox.workspaceId,
   from,
@@ -168,7 +172,7 @@ export async function submitMessage(
     const reason =
       judge(tx, caller, { ...submission, named }, { now, isDue }) ??
       (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
-    requireAllowed(core, tx, toOutgoing(submission), now, { isHeld: reason !== undefined });
+    requireAllowed(core, tx, toGuardedMessage(submission), now, { isHeld: reason !== undefined });
     requireRoom(readMailboxUsage(core, mailbox.id), message.size, mailbox.address);
     const { userId: sentBy, keyId } = caller;
     const copies = { mailboxId: mailbox.id, messageId: message.messageId, sentBy, byKey: keyId !== undefined, now };
@@ -193,7 +197,7 @@ export async function submitMessage(
 }
 
 /** A message that is accepted, with its bytes. */
-export interface Accepted extends Pick<Submission, "mailbox" | "from" | "recipients" | "messageId" | "dsn"> {
+export interface AcceptedMessage extends Pick<Submission, "mailbox" | "from" | "recipients" | "messageId" | "dsn"> {
   threadId?: string | undefined;
   /** The user who sends it. */
   sentBy: string;
@@ -209,7 +213,7 @@ export interface Accepted extends Pick<Submission, "mailbox" | "from" | "recipie
 export function fileSent(
   core: MailCore,
   tx: Tx,
-  { mailbox, from, recipients, messageId, dsn, threadId, sentBy, message, content, now, ids }: Accepted,
+  { mailbox, from, recipients, messageId, dsn, threadId, sentBy, message, content, now, ids }: AcceptedMessage,
 ): { sent: Sent; seq: number } {
   const { runtime } = core;
   const { domain } = splitAddress(from);
@@ -236,7 +240,7 @@ export function fileSent(
     domain,
     returnPath: newReturnPath(runtime, domain),
     acceptedAt: now,
-    outsideRecipients: countOutside(tx, toOutgoing({ mailbox, from, recipients })),
+    outsideRecipients: countOutside(tx, toGuardedMessage({ mailbox, from, recipients })),
     recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
     content,
     ...dsn,
@@ -329,8 +333,8 @@ export async function submitAutomatic(
 ): Promise<void> {
   const { store, runtime, log } = core;
   const { mailbox, from, recipients, messageId, automatic, threadId } = message;
-  const outgoing = toOutgoing(message);
-  requireAllowed(core, store.db, outgoing, runtime.now());
+  const guarded = toGuardedMessage(message);
+  requireAllowed(core, store.db, guarded, runtime.now());
   await requireQueue(core, message);
   const { message: composed, content } = await store.preparing(() =>
     prepare(core, { ...message, compose: async () => composition }),
@@ -339,7 +343,7 @@ export async function submitAutomatic(
   const id = newId(runtime, "msg");
   await store.enqueue((tx) => {
     const now = runtime.now();
-    requireAllowed(core, tx, outgoing, now);
+    requireAllowed(core, tx, guarded, now);
     addOutbound(tx, {
       id,
       workspaceId: mailbox.workspaceId,
@@ -351,7 +355,7 @@ export async function submitAutomatic(
       domain,
       returnPath: newReturnPath(runtime, domain),
       acceptedAt: now,
-      outsideRecipients: countOutside(tx, outgoing),
+      outsideRecipients: countOutside(tx, guarded),
       recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
       content,
       automatic,

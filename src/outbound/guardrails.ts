@@ -79,7 +79,7 @@ interface Origin {
 }
 
 /** The parts of a message that the limits need. */
-export interface Outgoing extends Origin {
+export interface GuardedMessage extends Origin {
   recipients: readonly Recipient[];
 }
 
@@ -215,7 +215,7 @@ export function requireMaySend(db: Db, origin: Origin, now: number): void {
 export function requireAllowed(
   { options }: Core,
   db: Db,
-  message: Outgoing,
+  message: GuardedMessage,
   now: number,
   { isHeld = false }: { isHeld?: boolean } = {},
 ): void {
@@ -230,7 +230,7 @@ export function requireAllowed(
 }
 
 /** @throws AppError unprocessable */
-function requireRecipients(options: Options, db: Db, { recipients, workspaceId }: Outgoing): void {
+function requireRecipients(options: Options, db: Db, { recipients, workspaceId }: GuardedMessage): void {
   const most = options.get("sending.maxRecipients");
   if (recipients.length > most) {
     throw new AppError(
@@ -253,7 +253,7 @@ function requireRecipients(options: Options, db: Db, { recipients, workspaceId }
 }
 
 /** @throws AppError rate_limited */
-function requireHourlyCaps(options: Options, db: Db, message: Outgoing, address: string, now: number): void {
+function requireHourlyCaps(options: Options, db: Db, message: GuardedMessage, address: string, now: number): void {
   const caps = [
     [address, message.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
     ["this workspace", message.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
@@ -277,7 +277,7 @@ function requireHourlyCaps(options: Options, db: Db, message: Outgoing, address:
 }
 
 /** rules: Warm-up. @throws AppError rate_limited */
-function requireWarmup(options: Options, db: Db, message: Outgoing, verifiedAt: number, now: number): void {
+function requireWarmup(options: Options, db: Db, message: GuardedMessage, verifiedAt: number, now: number): void {
   const ceilings = options.get("sending.warmup");
   if (ceilings === "off") return;
   const { day, today } = warmupDay(verifiedAt, now);
@@ -299,7 +299,7 @@ function requireWarmup(options: Options, db: Db, message: Outgoing, verifiedAt: 
 /** Counts the recipients that are not at this server. */
 export function countOutside(
   db: Db,
-  { workspaceId, recipients }: Pick<Outgoing, "workspaceId" | "recipients">,
+  { workspaceId, recipients }: Pick<GuardedMessage, "workspaceId" | "recipients">,
 ): number {
   return recipients.filter(({ email }) => localDomain(db, workspaceId, splitAddress(email).domain) === undefined)
     .length;

@@ -1,18 +1,18 @@
 /**
- * The relay hands due entries of the queue to sessions, which deliver them (rules: Outbound queue). A session works for one
+ * The relay hands due entries of the queue to workers, which deliver them (rules: Outbound queue). A worker works for one
  * destination, a domain or the smarthost, on one connection, message after message. It needs a slot (slots.ts) to work.
  *
- *   runDue ──claims──► session: attempt ──► outcome and next claim, one commit ──► attempt ──► …  ──► idle, then closed
+ *   runDue ──claims──► worker: attempt ──► outcome and next claim, one commit ──► attempt ──► …  ──► idle, then closed
  *      ▲                                                                                             │
  *      └──────────────────────────────────────── wake ◄──────────────────────────────────────────────┘
  *
- * While others wait for a slot, the relay cuts a session that has waited long for its server and cannot have delivered
+ * While others wait for a slot, the relay cuts a worker that has waited long for its server and cannot have delivered
  * anything. That is a temporary failure; the next attempt gets a slow slot.
  *
- * Invariants: a destination gets a second session only once its sessions have shown that they can deliver, so a destination
- * that hangs holds up one session and no other mail. A destination that could not be reached is left alone until its first
+ * Invariants: a destination gets a second worker only once its workers have shown that they can deliver, so a destination
+ * that hangs holds up one worker and no other mail. A destination that could not be reached is left alone until its first
  * retry is due; everything else that was due there shares the failure. The relay holds a claim (claims.ts) until its outcome is
- * recorded, and gives it back when a stop cuts the attempt short. It never cuts a session that may have delivered a message and
+ * recorded, and gives it back when a stop cuts the attempt short. It never cuts a worker that may have delivered a message and
  * not recorded it.
  */
 import { RELAY_SLOTS } from "../base/descriptors.ts";
@@ -38,39 +38,39 @@ import type { SendCore } from "./send-core.ts";
 import {
   type Assignment,
   createDestinationHealth,
+  type DeliveryWorker,
   freeSlots,
   isIdle,
   isWaiting,
   mayBeCut,
-  newSession,
-  type Session,
+  newWorker,
   slotFor,
 } from "./slots.ts";
 import type { Connection } from "./transport.ts";
 
 /** Most connections to one destination. */
 const MOST_SESSIONS_OF_ONE = 5;
-/** After waiting this long for its server, a session counts as waiting (isWaiting in slots.ts). */
+/** After waiting this long for its server, a worker counts as waiting (isWaiting in slots.ts). */
 const WHILE_MS = 5_000;
 /** A destination that keeps us waiting for longer is slow; the second limit is for the reply to the message. */
 const LONG_MS = 30_000;
 const LONG_FOR_REPLY_MS = 2 * 60_000;
 const CUT = "no answer in time while other mail waited";
-/** Number of claims after which a session makes room when others wait for a slot. */
+/** Number of claims after which a worker makes room when others wait for a slot. */
 const TURN = 20;
 /** Most claims in one commit of the job. */
 const PORTION = 10;
 const IDLE_MS = 4_000;
 const LONGEST_REST_MS = 60_000;
 
-/** Destinations that are not domains. The spare sessions are for mail to this server. */
+/** Destinations that are not domains. The spare workers are for mail to this server. */
 const SMARTHOST = "@smarthost";
 const SPARE = "@spare";
 
 /** Between looks whether the replica has a claim. */
 const UNCONFIRMED_MS = 2_000;
 
-/** The terms of the next claim, for sessions of `destination`, or of the claim's domain. */
+/** The terms of the next claim, for workers of `destination`, or of the claim's domain. */
 interface Opening {
   terms: ClaimTerms;
   destination?: string;
@@ -79,7 +79,7 @@ interface Opening {
 export function createRelay(core: SendCore, attempts: AttemptOptions) {
   const { db, store, transport, options, runtime, log } = core;
   const { attempt, recordAttempt, commit } = createAttempts(core, attempts);
-  const sessions = new Set<Session>();
+  const workers = new Set<DeliveryWorker>();
   const leases = createLeases(core);
   const health = createDestinationHealth(db);
   const waiters: (() => void)[] = [];
@@ -89,8 +89,8 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
   /** The grace of `stop` is over: attempts that end now are not recorded, since their claims have been given back. */
   let isGraceOver = false;
 
-  const sessionsTo = (destination: string): Session[] =>
-    [...sessions].filter((session) => session.destination === destination);
+  const workersTo = (destination: string): DeliveryWorker[] =>
+    [...workers].filter((worker) => worker.destination === destination);
   const getQueueLine = (destination: string): QueueLine =>
     destination === SMARTHOST ? "open" : health.getQueueLine(destination);
 
@@ -103,7 +103,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
   const idle = (): Promise<void> =>
     busy === 0 ? Promise.resolve() : new Promise<void>((resolve) => waiters.push(resolve));
 
-  /** Wakes the job, to look for claims that sessions may take now. */
+  /** Wakes the job, to look for claims that workers may take now. */
   function look(): void {
     again = true;
     core.wake(job.name);
@@ -122,10 +122,10 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
 
   /**
    * Returns the time from which a destination takes a claim beside those in `assignments`: epoch ms, or 0; Infinity while its
-   * sessions are taken.
+   * workers are taken.
    */
   function notBefore(destination: string, assignments: readonly Assignment[]): number {
-    const existing = sessionsTo(destination);
+    const existing = workersTo(destination);
     const idling = existing.filter(isIdle).length;
     const taken = assignments.filter((assignment) => assignment.destination === destination).length;
     if (taken < idling) return 0;
@@ -134,9 +134,9 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     return mayOpen ? health.restsUntil(destination) : Number.POSITIVE_INFINITY;
   }
 
-  /** Lists the terms on which more may be claimed beside `assignments`, and for which sessions; none while all are taken. */
+  /** Lists the terms on which more may be claimed beside `assignments`, and for which workers; none while all are taken. */
   function openings(now: number, assignments: readonly Assignment[]): Opening[] {
-    const free = freeSlots(sessions, assignments);
+    const free = freeSlots(workers, assignments);
     const open: Opening[] = [];
     if (transport.groupsByMessage()) {
       if (slotFor(free, "open") && notBefore(SMARTHOST, assignments) <= now) {
@@ -166,13 +166,13 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       return {
         claim: claimed,
         destination: target,
-        slot: slotFor(freeSlots(sessions, assignments), getQueueLine(target)) ?? "shared",
+        slot: slotFor(freeSlots(workers, assignments), getQueueLine(target)) ?? "shared",
       };
     }
     return undefined;
   }
 
-  /** Claims for as many sessions as may have one, up to a portion. */
+  /** Claims for as many workers as may have one, up to a portion. */
   function assignAll(tx: Tx, now: number): Assignment[] {
     leases.keep(tx);
     const assignments: Assignment[] = [];
@@ -184,9 +184,9 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     return assignments;
   }
 
-  /** Makes the next claim of a session; undefined when there is none, or when others get its slot. */
-  function claimFor(tx: Tx, session: Session): Claim | undefined {
-    const { destination, failure, served } = session;
+  /** Makes the next claim of a worker; undefined when there is none, or when others get its slot. */
+  function claimFor(tx: Tx, worker: DeliveryWorker): Claim | undefined {
+    const { destination, failure, served } = worker;
     if (stopped) return undefined;
     leases.keep(tx);
     const terms = termsAt(failure?.at ?? runtime.now());
@@ -194,17 +194,17 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     if (transport.groupsByMessage() !== (destination === SMARTHOST)) return undefined;
     if (destination === SMARTHOST) return claim(tx, terms);
     const line = getQueueLine(destination);
-    if (session.moves) moveDomain(tx, destination, line);
+    if (worker.moves) moveDomain(tx, destination, line);
     // A claim that shares a failure needs no slot.
     if (!failure) {
-      const free = freeSlots(sessions, []);
-      const isMisplaced = (line === "slow") !== (session.slot === "slow");
-      const slot = isMisplaced ? slotFor(free, line) : session.slot;
+      const free = freeSlots(workers, []);
+      const isMisplaced = (line === "slow") !== (worker.slot === "slow");
+      const slot = isMisplaced ? slotFor(free, line) : worker.slot;
       if (!slot) return undefined;
-      const isToShare = served >= TURN || line === "slow" || isWaiting(session);
+      const isToShare = served >= TURN || line === "slow" || isWaiting(worker);
       if (!isMisplaced && isToShare && free[slot] <= 0) return yieldTurn(tx, destination, runtime.now());
-      session.slot = slot;
-      session.waits = "not";
+      worker.slot = slot;
+      worker.waits = "not";
     }
     return claim(tx, { ...terms, domain: destination });
   }
@@ -219,60 +219,60 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       const assignments = await store.enqueue((tx) => assignAll(tx, now));
       for (const assignment of assignments) {
         busy++;
-        void serve(sessionsTo(assignment.destination).find(isIdle) ?? openSession(assignment.destination), assignment);
+        void serve(workersTo(assignment.destination).find(isIdle) ?? openWorker(assignment.destination), assignment);
       }
       if (assignments.length < PORTION) return makeRoom(now);
     }
   }
 
-  /** Cuts a session that has waited long for its server, if another destination would get its slot. */
+  /** Cuts a worker that has waited long for its server, if another destination would get its slot. */
   function makeRoom(now: number): void {
-    if (transport.groupsByMessage() || freeSlots(sessions, []).shared > 0) return;
+    if (transport.groupsByMessage() || freeSlots(workers, []).shared > 0) return;
     const terms = {
       ...termsAt(now),
       lines: ["new", "open"] as const,
       notBefore: (name: string) => notBefore(name, []),
     };
     if (earliestDue([{ terms }]) > now) return;
-    [...sessions].find(mayBeCut)?.ending?.abort(CUT);
+    [...workers].find(mayBeCut)?.ending?.abort(CUT);
   }
 
-  function openSession(destination: string): Session {
-    // Idle sessions are connections too.
+  function openWorker(destination: string): DeliveryWorker {
+    // Idle workers are connections too.
     if (
       destination !== SPARE &&
-      [...sessions].filter((session) => session.destination !== SPARE).length >= RELAY_SLOTS.shared
+      [...workers].filter((worker) => worker.destination !== SPARE).length >= RELAY_SLOTS.shared
     ) {
-      closeSession([...sessions].find(isIdle));
+      closeWorker([...workers].find(isIdle));
     }
-    const session = newSession(destination);
-    sessions.add(session);
-    return session;
+    const worker = newWorker(destination);
+    workers.add(worker);
+    return worker;
   }
 
-  function closeSession(session: Session | undefined): void {
-    if (!session) return;
-    session.cancelIdle?.();
-    session.connection?.close();
-    sessions.delete(session);
+  function closeWorker(worker: DeliveryWorker | undefined): void {
+    if (!worker) return;
+    worker.cancelIdle?.();
+    worker.connection?.close();
+    workers.delete(worker);
   }
 
-  /** Works through one claim after another, until there is none for the session. */
-  async function serve(session: Session, { claim: first, slot }: Assignment): Promise<void> {
-    session.cancelIdle?.();
-    session.cancelIdle = undefined;
-    session.served = 0;
-    session.slot = slot;
-    session.waits = "not";
+  /** Works through one claim after another, until there is none for the worker. */
+  async function serve(worker: DeliveryWorker, { claim: first, slot }: Assignment): Promise<void> {
+    worker.cancelIdle?.();
+    worker.cancelIdle = undefined;
+    worker.served = 0;
+    worker.slot = slot;
+    worker.waits = "not";
     try {
-      for (let current: Claim | undefined = first; current; ) current = await step(session, current);
+      for (let current: Claim | undefined = first; current; ) current = await step(worker, current);
     } catch (error) {
       log.error("delivery attempt cannot be recorded; its lease will run out", { error });
     }
-    if (!stopped && !session.failure && session.connection?.usable()) {
-      session.cancelIdle = runtime.setTimer(() => closeSession(session), IDLE_MS);
+    if (!stopped && !worker.failure && worker.connection?.usable()) {
+      worker.cancelIdle = runtime.setTimer(() => closeWorker(worker), IDLE_MS);
     } else {
-      closeSession(session);
+      closeWorker(worker);
     }
     look();
     leave();
@@ -293,79 +293,79 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
   }
 
   /** Attempts to deliver a claim, and returns the next. */
-  async function step(session: Session, current: Claim): Promise<Claim | undefined> {
+  async function step(worker: DeliveryWorker, current: Claim): Promise<Claim | undefined> {
     leases.hold(current);
-    session.served++;
-    session.moves = false;
+    worker.served++;
+    worker.moves = false;
     let endWatch = (): void => {};
     try {
       if (!(await confirmed())) return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
       const attempted = await attempt(current, () => {
-        endWatch = watch(session);
-        return getSessionConnection(session, current.domain);
+        endWatch = watch(worker);
+        return getWorkerConnection(worker, current.domain);
       });
       endWatch();
-      const isSlow = session.waits === "long";
-      if (session.waits !== "not") session.waits = "over";
+      const isSlow = worker.waits === "long";
+      if (worker.waits !== "not") worker.waits = "over";
       if (isGraceOver) return undefined;
       if (attempted.kind === "unreachable") {
-        if (!session.failure && hasSibling(session)) {
+        if (!worker.failure && hasSibling(worker)) {
           // The destination works, but takes no further connection.
-          rest(session.destination);
+          rest(worker.destination);
           return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
         }
-        if (!session.failure && !isSlow) note(session, "new");
-        if (!session.failure && attempted.result.kind === "deferred") rest(session.destination);
-        session.failure ??= { result: attempted.result, at: runtime.now() };
-      } else if (!session.connection || session.connection.usable()) {
-        if (!isSlow) note(session, "open");
-        if (!session.proven) look();
-        session.proven = true;
+        if (!worker.failure && !isSlow) note(worker, "new");
+        if (!worker.failure && attempted.result.kind === "deferred") rest(worker.destination);
+        worker.failure ??= { result: attempted.result, at: runtime.now() };
+      } else if (!worker.connection || worker.connection.usable()) {
+        if (!isSlow) note(worker, "open");
+        if (!worker.proven) look();
+        worker.proven = true;
       }
-      return await recordAttempt(current, attempted, (tx) => claimFor(tx, session));
+      return await recordAttempt(current, attempted, (tx) => claimFor(tx, worker));
     } finally {
       leases.letGo(current);
     }
   }
 
-  function note(session: Session, line: QueueLine): void {
-    const { destination } = session;
+  function note(worker: DeliveryWorker, line: QueueLine): void {
+    const { destination } = worker;
     if (destination === SPARE || destination === SMARTHOST) return;
-    if (health.note(destination, line)) session.moves = true;
+    if (health.note(destination, line)) worker.moves = true;
   }
 
-  /** Notes how long a session waits for its server. Returns a function that ends it. */
-  function watch(session: Session): () => void {
+  /** Notes how long a worker waits for its server. Returns a function that ends it. */
+  function watch(worker: DeliveryWorker): () => void {
     // A slow smarthost makes room for nothing: all mail goes through it.
-    if (session.destination === SMARTHOST || session.destination === SPARE) return () => {};
+    if (worker.destination === SMARTHOST || worker.destination === SPARE) return () => {};
     let cancelTimer = runtime.setTimer(() => {
-      session.waits = "a while";
+      worker.waits = "a while";
       cancelTimer = runtime.setTimer(() => {
-        if (!session.connection?.isTransmitting()) setLong();
+        if (!worker.connection?.isTransmitting()) setLong();
         else cancelTimer = runtime.setTimer(setLong, LONG_FOR_REPLY_MS - LONG_MS);
       }, LONG_MS - WHILE_MS);
       look();
     }, WHILE_MS);
     function setLong(): void {
-      session.waits = "long";
-      note(session, "slow");
+      worker.waits = "long";
+      note(worker, "slow");
       look();
     }
     return () => cancelTimer();
   }
 
-  async function getSessionConnection(session: Session, domain: string): Promise<Connection> {
-    if (session.failure) throw new DeliveryFailure(session.failure.result);
-    if (session.connection?.usable()) return session.connection;
-    session.connection?.close();
-    session.connection = undefined;
-    session.ending = new AbortController();
-    session.connection = await transport.connect(domain, session.ending.signal);
-    return session.connection;
+  async function getWorkerConnection(worker: DeliveryWorker, domain: string): Promise<Connection> {
+    if (worker.failure) throw new DeliveryFailure(worker.failure.result);
+    if (worker.connection?.usable()) return worker.connection;
+    worker.connection?.close();
+    worker.connection = undefined;
+    worker.ending = new AbortController();
+    worker.connection = await transport.connect(domain, worker.ending.signal);
+    return worker.connection;
   }
 
-  const hasSibling = (session: Session): boolean =>
-    sessionsTo(session.destination).some((other) => other !== session && other.connection?.usable() === true);
+  const hasSibling = (worker: DeliveryWorker): boolean =>
+    workersTo(worker.destination).some((other) => other !== worker && other.connection?.usable() === true);
 
   /** Allows no new connection to the destination before the first retry of the mail that could not be delivered there. */
   function rest(destination: string): void {
@@ -409,7 +409,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
   /** Stops claiming, gives attempts `graceMs` to end, and gives the other claims back. */
   async function stop(graceMs: number): Promise<void> {
     stopped = true;
-    for (const session of sessions) if (isIdle(session)) closeSession(session);
+    for (const worker of workers) if (isIdle(worker)) closeWorker(worker);
     if (busy > 0 && graceMs > 0) {
       await atMost(runtime, graceMs, idle());
     }

@@ -1,7 +1,7 @@
 /**
- * Concurrency of the relay: how destinations have done lately, and how many sessions may work at once. A destination is open
+ * Concurrency of the relay: how destinations have done lately, and how many workers may work at once. A destination is open
  * (it has replied in time), slow (it has kept us waiting) or new (nothing is known). It waits in that line of the queue, and
- * the line says which slots its sessions may take:
+ * the line says which slots its workers may take:
  *
  *   line   slots          what they are for
  *   open   shared, kept   a destination that replies in time always finds one of the kept slots
@@ -9,8 +9,8 @@
  *   slow   slow           a destination that hangs has all the time that RFC 5321 §4.5.3.2 gives it, and costs others nothing
  *   -      spare          mail to this server itself, while all shared slots are taken
  *
- * A session that has waited a while for its server no longer counts, so that others get its slot. That is bounded: beyond
- * MOST_RELAY_WAITING such sessions count after all.
+ * A worker that has waited a while for its server no longer counts, so that others get its slot. That is bounded: beyond
+ * MOST_RELAY_WAITING such workers count after all.
  *
  * A destination that could not be reached rests: it gets no new connection for a while. All of this is kept in memory, bounded.
  * After a start it is read from the queue: destinations of delivered mail are open, and those in the slow line are slow.
@@ -28,7 +28,7 @@ export type Slot = keyof typeof RELAY_SLOTS;
 const SLOTS_OF: Record<QueueLine, readonly Slot[]> = { open: ["shared", "kept"], new: ["shared"], slow: ["slow"] };
 
 /** A worker for one destination, a domain or the smarthost: on one connection, message after message. */
-export interface Session {
+export interface DeliveryWorker {
   readonly destination: string;
   slot: Slot;
   connection: Connection | undefined;
@@ -48,14 +48,14 @@ export interface Session {
   cancelIdle: (() => void) | undefined;
 }
 
-/** A claim for an idle session, or for a new one. */
+/** A claim for an idle worker, or for a new one. */
 export interface Assignment {
   claim: Claim;
   destination: string;
   slot: Slot;
 }
 
-export const newSession = (destination: string): Session => ({
+export const newWorker = (destination: string): DeliveryWorker => ({
   destination,
   slot: "shared",
   connection: undefined,
@@ -68,26 +68,26 @@ export const newSession = (destination: string): Session => ({
   cancelIdle: undefined,
 });
 
-export const isIdle = (session: Session): boolean => session.cancelIdle !== undefined;
-const isCut = ({ ending }: Session): boolean => ending?.signal.aborted === true;
+export const isIdle = (worker: DeliveryWorker): boolean => worker.cancelIdle !== undefined;
+const isCut = ({ ending }: DeliveryWorker): boolean => ending?.signal.aborted === true;
 
 /** Tells whether it waits, or has waited, for its server, so that others may use its slot meanwhile. */
-export const isWaiting = ({ waits, slot }: Session): boolean =>
+export const isWaiting = ({ waits, slot }: DeliveryWorker): boolean =>
   waits !== "not" && (slot === "shared" || slot === "kept");
 
 /** Tells whether it may be cut to make room: it has waited long, and cannot have delivered anything. */
-export const mayBeCut = (session: Session): boolean =>
-  session.waits === "long" && session.slot !== "slow" && !isCut(session) && !session.connection?.isTransmitting();
+export const mayBeCut = (worker: DeliveryWorker): boolean =>
+  worker.waits === "long" && worker.slot !== "slow" && !isCut(worker) && !worker.connection?.isTransmitting();
 
 /** Counts the free slots of each kind, less those of `assignments`. */
 export function freeSlots(
-  sessions: Iterable<Session>,
+  workers: Iterable<DeliveryWorker>,
   assignments: readonly Pick<Assignment, "slot">[],
 ): Record<Slot, number> {
   const free = { ...RELAY_SLOTS };
-  const atWork = [...sessions].filter((session) => !isIdle(session));
-  for (const { slot } of [...atWork.filter((session) => !isWaiting(session)), ...assignments]) free[slot]--;
-  const waiting = atWork.filter((session) => isWaiting(session) && !isCut(session)).length;
+  const atWork = [...workers].filter((worker) => !isIdle(worker));
+  for (const { slot } of [...atWork.filter((worker) => !isWaiting(worker)), ...assignments]) free[slot]--;
+  const waiting = atWork.filter((worker) => isWaiting(worker) && !isCut(worker)).length;
   // Sessions beyond the bound take slots after all. Otherwise an open destination would get one more whenever one waits.
   free.shared -= Math.max(0, waiting - MOST_RELAY_WAITING);
   free.kept += Math.min(0, free.shared);

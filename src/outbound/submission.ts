@@ -68,14 +68,14 @@ export function createSubmissionRole(
   }
 
   /** @throws Refusal, AppError */
-  async function send(caller: Caller, envelope: Envelope, message: SubmittedMessage): Promise<Accepted> {
+  async function send(caller: Caller, envelope: Envelope, message: SubmittedMessage): Promise<SubmissionResult> {
     const { reach, address } = sender(caller, message.from);
     if (message.sender !== undefined) sender(caller, message.sender);
     const { mailbox } = reach;
     const { bytes } = message;
     const { recipients, ...dsn } = wantedIn(envelope, message);
     const threadId = findAnswered(db, mailbox.id, message)?.id;
-    const accept = (messageId: string, recipients: readonly Recipient[]): Promise<Accepted> => {
+    const accept = (messageId: string, recipients: readonly Recipient[]): Promise<SubmissionResult> => {
       const completion = { hostname: site.hostname, trace: envelope.trace, messageId, now: now() };
       const compose = async () => completeSubmitted(message, completion);
       return submit(core, { caller, mailbox, from: address, recipients, messageId, threadId, compose, dsn });
@@ -228,7 +228,7 @@ function wantedIn(envelope: Envelope, message: SubmittedMessage): MessageDsn & {
   };
 }
 
-type Accepted = Pick<Sent, "emailId" | "held">;
+type SubmissionResult = Pick<Sent, "emailId" | "held">;
 
 interface Submitted {
   mailboxId: string;
@@ -263,12 +263,12 @@ const acceptedEntries = prepared((db) =>
  * splits a long list of recipients. No recipient gets it twice.
  */
 function createAcceptOnce({ db, now }: Reader) {
-  const underWay = new Map<string, Promise<Accepted>>();
+  const underWay = new Map<string, Promise<SubmissionResult>>();
 
   async function acceptLeft(
     { mailboxId, messageId, bytes, recipients }: Submitted,
-    accept: (recipients: readonly Recipient[]) => Promise<Accepted>,
-  ): Promise<Accepted> {
+    accept: (recipients: readonly Recipient[]) => Promise<SubmissionResult>,
+  ): Promise<SubmissionResult> {
     const since = now() - REMEMBERED_MS;
     const held = heldCopies(db, mailboxId, messageId, since).flatMap(({ recipients: list, ...copy }) =>
       list.map(({ email }) => ({ ...copy, recipient: email, held: true as const })),
@@ -288,8 +288,8 @@ function createAcceptOnce({ db, now }: Reader) {
    */
   return async function acceptOnce(
     message: Submitted,
-    accept: (recipients: readonly Recipient[]) => Promise<Accepted>,
-  ): Promise<Accepted> {
+    accept: (recipients: readonly Recipient[]) => Promise<SubmissionResult>,
+  ): Promise<SubmissionResult> {
     const key = `${message.mailboxId} ${message.messageId}`;
     const before: Promise<unknown> = underWay.get(key)?.catch(() => {}) ?? Promise.resolve();
     const run = before.then(() => acceptLeft(message, accept));

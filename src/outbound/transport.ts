@@ -17,7 +17,7 @@ import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { faultOfAddress } from "../net/destination.ts";
 import { canonicalAddress } from "../net/ip.ts";
-import { type Credentials, openSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
+import { type ClientCredentials, openSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
 import { asDeferred, DeliveryFailure, type DeliveryResult, toDeliveryResult } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
@@ -61,7 +61,7 @@ const ASK_MS = 10_000;
 export interface Smarthost {
   host: string;
   port: number;
-  credentials: Credentials | undefined;
+  credentials: ClientCredentials | undefined;
   tls: TlsPolicy;
 }
 
@@ -194,7 +194,7 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
     }
   }
 
-  async function authenticate(session: SmtpSession, setting: string, credentials: Credentials): Promise<void> {
+  async function authenticate(session: SmtpSession, setting: string, credentials: ClientCredentials): Promise<void> {
     try {
       await session.authenticate(credentials);
       known = { setting, at: runtime.now(), refusal: undefined };

@@ -38,14 +38,14 @@ export interface Transmission {
   unstarted: boolean;
 }
 
-export interface Credentials {
+export interface ClientCredentials {
   user: string;
   pass: string;
 }
 
 export interface SmtpSession {
   /** @throws DeliveryFailure, always deferred; its code is 5yz when the remote refuses the credentials */
-  authenticate(credentials: Credentials): Promise<void>;
+  authenticate(credentials: ClientCredentials): Promise<void>;
   /** Rejects only as `recode` of the transaction does. */
   transmit(transaction: Transaction): Promise<Transmission>;
   /** Tells whether a transaction may be sent over it now. */

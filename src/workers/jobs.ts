@@ -1,7 +1,7 @@
 /** The messages between the parser pool and its parsers. */
 import type { Signer, SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
-import type { Arrival } from "../authentication/evidence.ts";
+import type { SmtpContext } from "../authentication/evidence.ts";
 import type { RecordType } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { DocumentText, FileHints } from "../documents/kind.ts";
@@ -58,7 +58,7 @@ export type DocumentJob =
 export interface MessageJob {
   source: Source | Composition;
   /** The message arrives: the parser authenticates it. */
-  arrival?: Arrival;
+  smtpContext?: SmtpContext;
   /** The folder where attachments wait until they are adopted, as those of an arriving message. The parser makes it. */
   stage?: string;
   /** Blobs are not in the folder of blobs: those that the parser reads are in `stage`, under their names. */

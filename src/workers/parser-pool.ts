@@ -11,7 +11,7 @@ import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
-import type { Arrival } from "../authentication/evidence.ts";
+import type { SmtpContext } from "../authentication/evidence.ts";
 import { decodeMessage } from "../base/child-messages.ts";
 import type { Log } from "../base/log.ts";
 import { documentMemory, memoryLimit, mostLargeBytes as mostLarge, TIMES_ITS_SIZE } from "../base/memory.ts";
@@ -63,7 +63,7 @@ export interface ParserPool {
   prepareInbound(
     source: Source,
     size: number,
-    arrival: Arrival,
+    smtpContext: SmtpContext,
     more?: { isStranger?: boolean; released?: Promise<void> },
   ): Promise<PreparedInbound>;
   /**
@@ -73,7 +73,7 @@ export interface ParserPool {
   authenticate(
     source: Source,
     size: number,
-    arrival: Arrival,
+    smtpContext: SmtpContext,
     shownFrom: string,
     headerOnly?: true,
   ): Promise<Authentication>;
@@ -244,12 +244,12 @@ export function createParserPool({
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     composeStored,
     prepareKept: async (source) => given(await addFiling(BULK, { source, keptElsewhere: true }), "message").message,
-    async prepareInbound(source, size, arrival, { isStranger = false, released } = {}) {
+    async prepareInbound(source, size, smtpContext, { isStranger = false, released } = {}) {
       const stage = nextStage();
       const remove = () => rm(stage, { recursive: true, force: true });
       try {
-        const job: MessageJob = { source, arrival, stage, ...(remote && { apart: true }) };
-        const prepared = await add({ ...arrivingFrom(arrival), isStranger }, job, size, { released });
+        const job: MessageJob = { source, smtpContext, stage, ...(remote && { apart: true }) };
+        const prepared = await add({ ...arrivingFrom(smtpContext), isStranger }, job, size, { released });
         const staged = readStaged(prepared, stage);
         return {
           ...given(prepared, "message", "authentication"),
@@ -264,9 +264,9 @@ export function createParserPool({
         throw error;
       }
     },
-    async authenticate(source, size, arrival, shownFrom, headerOnly) {
-      const job: MessageJob = { source, arrival, shownFrom, ...(headerOnly && { headerOnly }) };
-      return given(await add(arrivingFrom(arrival), job, size), "authentication").authentication;
+    async authenticate(source, size, smtpContext, shownFrom, headerOnly) {
+      const job: MessageJob = { source, smtpContext, shownFrom, ...(headerOnly && { headerOnly }) };
+      return given(await add(arrivingFrom(smtpContext), job, size), "authentication").authentication;
     },
     async prepareOutbound(account, source, signing) {
       const work: Work = { kind: "interactive", source: account };
@@ -357,7 +357,10 @@ async function adoptAll(staged: Required<Prepared>["staged"], blobs: Pick<Blobs,
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
-const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: networkOfAddress(canonicalAddress(ip)) });
+const arrivingFrom = ({ ip }: SmtpContext): Work => ({
+  kind: "arriving",
+  source: networkOfAddress(canonicalAddress(ip)),
+});
 
 /** The result of a job, which must have the given parts. */
 function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Required<Pick<Prepared, K>> {

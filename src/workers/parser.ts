@@ -9,7 +9,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
 import { type Authentication, findOrganizationalDomains, judge } from "../authentication/dmarc.ts";
-import { type Arrival, evidenceOfHeader, gatherEvidence } from "../authentication/evidence.ts";
+import { evidenceOfHeader, gatherEvidence, type SmtpContext } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
 import { encodeMessage, hearParent, tellParent } from "../base/child-messages.ts";
 import { collected, LARGE_BYTES } from "../base/memory.ts";
@@ -115,7 +115,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     readLarge = true;
     return performDocumentJob(job, runtime.now);
   }
-  const { source, blobFolder, arrival, stage, apart, shownFrom, headerOnly, signing, keptElsewhere } = job;
+  const { source, blobFolder, smtpContext, stage, apart, shownFrom, headerOnly, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
   const read = apart && stage !== undefined ? readIn(stage) : blobs.read;
   const came = isComposition(source) ? await composeBytes(source, read) : await readSource(source);
@@ -124,10 +124,10 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   if (isComposition(source) && came.byteLength > LARGE_BYTES) await collected();
   const bytes = withoutNul(came);
   const signed = signedBytes(came, bytes);
-  if (arrival && shownFrom !== undefined) {
+  if (smtpContext && shownFrom !== undefined) {
     const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
     const gather = headerOnly ? evidenceOfHeader : gatherEvidence;
-    return { authentication: (await authenticate(id, recent, signed, arrival, shown, gather)).authentication };
+    return { authentication: (await authenticate(id, recent, signed, smtpContext, shown, gather)).authentication };
   }
   const staged: Required<Prepared>["staged"] = [];
   async function writeStaged(...pieces: readonly Uint8Array[]): Promise<string> {
@@ -136,8 +136,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     return name;
   }
   const { write } = stage === undefined ? blobs : { write: writeStaged };
-  if (arrival) {
-    const prepared = await authenticate(id, recent, signed, arrival, () => prepareMessage(bytes, { write }));
+  if (smtpContext) {
+    const prepared = await authenticate(id, recent, signed, smtpContext, () => prepareMessage(bytes, { write }));
     // The server's own results go on top of the header (RFC 8601 §4.1).
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return { ...prepared, staged };
@@ -192,15 +192,15 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
   id: number,
   recent: Kept["recent"],
   signed: Uint8Array,
-  arrival: Arrival,
+  smtpContext: SmtpContext,
   read: () => Promise<M>,
   gather = gatherEvidence,
 ): Promise<{ message: M; authentication: Authentication }> {
-  const ask = (stage: Stage) => resolver(id, recent, stage, arrival.now);
+  const ask = (stage: Stage) => resolver(id, recent, stage, smtpContext.now);
   const message = await read();
-  const evidence = await gather(signed, arrival, ask("evidence"));
+  const evidence = await gather(signed, smtpContext, ask("evidence"));
   const asking = ask("policy");
-  const authentication = await judge(evidence, message.authors, arrival, asking);
+  const authentication = await judge(evidence, message.authors, smtpContext, asking);
   if (message.report) authentication.organizations = await findOrganizationalDomains(evidence, asking);
   return { message, authentication };
 }

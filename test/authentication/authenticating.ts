@@ -1,6 +1,6 @@
 /** Authentication in the test's process: the work of a worker, with a resolver for its DNS questions. */
 import { type Authentication, judge } from "../../src/authentication/dmarc.ts";
-import { type Arrival, gatherEvidence } from "../../src/authentication/evidence.ts";
+import { gatherEvidence, type SmtpContext } from "../../src/authentication/evidence.ts";
 import type { DNSResolver } from "../../src/authentication/mailauth.ts";
 import type { DnsClient, RecordType } from "../../src/base/runtime.ts";
 import { authorsIn } from "../../src/message/address.ts";
@@ -17,7 +17,7 @@ function askerOf(dns: DnsClient): DNSResolver {
   };
 }
 
-const ARRIVAL: Arrival = {
+const ARRIVAL: SmtpContext = {
   ip: "192.0.2.1",
   helo: "mail.remote.example",
   reversePath: "carol@remote.example",
@@ -30,9 +30,9 @@ const ARRIVAL: Arrival = {
 export async function authenticate(
   message: string,
   dns: DnsClient,
-  { shown, ...arrival }: Partial<Arrival> & { shown?: string } = {},
+  { shown, ...smtpContext }: Partial<SmtpContext> & { shown?: string } = {},
 ): Promise<Authentication> {
-  const complete = { ...ARRIVAL, ...arrival };
+  const complete = { ...ARRIVAL, ...smtpContext };
   const ask = askerOf(dns);
   const evidence = await gatherEvidence(Buffer.from(message, "latin1"), complete, ask);
   return await judge(evidence, authorsIn(shown === undefined ? [] : [shown]), complete, ask);

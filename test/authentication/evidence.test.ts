@@ -58,8 +58,8 @@ describe("SPF", () => {
     ["no HELO", { reversePath: "", helo: "" }, "none"],
     ["no record", { reversePath: "a@unknown.example" }, "none"],
     ["an IDN", { reversePath: "a@bücher.example" }, "none"],
-  ])("%s", async (_, arrival, verdict) => {
-    expect((await check(LETTER, arrival)).verdicts.spf).toBe(verdict);
+  ])("%s", async (_, smtpContext, verdict) => {
+    expect((await check(LETTER, smtpContext)).verdicts.spf).toBe(verdict);
   });
 
   const nested = (count: number): Zone =>
@@ -283,9 +283,9 @@ describe("DMARC", () => {
       "permerror",
       "quarantine",
     ],
-  ])("%s", async (_, author, arrival, verdict, policy) => {
+  ])("%s", async (_, author, smtpContext, verdict, policy) => {
     const message = Buffer.from(from(author)).toString("latin1");
-    const found = await check(message, arrival);
+    const found = await check(message, smtpContext);
     expect([found.verdicts.dmarc, found.policy]).toEqual([verdict, policy] as never);
   });
 

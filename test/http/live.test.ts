@@ -2,7 +2,7 @@
  * The server drops streams of events when a page does not read, or the store cannot be read, and leaves nothing behind.
  */
 import { expect, test } from "bun:test";
-import { findSession, type Session, startSession } from "../../src/access/sessions.ts";
+import { type BrowserSession, findSession, startSession } from "../../src/access/sessions.ts";
 import type { Log } from "../../src/base/log.ts";
 import { createLive } from "../../src/http/live.ts";
 import { createSessionCookie } from "../../src/http/session-cookie.ts";
@@ -16,7 +16,7 @@ function listen() {
   const { userId } = world.user(world.workspace("W", "example.test"), "ada@example.test", "owner");
   const given = { userId, userAgent: "", source: "", kept: true };
   const { token } = store.transact((tx) => startSession(tx, runtime, given));
-  const session = findSession(store.db, token, runtime.now()) as Session;
+  const session = findSession(store.db, token, runtime.now()) as BrowserSession;
   const cookie = createSessionCookie({ secure: false });
   const warnings: string[] = [];
   const log: Log = { ...world.core.log, warn: (text) => void warnings.push(text) };

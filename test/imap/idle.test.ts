@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { idle } from "../../src/imap/commands/idle.ts";
 import { Parser } from "../../src/imap/grammar.ts";
-import type { Session } from "../../src/imap/session.ts";
+import type { ImapSession } from "../../src/imap/session.ts";
 
 test("a change that comes while an app is told of others is told, too", async () => {
   const [reads, done, begins] = [0, 1, 2].map(() => Promise.withResolvers<void>());
@@ -17,7 +17,7 @@ test("a change that comes while an app is told of others is told, too", async ()
       await reads?.promise;
       told = now;
     },
-  } as unknown as Session;
+  } as unknown as ImapSession;
   let look = (): void => {};
   const idling = idle(session, new Parser({ text: "", literals: new Map() }), (wake) => {
     look = wake;

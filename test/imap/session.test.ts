@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { select } from "../../src/imap/commands/select.ts";
 import { Parser } from "../../src/imap/grammar.ts";
-import { Session, type Shared, type Wire } from "../../src/imap/session.ts";
+import { ImapSession, type Shared, type Wire } from "../../src/imap/session.ts";
 import { createUids } from "../../src/mailbox/imap/uids.ts";
 import type { ParsingCore } from "../../src/workers/parsing-core.ts";
 import { sendCore } from "../harness/servers/core.ts";
@@ -11,7 +11,7 @@ import { createAlice } from "../harness/servers/mailbox-world.ts";
 const PEER = { trace: "t", source: "s", address: undefined };
 
 test("it knows the last 50,000 messages that were put under a label, each in its folder", () => {
-  const session = new Session({} as ParsingCore, {} as Shared, {} as Wire, PEER);
+  const session = new ImapSession({} as ParsingCore, {} as Shared, {} as Wire, PEER);
   for (let uid = 1; uid <= 50_000; uid++) session.noteCopied(1, uid);
   expect([session.wasCopied(1, 1), session.wasCopied(2, 1)]).toEqual([true, false]);
   session.noteCopied(2, 1);
@@ -34,7 +34,7 @@ test("what vanishes while SELECT answers is told as vanished now, since it has b
     },
   };
   const octets = { ready: async () => true };
-  const session = new Session(sendCore(core), { uids, octets } as unknown as Shared, wire as unknown as Wire, PEER);
+  const session = new ImapSession(sendCore(core), { uids, octets } as unknown as Shared, wire as unknown as Wire, PEER);
   session.who = { caller: alice, present: () => alice, touch() {} } as unknown as typeof session.who;
   for (const one of ["CONDSTORE", "QRESYNC"]) session.enabled.add(one);
   await select(session, new Parser({ text: ` INBOX (QRESYNC (${uidValidity} 1))`, literals: new Map() }), false);

@@ -4,7 +4,7 @@
  */
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
-import type { Accepted } from "../../src/inbound/data.ts";
+import type { AcceptResult } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { type Options, SETTINGS } from "../../src/store/settings.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/clients/smtp-client.ts";
@@ -106,7 +106,7 @@ describe("limits of one source", () => {
   });
 
   test("a client that waits for us, or that sends its message, does not make room", async () => {
-    const filing = Promise.withResolvers<Accepted>();
+    const filing = Promise.withResolvers<AcceptResult>();
     let received = 0;
     const { address } = await listenUntrusted(
       {},

@@ -19,7 +19,7 @@ const MINUTE = 60_000;
 const OPPORTUNISTIC: TlsPolicy = { mode: "opportunistic", verify: false, plainIfBroken: true };
 const LETTER = Buffer.from("From: a@us.test\r\nTo: b@example.net\r\nSubject: Hi\r\n\r\nText\r\n");
 
-interface Session extends SmtpSession {
+interface OpenedSession extends SmtpSession {
   remote: RemoteMx;
   runtime: FakeRuntime;
   lines: Record<string, unknown>[];
@@ -38,7 +38,7 @@ function prepare(remote: RemoteMx, target: Partial<Target> = {}) {
 }
 
 /** Opens a session with a new remote of that script. */
-async function sessionWith(script: RemoteScript = {}, target: Partial<Target> = {}): Promise<Session> {
+async function sessionWith(script: RemoteScript = {}, target: Partial<Target> = {}): Promise<OpenedSession> {
   const remote = await startRemoteMx(script);
   const { open, ...rest } = prepare(remote, target);
   return { ...(await open()), ...rest, remote };

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { Accepted } from "../../src/inbound/data.ts";
+import type { AcceptResult } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { createSmtpListener } from "../../src/smtp/smtp-listener.ts";
 import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
@@ -280,7 +280,7 @@ describe("limits", () => {
     second.destroy();
     fourth.destroy();
 
-    const filing = Promise.withResolvers<Accepted>();
+    const filing = Promise.withResolvers<AcceptResult>();
     const started = Promise.withResolvers<void>();
     const few = await listenAndKeep({
       limits: { connections: 1 },
@@ -362,7 +362,7 @@ describe("limits", () => {
   });
 
   test("a client that waits for our reply is not disconnected", async () => {
-    const filing = Promise.withResolvers<Accepted>();
+    const filing = Promise.withResolvers<AcceptResult>();
     const started = Promise.withResolvers<void>();
     const { address, runtime } = await listenAndKeep({
       async accept(_, content) {

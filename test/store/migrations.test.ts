@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { sql } from "drizzle-orm";
-import { findSession, requireConfirmed, type Session } from "../../src/access/sessions.ts";
+import { type BrowserSession, findSession, requireConfirmed } from "../../src/access/sessions.ts";
 import { listDeliveries, resend } from "../../src/events/delivery-log.ts";
 import { claim, load, putDeliveries } from "../../src/events/delivery-queue.ts";
 import { requireEndpoint } from "../../src/events/endpoints.ts";
@@ -178,7 +178,7 @@ test("a session from before an upgrade continues, without a proof of identity", 
   const { db } = open(folder);
   const session = findSession(db, "token", 10);
   expect(session).toMatchObject({ id: "ses_1", kept: true, confirmedAt: null });
-  expect(() => requireConfirmed(db, session as Session, 10)).toThrow("that it is still you");
+  expect(() => requireConfirmed(db, session as BrowserSession, 10)).toThrow("that it is still you");
 });
 
 test("a mailbox from before an upgrade never expires", () => {

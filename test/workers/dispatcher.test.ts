@@ -3,7 +3,7 @@
  * clock.
  */
 import { afterAll, describe, expect, test } from "bun:test";
-import type { Arrival } from "../../src/authentication/evidence.ts";
+import type { SmtpContext } from "../../src/authentication/evidence.ts";
 import { isUnavailable } from "../../src/base/errors.ts";
 import { parserMemory, TIMES_ITS_SIZE } from "../../src/base/memory.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
@@ -133,7 +133,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
     );
   const arrive = (ip: string, isStranger: boolean, subject: string, takes: number): Promise<string> =>
     pool
-      .prepareInbound(Buffer.from(`${subject} takes ${takes}`), 0, { ip } as Arrival, { isStranger })
+      .prepareInbound(Buffer.from(`${subject} takes ${takes}`), 0, { ip } as SmtpContext, { isStranger })
       .then(() => subject)
       .catch((error) => (error instanceof UnparseableError ? "blamed" : String(error)));
   const read = (owner: string, subject: string, takes: number) =>
@@ -376,9 +376,9 @@ test("large messages are in the workers together only as far as the memory allow
 test("a large message keeps its room until it is filed", async () => {
   const { pool, give, advance, doneAt } = openPool({ mostLargeBytes: 8 * MB });
   const filed = Promise.withResolvers<void>();
-  const arrival = { ip: "192.0.2.1" } as Arrival;
+  const smtpContext = { ip: "192.0.2.1" } as SmtpContext;
   const source = Buffer.from("first takes 1000");
-  void pool.prepareInbound(source, 8 * MB, arrival, { released: filed.promise }).catch(() => {});
+  void pool.prepareInbound(source, 8 * MB, smtpContext, { released: filed.promise }).catch(() => {});
   void give("arriving", "b", "second", 1_000, 8 * MB);
   await advance(5_000);
   expect(["first", "second"].map(doneAt)).toEqual([1_000, undefined]);

@@ -263,8 +263,8 @@ describe("a message that waits for DNS", () => {
     const description: Zone = { "remote.example": { txt: ["v=spf1 -all"] } };
     const { pool, runtime, questions } = openPool({ dns: zone(description) });
     const arrive = async () => {
-      const arrival = { ...ARRIVAL, now: runtime.now() };
-      return (await pool.prepareInbound(bytesOf(mail("x")), 1_000, arrival)).authentication.verdicts.spf;
+      const smtpContext = { ...ARRIVAL, now: runtime.now() };
+      return (await pool.prepareInbound(bytesOf(mail("x")), 1_000, smtpContext)).authentication.verdicts.spf;
     };
     expect(await arrive()).toBe("fail");
     const asked = questions();

@@ -13,9 +13,9 @@ import { hasRoom } from "../../mailbox/state/mailboxes.ts";
 import { splitOctets } from "../../message/imap-data.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import { named } from "../mailbox-names.ts";
-import { labelIn, Refused, type Session } from "../session.ts";
+import { type ImapSession, labelIn, Refused } from "../session.ts";
 
-export async function append(session: Session, parser: Parser): Promise<string> {
+export async function append(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.space();

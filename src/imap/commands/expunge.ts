@@ -6,13 +6,13 @@ import { changeMessages, expungeMessages, fileUnder } from "../../mailbox/changi
 import { labelAll } from "../../mailbox/changing/threads.ts";
 import { IMAP_FLAGS, type ImapState } from "../../mailbox/imap/uids.ts";
 import type { Parser } from "../grammar.ts";
-import { Refused, type Session } from "../session.ts";
+import { type ImapSession, Refused } from "../session.ts";
 import { findSequenceNumber, rowsIn, type View } from "../view.ts";
 
 /** Messages of one transaction. */
 export const PORTION = 100;
 
-export async function expunge(session: Session, parser: Parser, byUid: boolean): Promise<string> {
+export async function expunge(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
   session.writer("expunge");
   const view = session.selected({ toChange: true });
   let only: Set<number> | undefined;
@@ -34,11 +34,11 @@ export async function expunge(session: Session, parser: Parser, byUid: boolean):
 const deletesForGood = ({ folder }: View): boolean => folder.folder === "trash" || folder.folder === "spam";
 
 /** Whether who signed in can remove nothing from there: a key, where it would be for good. */
-export const keepsAll = (session: Session, view: View): boolean =>
+export const keepsAll = (session: ImapSession, view: View): boolean =>
   session.present().keyId !== undefined && deletesForGood(view);
 
 /** `only`: UIDs. Returns whether there were any. */
-export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<boolean> {
+export async function expungeDeleted(session: ImapSession, view: View, only?: ReadonlySet<number>): Promise<boolean> {
   const { core, uids } = session;
   const { id, label } = uids.present(view.folder) ?? view.folder;
   // The client marked none that it was not told of.

@@ -24,7 +24,7 @@ import {
   type SequenceSet,
 } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { formatFlagList, Refused, type Session, toRefusal } from "../session.ts";
+import { formatFlagList, type ImapSession, Refused, toRefusal } from "../session.ts";
 import { findSequenceNumber, gapsIn, isBeyond, listRowStates, rowsIn, type View } from "../view.ts";
 
 const FLAGS: FetchItem = { item: "FLAGS" };
@@ -39,7 +39,7 @@ const MOST_WAITING = 64 * 1024;
 const TURN = 64 * 1024;
 const COST_OF_EACH = 4 * 1024;
 
-export async function fetch(session: Session, parser: Parser, byUid: boolean): Promise<string> {
+export async function fetch(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
   parser.space();
   const set = parser.sequenceSet();
   parser.space();
@@ -123,7 +123,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
 }
 
 /** Those of a set that vanished since (RFC 7162 §3.2.6); all that are missing where that is no longer known. */
-async function tellVanished(session: Session, view: View, set: SequenceSet, since: number): Promise<void> {
+async function tellVanished(session: ImapSession, view: View, set: SequenceSet, since: number): Promise<void> {
   const { uids } = session;
   const present = uids.present(view.folder) ?? view.folder;
   const vanished = uids.vanishedSince(present, since) ?? gapsIn(view);
@@ -133,7 +133,7 @@ async function tellVanished(session: Session, view: View, set: SequenceSet, sinc
 }
 
 /** Marks messages as read, since the client asks for their text. Returns the UIDs of those that were not. */
-async function markSeen(session: Session, view: View, rows: readonly Numbered[]): Promise<ReadonlySet<number>> {
+async function markSeen(session: ImapSession, view: View, rows: readonly Numbered[]): Promise<ReadonlySet<number>> {
   const { core, uids } = session;
   const caller = session.writer("fetch");
   const unread = listRowStates(uids, view, rows).filter(({ read }) => read === 0);
@@ -143,7 +143,7 @@ async function markSeen(session: Session, view: View, rows: readonly Numbered[])
 }
 
 interface Told {
-  session: Session;
+  session: ImapSession;
   userId: string;
   view: View;
   state: ImapState;
@@ -299,12 +299,12 @@ const headerSection = (header: string, { text, fields = [] }: Section): Buffer =
 
 /** A reply on its way to the client, which sets the pace: little of it is in memory. */
 class Reply {
-  readonly #session: Session;
+  readonly #session: ImapSession;
   #waiting: Buffer[] = [];
   #length = 0;
   #read = 0;
 
-  constructor(session: Session) {
+  constructor(session: ImapSession) {
     this.#session = session;
   }
 

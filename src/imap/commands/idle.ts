@@ -1,10 +1,10 @@
 /** IDLE (RFC 2177): the server tells of changes until the client says DONE. */
 import { Malformed, type Parser } from "../grammar.ts";
-import { Ended, type Session } from "../session.ts";
+import { Ended, type ImapSession } from "../session.ts";
 
 /** `waits`: calls back when something may have changed, until its result is called. */
 export async function idle(
-  session: Session,
+  session: ImapSession,
   parser: Parser,
   onChange: (look: () => void) => () => void,
 ): Promise<string> {

@@ -18,7 +18,7 @@ import {
   MOST_LISTED,
   named,
 } from "../mailbox-names.ts";
-import { Refused, requireLabel, type Session } from "../session.ts";
+import { type ImapSession, Refused, requireLabel } from "../session.ts";
 
 interface Place extends LabelPlace {
   /** The name as the client sent it. */
@@ -26,7 +26,7 @@ interface Place extends LabelPlace {
 }
 
 /** The place that a name has below `Labels`. `makes`: a mailbox of that name. @throws Refused */
-function placeIn(session: Session, operation: string, sent: string, makes: boolean): Place {
+function placeIn(session: ImapSession, operation: string, sent: string, makes: boolean): Place {
   const caller = session.writer(operation);
   const { db } = session.core;
   const name = session.nameIn(sent);
@@ -45,7 +45,7 @@ function placeIn(session: Session, operation: string, sent: string, makes: boole
 }
 
 /** The label that a place is of, if there is one, and those that LIST shows below it: names are in any case. */
-function labelsAt(session: Session, place: Place): { own: string | undefined; below: string[] } {
+function labelsAt(session: ImapSession, place: Place): { own: string | undefined; below: string[] } {
   const { db } = session.core;
   const { name } = place;
   const own = named(db, session.caller("look"), name)?.label;
@@ -61,7 +61,7 @@ function labelsAt(session: Session, place: Place): { own: string | undefined; be
 }
 
 /** @throws Refused if no mailbox of that label can be made */
-function requireFree(session: Session, { reach, label }: LabelPlace): void {
+function requireFree(session: ImapSession, { reach, label }: LabelPlace): void {
   requireLabel(label);
   if (label.split("/").some((part) => part.trim() !== part || part === "")) {
     throw new Refused("A name neither begins nor ends with a space, and is not empty", "CANNOT");
@@ -71,7 +71,7 @@ function requireFree(session: Session, { reach, label }: LabelPlace): void {
   }
 }
 
-export async function create(session: Session, parser: Parser): Promise<string> {
+export async function create(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   // A `/` at the end says that others are to be below it.
   const name = parser.astring().replace(/\/$/, "");
@@ -90,7 +90,7 @@ export async function create(session: Session, parser: Parser): Promise<string> 
   return `[MAILBOXID (${imapMailboxId(opened)})] It is made`;
 }
 
-export async function remove(session: Session, parser: Parser): Promise<string> {
+export async function remove(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const name = parser.astring();
   parser.end();
@@ -117,7 +117,7 @@ export async function remove(session: Session, parser: Parser): Promise<string> 
 }
 
 /** With the labels below it. */
-export async function rename(session: Session, parser: Parser): Promise<string> {
+export async function rename(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const old = parser.astring();
   parser.space();

@@ -12,7 +12,7 @@ import {
   namesOfNone,
   SHARED,
 } from "../mailbox-names.ts";
-import { Refused, type Session } from "../session.ts";
+import { type ImapSession, Refused } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 
 /** Most patterns of one LIST. */
@@ -34,7 +34,7 @@ function statusItems(parser: Parser): string[] {
 }
 
 /** The octets of a folder (RFC 8438), which are frozen where they were not. */
-async function sumFolderOctets({ uids, octets }: Session, { id }: ImapFolder, userId: string): Promise<number> {
+async function sumFolderOctets({ uids, octets }: ImapSession, { id }: ImapFolder, userId: string): Promise<number> {
   const seqs = uids.numbered(id).map(({ seq }) => seq);
   let sum = 0;
   for (let next = 0; next < seqs.length; next += PORTION) {
@@ -46,7 +46,7 @@ async function sumFolderOctets({ uids, octets }: Session, { id }: ImapFolder, us
   return sum;
 }
 
-async function writeStatusResponse(session: Session, one: Named, items: readonly string[]): Promise<string> {
+async function writeStatusResponse(session: ImapSession, one: Named, items: readonly string[]): Promise<string> {
   const { name, folder, label, reach } = one;
   const { core, uids } = session;
   const { userId } = session.caller("status");
@@ -85,7 +85,7 @@ async function writeStatusResponse(session: Session, one: Named, items: readonly
   }
 }
 
-export async function status(session: Session, parser: Parser): Promise<string> {
+export async function status(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.space();
@@ -99,7 +99,7 @@ export async function status(session: Session, parser: Parser): Promise<string> 
 }
 
 /** The answer that lists a mailbox. `isAbove`: others are below it. */
-export function listed(session: Session, { name, use }: Named, isAbove: boolean): string {
+export function listed(session: ImapSession, { name, use }: Named, isAbove: boolean): string {
   const attributes = [childrenAttribute(isAbove), "\\Subscribed", ...(use ? [use] : [])];
   return `* LIST (${attributes.join(" ")}) "/" ${session.formatMailboxName(name)}`;
 }
@@ -111,7 +111,7 @@ const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
 
 /** Those names that are, also in modified UTF-7, of a pattern. @throws Ended */
 async function matched(
-  session: Session,
+  session: ImapSession,
   names: readonly string[],
   patterns: readonly string[],
 ): Promise<ReadonlySet<string>> {
@@ -133,7 +133,7 @@ function option(parser: Parser, known: readonly string[]): string {
 }
 
 /** RFC 5258, RFC 6154 §5.2: attributes are told whether they were asked for or not. */
-export async function list(session: Session, parser: Parser): Promise<string> {
+export async function list(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const hasSelection = parser.next("(");
   const selection = hasSelection ? parser.list(() => option(parser, SELECTION), { empty: true }) : [];
@@ -193,7 +193,7 @@ export async function list(session: Session, parser: Parser): Promise<string> {
   return "LIST completed";
 }
 
-export async function lsub(session: Session, parser: Parser): Promise<string> {
+export async function lsub(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const reference = parser.astring();
   parser.space();
@@ -211,7 +211,7 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
 }
 
 /** Every mailbox is subscribed, and stays so. */
-export function subscribe(session: Session, parser: Parser, subscribes: boolean): string {
+export function subscribe(session: ImapSession, parser: Parser, subscribes: boolean): string {
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.end();
@@ -221,7 +221,7 @@ export function subscribe(session: Session, parser: Parser, subscribes: boolean)
   return subscribes ? "It is subscribed" : "It was not subscribed";
 }
 
-export async function namespace(session: Session, parser: Parser): Promise<string> {
+export async function namespace(session: ImapSession, parser: Parser): Promise<string> {
   parser.end();
   await session.send(`* NAMESPACE (("" "/")) ((${quoteImapText(SHARED)} "/")) NIL`);
   return "NAMESPACE completed";

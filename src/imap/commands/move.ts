@@ -18,7 +18,7 @@ import { hasRoom } from "../../mailbox/state/mailboxes.ts";
 import type { Folder } from "../../store/schema.ts";
 import { formatSequenceSet, Malformed, type Parser } from "../grammar.ts";
 import { type Named, named } from "../mailbox-names.ts";
-import { Refused, type Session } from "../session.ts";
+import { type ImapSession, Refused } from "../session.ts";
 import { isBeyond, listRowStates, rowsIn, type View } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
@@ -35,15 +35,15 @@ interface Pair {
   filed?: FiledInto | undefined;
 }
 
-export const move = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
+export const move = (session: ImapSession, parser: Parser, byUid: boolean): Promise<string> =>
   transfer(session, parser, byUid, true);
 
-export const copy = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
+export const copy = (session: ImapSession, parser: Parser, byUid: boolean): Promise<string> =>
   transfer(session, parser, byUid, false);
 
 const chooseOperation = (moves: boolean): string => (moves ? "move" : "copy");
 
-async function transfer(session: Session, parser: Parser, byUid: boolean, moves: boolean): Promise<string> {
+async function transfer(session: ImapSession, parser: Parser, byUid: boolean, moves: boolean): Promise<string> {
   parser.space();
   const set = parser.sequenceSet();
   parser.space();
@@ -104,7 +104,7 @@ interface Target extends Named {
 
 /** Nothing is done in part that can be refused as a whole. @throws AppError, Refused */
 async function requireTransferable(
-  session: Session,
+  session: ImapSession,
   caller: Caller,
   view: View,
   rows: readonly Numbered[],
@@ -141,14 +141,14 @@ async function requireTransferable(
 }
 
 /** The mailbox as it is now: a label may end between two portions, and its messages stay then. @throws Refused */
-function requirePresent(session: Session, { folder }: View): ImapFolder {
+function requirePresent(session: ImapSession, { folder }: View): ImapFolder {
   const present = session.uids.present(folder);
   if (!present) throw new Refused("The label is gone", "NONEXISTENT");
   return present;
 }
 
 async function moveWithin(
-  session: Session,
+  session: ImapSession,
   view: View,
   rows: readonly Numbered[],
   { folder, label, opened }: Target,
@@ -182,7 +182,7 @@ async function moveWithin(
 }
 
 async function carry(
-  session: Session,
+  session: ImapSession,
   view: View,
   rows: readonly Numbered[],
   { reach, label, opened, chooseTargetFolder }: Target,
@@ -218,7 +218,7 @@ async function carry(
 }
 
 /** Takes back what a COPY did, but for what changed since, and for all once that fails. Takes it from `done`. */
-async function restore(session: Session, caller: Caller, { label, opened }: Target, done: Pair[]): Promise<void> {
+async function restore(session: ImapSession, caller: Caller, { label, opened }: Target, done: Pair[]): Promise<void> {
   const { core, uids } = session;
   const had = ({ labels }: ImapState): boolean => labels.some((one) => labelKey(one) === labelKey(label ?? ""));
   try {

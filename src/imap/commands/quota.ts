@@ -2,17 +2,17 @@
 import { readMailboxUsage } from "../../mailbox/state/mailboxes.ts";
 import { type Parser, quoteImapText } from "../grammar.ts";
 import { named, reachedBy } from "../mailbox-names.ts";
-import { Refused, type Session } from "../session.ts";
+import { type ImapSession, Refused } from "../session.ts";
 
 /** STORAGE is told in units of 1024 octets. */
 const UNIT = 1_024;
 
-function writeQuotaResponse({ core }: Session, { id, address }: { id: string; address: string }): string {
+function writeQuotaResponse({ core }: ImapSession, { id, address }: { id: string; address: string }): string {
   const { bytes, quotaBytes } = readMailboxUsage(core, id);
   return `* QUOTA ${quoteImapText(address)} (STORAGE ${Math.ceil(bytes / UNIT)} ${Math.floor(quotaBytes / UNIT)})`;
 }
 
-export async function getQuota(session: Session, parser: Parser): Promise<string> {
+export async function getQuota(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const root = parser.astring();
   parser.end();
@@ -23,7 +23,7 @@ export async function getQuota(session: Session, parser: Parser): Promise<string
   return "GETQUOTA completed";
 }
 
-export async function getQuotaRoot(session: Session, parser: Parser): Promise<string> {
+export async function getQuotaRoot(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.end();

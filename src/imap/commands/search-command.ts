@@ -2,11 +2,11 @@
 
 import { type Found, matching } from "../found-messages.ts";
 import { formatSequenceSet, Malformed, type Parser, type SearchKey } from "../grammar.ts";
-import { Refused, type Session } from "../session.ts";
+import { type ImapSession, Refused } from "../session.ts";
 
 const RETURNS = ["MIN", "MAX", "ALL", "COUNT", "SAVE"] as const;
 
-export async function search(session: Session, parser: Parser, byUid: boolean, tag: string): Promise<string> {
+export async function search(session: ImapSession, parser: Parser, byUid: boolean, tag: string): Promise<string> {
   let returns: string[] | undefined;
   if (parser.take(" RETURN ")) {
     returns = parser.list(() => parser.atom().toUpperCase(), { empty: true });

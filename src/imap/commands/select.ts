@@ -4,7 +4,7 @@ import { FLAG_BITS } from "../../mailbox/imap/uids.ts";
 import { listLabels } from "../../mailbox/state/labels.ts";
 import { formatSequenceSet, isIn, Malformed, type Parser, type SequenceSet } from "../grammar.ts";
 import { hasBelow, imapMailboxId, named } from "../mailbox-names.ts";
-import { Refused, type Session } from "../session.ts";
+import { type ImapSession, Refused } from "../session.ts";
 import { findSequenceNumber, gapsIn, openView, type View } from "../view.ts";
 import { expungeDeleted, keepsAll } from "./expunge.ts";
 import { listed } from "./list.ts";
@@ -16,7 +16,7 @@ const FLAGS = ["\\Seen", "\\Flagged", "\\Draft", ...FLAG_BITS.map(([name]) => na
 /** Labels of a mailbox that are told at once; others are told with the messages that have them. */
 const MOST_KEYWORDS = 200;
 
-export async function select(session: Session, parser: Parser, examines: boolean): Promise<string> {
+export async function select(session: ImapSession, parser: Parser, examines: boolean): Promise<string> {
   parser.space();
   const name = session.nameIn(parser.astring());
   const asked = parser.take(" ") ? parameters(session, parser) : undefined;
@@ -73,7 +73,7 @@ interface Known {
 }
 
 /** CONDSTORE and QRESYNC. */
-function parameters(session: Session, parser: Parser): { known: Known | undefined } {
+function parameters(session: ImapSession, parser: Parser): { known: Known | undefined } {
   let known: Known | undefined;
   parser.list(() => {
     const name = parser.atom().toUpperCase();
@@ -96,7 +96,7 @@ function parameters(session: Session, parser: Parser): { known: Known | undefine
 }
 
 /** Tells what vanished and what changed since the client was here. */
-async function resync(session: Session, view: View, { modseq, uids: known }: Known): Promise<void> {
+async function resync(session: ImapSession, view: View, { modseq, uids: known }: Known): Promise<void> {
   const { uids } = session;
   const isKnown = (uid: number): boolean => !known || isIn(known, uid);
   // What has just been counted is told as vanished now, not earlier.
@@ -109,7 +109,7 @@ async function resync(session: Session, view: View, { modseq, uids: known }: Kno
   await session.tellFlags(view, seqs, session.keywordsIn(view.folder.mailboxId));
 }
 
-export async function close(session: Session, parser: Parser, expunges: boolean): Promise<string> {
+export async function close(session: ImapSession, parser: Parser, expunges: boolean): Promise<string> {
   parser.end();
   const view = session.selected();
   const removes = expunges && !view.readOnly && view.named.reach.access.manage;

@@ -6,12 +6,12 @@ import { readsNoCodes } from "../../access/caller.ts";
 import type { SignedIn } from "../../access/sign-in.ts";
 import { AppError } from "../../base/errors.ts";
 import { Malformed, type Parser } from "../grammar.ts";
-import { Refused, type Session } from "../session.ts";
+import { type ImapSession, Refused } from "../session.ts";
 
 /** Error that the server sends before its reply to a client whose token failed; the client answers it (RFC 7628 §3.2.2). */
 const TOKEN_FAILED = Buffer.from(JSON.stringify({ status: "invalid_token", scope: "read" })).toString("base64");
 
-export async function login(session: Session, parser: Parser): Promise<string> {
+export async function login(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const username = parser.astring();
   parser.space();
@@ -21,7 +21,7 @@ export async function login(session: Session, parser: Parser): Promise<string> {
   return enter(session, withPassword(session, username, secret));
 }
 
-export async function authenticate(session: Session, parser: Parser): Promise<string> {
+export async function authenticate(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const mechanism = parser.atom().toUpperCase();
   const initial = parser.take(" ") ? parser.astring() : undefined;
@@ -69,17 +69,17 @@ function bearerIn(response: string): { username: string; token: string } {
   return { username: (header[1] ?? "").replaceAll("=2C", ",").replaceAll("=3D", "="), token };
 }
 
-function requireTls(session: Session): void {
+function requireTls(session: ImapSession): void {
   if (session.who) throw new Refused("You have signed in already", "CLIENTBUG");
   if (!session.wire.isSecure()) throw new Refused("Begin TLS first", "PRIVACYREQUIRED");
 }
 
-const withPassword = ({ signIn, source, address, trace }: Session, username: string, secret: string) =>
+const withPassword = ({ signIn, source, address, trace }: ImapSession, username: string, secret: string) =>
   signIn.inApp({ username, secret, scopes: ["read", "write"], source, address, over: "imap", trace });
 
 /** `failing`: what comes before the refusal of a proof. */
 async function enter(
-  session: Session,
+  session: ImapSession,
   proof: Promise<SignedIn | undefined>,
   failing: () => Promise<void> = async () => {},
 ): Promise<string> {

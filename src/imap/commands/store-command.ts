@@ -4,7 +4,7 @@ import { labelAll } from "../../mailbox/changing/threads.ts";
 import { BIT_OF } from "../../mailbox/imap/uids.ts";
 import { formatSequenceSet, Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { formatFlagList, labelIn, Refused, type Session } from "../session.ts";
+import { formatFlagList, type ImapSession, labelIn, Refused } from "../session.ts";
 import { findSequenceNumber, isBeyond, listRowStates, rowsIn } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
@@ -39,7 +39,7 @@ function wantedBy(mode: "+" | "-" | "", flags: readonly string[], keywords: Keyw
   return wanted;
 }
 
-export async function store(session: Session, parser: Parser, byUid: boolean): Promise<string> {
+export async function store(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
   parser.space();
   const set = parser.sequenceSet();
   parser.space();

@@ -80,7 +80,7 @@ const queries = prepared((db) => ({
 }));
 
 /** A message that was filed outside spam, and what its mailbox's rules say. */
-export interface Filed extends Answerable {
+export interface AutomaticCause extends Answerable {
   workspaceId: string;
   /** messages.seq */
   seq: number;
@@ -95,7 +95,7 @@ export interface Filed extends Answerable {
 const MOST_PASSED = 10;
 
 /** Asks for what is to be written about a message. */
-export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: Filed): void {
+export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: AutomaticCause): void {
   const { mailboxId, workspaceId, seq: messageSeq, ruled, now } = filed;
   const { recipients, passed } = planForwards(tx, filed);
   for (const recipient of recipients) {
@@ -115,7 +115,7 @@ export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: Fi
  */
 function planForwards(
   tx: Tx,
-  { mailboxId, message, reversePath, ruled }: Filed,
+  { mailboxId, message, reversePath, ruled }: AutomaticCause,
 ): { recipients: string[]; passed: string[] } {
   const none = { recipients: [], passed: [] };
   if (!ruled || ruled.forwards.length === 0) return none;

@@ -18,13 +18,13 @@ import { filedBefore, findSame, mailboxToFileInto, type NewDraft, writeMessage }
 import type { PreparedMessage } from "./prepare.ts";
 import { folderByRules, judgeByRules, markByRules } from "./rules.ts";
 import {
-  type Arrival,
   type FilingKind,
   findThread,
   firstState,
   nextState,
   type ThreadRow,
   threadToJoin,
+  type UnfiledMessage,
 } from "./threading.ts";
 
 export interface Filing {
@@ -199,5 +199,5 @@ const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" |
 export const hasReceived = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
   findReceived(db, { mailboxId, message })?.byKey === false;
 
-const threadFor = (tx: Tx, { threadId }: Filing, arrival: Arrival): ThreadRow | undefined =>
-  (threadId === undefined ? undefined : threadToJoin(tx, arrival.mailboxId, threadId)) ?? findThread(tx, arrival);
+const threadFor = (tx: Tx, { threadId }: Filing, unfiled: UnfiledMessage): ThreadRow | undefined =>
+  (threadId === undefined ? undefined : threadToJoin(tx, unfiled.mailboxId, threadId)) ?? findThread(tx, unfiled);

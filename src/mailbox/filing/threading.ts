@@ -99,7 +99,7 @@ const statements = prepared((db) => ({
 }));
 
 /** A message whose conversation is sought. */
-export interface Arrival {
+export interface UnfiledMessage {
   mailboxId: string;
   /** The address at which it arrived or from which it was sent; it says nothing about the conversation. */
   receivedOn: string;
@@ -115,17 +115,17 @@ export interface Arrival {
 }
 
 /** The conversation that the message continues; undefined if it starts one. */
-export function findThread(tx: Tx, arrival: Arrival): ThreadRow | undefined {
-  const { messageId, inReplyTo, references } = arrival.message;
-  const { thread: named, inSpam } = findNamed(tx, arrival, arrival.message);
+export function findThread(tx: Tx, unfiled: UnfiledMessage): ThreadRow | undefined {
+  const { messageId, inReplyTo, references } = unfiled.message;
+  const { thread: named, inSpam } = findNamed(tx, unfiled, unfiled.message);
   if (named) return named;
   if (messageId !== undefined) {
-    for (const thread of candidates(tx, arrival, messageId)) {
-      if (isSameKind(thread, arrival)) return thread;
+    for (const thread of candidates(tx, unfiled, messageId)) {
+      if (isSameKind(thread, unfiled)) return thread;
     }
   }
   if (inSpam) return inSpam;
-  return inReplyTo === undefined && references.length === 0 ? findBySubject(tx, arrival) : undefined;
+  return inReplyTo === undefined && references.length === 0 ? findBySubject(tx, unfiled) : undefined;
 }
 
 /** The Message-IDs that a message names, with angle brackets. */
@@ -140,7 +140,7 @@ export function findAnswered(db: Db, mailboxId: string, message: Referring): Thr
 /** The conversation that a message names, and the one in spam that other mail joins if there is no better one. */
 function findNamed(
   db: Db,
-  arrival: Pick<Arrival, "mailboxId" | "spam" | "trash">,
+  unfiled: Pick<UnfiledMessage, "mailboxId" | "spam" | "trash">,
   { inReplyTo, references }: Referring,
 ): { thread?: ThreadRow; inSpam?: ThreadRow } {
   const parents = new Set(references.toReversed());
@@ -148,9 +148,9 @@ function findNamed(
   const nearestFirst = inReplyTo === undefined ? parents : new Set([inReplyTo, ...parents]);
   let inSpam: ThreadRow | undefined;
   for (const parent of nearestFirst) {
-    for (const thread of candidates(db, arrival, parent)) {
-      if (isSameKind(thread, arrival)) return { thread };
-      const follows = !arrival.spam && arrival.trash === undefined;
+    for (const thread of candidates(db, unfiled, parent)) {
+      if (isSameKind(thread, unfiled)) return { thread };
+      const follows = !unfiled.spam && unfiled.trash === undefined;
       if (follows && inSpam === undefined && hasMessage(db, thread, parent)) inSpam = thread;
     }
   }
@@ -167,7 +167,7 @@ export function threadToJoin(tx: Tx, mailboxId: string, threadId: string): Threa
 export const isDraft = (tx: Tx, threadSeq: number): boolean => statements(tx).draftIn.get({ threadSeq }) !== undefined;
 
 /** True if the conversation and the mail agree about spam and, for mail kept elsewhere, about trash. */
-const isSameKind = ({ folder }: ThreadRow, { spam, trash }: Pick<Arrival, "spam" | "trash">): boolean =>
+const isSameKind = ({ folder }: ThreadRow, { spam, trash }: Pick<UnfiledMessage, "spam" | "trash">): boolean =>
   (folder === "spam") === spam && (trash === undefined || (folder === "trash") === trash);
 
 /**
@@ -180,7 +180,7 @@ const takesMore = (thread: ThreadRow): boolean =>
   thread.folder !== "drafts" && thread.messageCount < LONGEST_CONVERSATION;
 
 /** Conversations that have a message with the Message-ID or refer to it, newest first. */
-function candidates(db: Db, { mailboxId }: Pick<Arrival, "mailboxId">, messageId: string): ThreadRow[] {
+function candidates(db: Db, { mailboxId }: Pick<UnfiledMessage, "mailboxId">, messageId: string): ThreadRow[] {
   const referring = statements(db).byReference.all({ mailboxId, messageId });
   const seqs = new Set([
     ...conversationsWith(db, mailboxId, messageId),
@@ -218,8 +218,8 @@ export const hasMessage = (
   );
 };
 
-function findBySubject(tx: Tx, arrival: Arrival): ThreadRow | undefined {
-  const { message, mailboxId, date } = arrival;
+function findBySubject(tx: Tx, unfiled: UnfiledMessage): ThreadRow | undefined {
+  const { message, mailboxId, date } = unfiled;
   if (!message.isReply || message.subjectKey === "") return undefined;
   const alike = statements(tx)
     .bySubject.all({
@@ -228,14 +228,14 @@ function findBySubject(tx: Tx, arrival: Arrival): ThreadRow | undefined {
       from: date - SUBJECT_WINDOW_MS,
       until: date + SUBJECT_WINDOW_MS,
     })
-    .filter((thread) => takesMore(thread) && isSameKind(thread, arrival));
+    .filter((thread) => takesMore(thread) && isSameKind(thread, unfiled));
   if (alike.length === 0) return undefined;
-  const others = listCorrespondents(tx, arrival);
+  const others = listCorrespondents(tx, unfiled);
   return alike.find((thread) => thread.participants.some(({ email }) => others.has(email.toLowerCase())));
 }
 
 /** Author and recipients of the message, without the mailbox itself, which is in every conversation. */
-function listCorrespondents(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<string> {
+function listCorrespondents(tx: Tx, { mailboxId, receivedOn, message }: UnfiledMessage): Set<string> {
   const own = ownAddresses(tx, mailboxId).add(receivedOn);
   const others = new Set<string>();
   for (const { email } of headerAddresses(message)) {

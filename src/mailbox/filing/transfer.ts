@@ -46,7 +46,6 @@ import {
 } from "./filing-rows.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import {
-  type Arrival,
   conversationKnownAs,
   type FilingKind,
   findThread,
@@ -54,6 +53,7 @@ import {
   nextState,
   type ThreadRow,
   type ThreadState,
+  type UnfiledMessage,
 } from "./threading.ts";
 
 /** A message and its state where it was kept. */
@@ -114,8 +114,8 @@ export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { l
   const { workspaceId } = mailboxToFileInto(tx, mailboxId);
   const now = core.now();
   const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
-  const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
-  const joined = kind === "draft" ? undefined : findKeptConversation(tx, arrival, kept.conversation);
+  const unfiled = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
+  const joined = kind === "draft" ? undefined : findKeptConversation(tx, unfiled, kept.conversation);
   const ownFolder = isAlone ? folder : kept.ownFolder;
   const read = kept.read || kind === "sent" || kind === "draft";
   const { imapFlags = 0 } = kept;
@@ -170,8 +170,8 @@ export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { l
 }
 
 /** Found by its former name, else as for arriving mail. */
-const findKeptConversation = (tx: Tx, arrival: Arrival, name: string | undefined): ThreadRow | undefined =>
-  (name === undefined ? undefined : conversationKnownAs(tx, arrival.mailboxId, name)) ?? findThread(tx, arrival);
+const findKeptConversation = (tx: Tx, unfiled: UnfiledMessage, name: string | undefined): ThreadRow | undefined =>
+  (name === undefined ? undefined : conversationKnownAs(tx, unfiled.mailboxId, name)) ?? findThread(tx, unfiled);
 
 /** A conversation gets the most prominent folder among those of its messages. */
 const PRESENCE: Partial<Record<Folder, number>> = { sent: 0, archive: 1, inbox: 2 };

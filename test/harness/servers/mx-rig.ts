@@ -1,7 +1,7 @@
 /** An MX listener on a real socket, before a fake that records mail, or before a whole mailbox. */
 import { join } from "node:path";
 import { createLog } from "../../../src/base/log.ts";
-import { type Accepted as AcceptedMail, acceptMessage } from "../../../src/inbound/data.ts";
+import { type AcceptResult, acceptMessage } from "../../../src/inbound/data.ts";
 import { createGreylist } from "../../../src/inbound/greylist.ts";
 import { createMxRole, type MxParts } from "../../../src/inbound/mx.ts";
 import { resolveRecipient } from "../../../src/inbound/rcpt.ts";
@@ -101,7 +101,7 @@ export async function listenAs(role: SmtpRole, options: ListenerOptions = {}): P
   return { runtime, lines, listener, address };
 }
 
-interface Accepted {
+interface ReceivedMessage {
   envelope: Envelope;
   /** As latin1, which shows every byte. */
   content: string;
@@ -110,12 +110,12 @@ interface Accepted {
 interface Kept extends Pick<SmtpRole, "isKnown"> {
   /** @throws Refusal */
   admit(recipient: string, declaredSize: number): void | Promise<void>;
-  accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<AcceptedMail>;
+  accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<AcceptResult>;
 }
 
 /** Starts a listener before a fake that admits every client and keeps the mail that it accepts. */
 export async function listenAndKeep(options: ListenerOptions & Partial<Kept> = {}) {
-  const accepted: Accepted[] = [];
+  const accepted: ReceivedMessage[] = [];
   const kept: Kept = {
     admit: options.admit ?? (() => {}),
     accept:

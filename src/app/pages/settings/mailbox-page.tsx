@@ -15,18 +15,18 @@ import { LineForm } from "../../parts/ui/form.tsx";
 import { UseBar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
-  type MailboxView,
   mailboxesSettingsQuery,
   peopleQuery,
   SHARES,
   WORKSPACE,
+  type WorkspaceMailboxView,
   workspaceQuery,
 } from "./settings-workspace.ts";
 
 const GB = 1_000_000_000;
 
 interface Shown {
-  mailbox: MailboxView;
+  mailbox: WorkspaceMailboxView;
 }
 
 export function MailboxPage() {

@@ -12,10 +12,10 @@ import { FormDialog } from "../../parts/ui/form.tsx";
 import { UseBar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
-  type MailboxView,
   mailboxesSettingsQuery,
   peopleQuery,
   WORKSPACE,
+  type WorkspaceMailboxView,
   workspaceQuery,
 } from "./settings-workspace.ts";
 
@@ -51,7 +51,7 @@ export function MailboxesPage() {
   );
 }
 
-function Row({ mailbox, quota }: { mailbox: MailboxView; quota: number }) {
+function Row({ mailbox, quota }: { mailbox: WorkspaceMailboxView; quota: number }) {
   const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason, expiresAt, removing, lost } =
     mailbox;
   const also = aliases.length + catchAlls.length;

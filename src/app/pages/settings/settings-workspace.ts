@@ -4,7 +4,7 @@ import { type Answer, api, fetchAllPages, MOST_OF_A_PAGE } from "../../lib/api-c
 
 export type PersonView = Answer<"listPeople">["people"][number];
 export type LockedView = Answer<"lockPerson">;
-export type MailboxView = Answer<"listWorkspaceMailboxes">["mailboxes"][number];
+export type WorkspaceMailboxView = Answer<"listWorkspaceMailboxes">["mailboxes"][number];
 export type DomainView = Answer<"getDomain">;
 export type SuppressionView = Answer<"addSuppression">;
 export type QueueEntryView = Answer<"listQueue">["queue"][number];
@@ -69,7 +69,7 @@ export const mailboxesSettingsQuery = {
     sortedBy(await fetchAllPages(api.listWorkspaceMailboxes, "mailboxes"), ({ address }) => address),
   ),
   // A removal takes the server some time.
-  refetchInterval: ({ state }: { state: { data?: MailboxView[] | undefined } }) =>
+  refetchInterval: ({ state }: { state: { data?: WorkspaceMailboxView[] | undefined } }) =>
     state.data?.some(({ removing }) => removing) ? WHILE_REMOVING_MS : false,
 } as const;
 /** By name. */
