@@ -177,6 +177,19 @@ test("no files import each other in a circle, types included", () => {
   expect(circlesIn(targetsOf)).toEqual([]);
 });
 
+test("a module exports one type of a name", () => {
+  const exporters = new Map<string, string[]>();
+  for (const file of files) {
+    const text = readFileSync(join(src, file), "utf8");
+    for (const [, name] of text.matchAll(/^export (?:abstract )?(?:type|interface|class) (\w+)/gm)) {
+      const key = `${moduleOf(file)}: ${name}`;
+      exporters.set(key, [...(exporters.get(key) ?? []), file]);
+    }
+  }
+  expect(exporters.size).toBeGreaterThan(500);
+  expect([...exporters].filter(([, from]) => from.length > 1)).toEqual([]);
+});
+
 test("a third-party package lives behind one file of the server, and one of the pages", () => {
   const users = new Map<string, Set<string>>();
   for (const { file, specifier } of imports.filter((one) => !isLocal(one))) {
