@@ -112,13 +112,13 @@ function withQuery(path: string, query: Given): string {
 
 /** Optional fields may be undefined: requests leave them out. */
 type OrUndefined<T> = { [N in keyof T]: object extends Pick<T, N> ? T[N] | undefined : T[N] };
-/** What an operation takes: its parameters, and the fields of its query or its body. */
+/** Input of an operation: its parameters, and the fields of its query or its body. */
 export type Input<N extends Name> = AppRequests[N] extends {
   types?: { input: { params: infer Params; query: infer Query; body: infer Body } };
 }
   ? OrUndefined<Params & Query & Body>
   : never;
-/** What an operation answers. */
+/** Answer of an operation. */
 export type Answer<N extends Name> = AnswerOf<AppRequests[N]>;
 
 /** The arguments of a call. An input may be left out if nothing in it is required. */

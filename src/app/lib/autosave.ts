@@ -80,7 +80,7 @@ export function createAutosave(parts: {
       later(AFTER_MS);
     },
     flush,
-    /** As flush, and makes a draft if there is none. */
+    /** Saves like flush, and makes a draft if there is none. */
     async ensure() {
       dirty ||= saved === undefined;
       const draft = await flush();

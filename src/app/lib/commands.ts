@@ -1,13 +1,12 @@
 /**
- * What Ctrl+K finds by name: actions that the pages offer while they are shown, and places. Finding is by the beginnings
- * of words, in any order, and by letters in between.
+ * Commands that Ctrl+K finds by name: actions that the pages offer while they are shown, and places. A command is found by the
+ * beginnings of its words, in any order, and by letters in between.
  */
 import { useEffect, useRef } from "react";
 import { cell } from "./cell.ts";
 
 export interface Command {
   name: string;
-  /** What kind of thing it is. */
   group: "Actions" | "Folders" | "Labels" | "Mailboxes" | "Settings" | "People";
   /** Other words to find it by. */
   words?: string;

@@ -133,7 +133,7 @@ export const shownName = (entry: string): string => {
   return name.replace(/^"(.*)"$/, "$1").replace(/\\(.)/g, "$1") || entryAddress(entry);
 };
 
-/** As the server has it (mailbox/state/texts.ts). */
+/** The signature as it ends a text. The server writes it equally (mailbox/state/texts.ts). */
 const signatureBlock = (signature: string): string => (signature === "" ? "" : `\n\n-- \n${signature}`);
 
 /** The text with another signature in the place of the one at its end; one that was edited stays. */
@@ -147,7 +147,7 @@ const END_OF_OWN = /^(?:-- $|>|-{5,} ?Forwarded message)/m;
 const MENTIONS_FILE =
   /\b(?:attach(?:ed|ments?|ing)|enclosed|anbei|angehängt|im anhang|beigefügt|ci-joint|pièces? jointes?|adjunt[oa]s?|allegat[oi]|bijlagen?|bijgevoegd|em anexo)\b/iu;
 
-/** What a person probably forgot before they pressed Send, as questions. `subject`: undefined where none is asked for. */
+/** Questions about what a person probably forgot before they pressed Send. `subject`: undefined where none is asked for. */
 export function doubtsAbout({
   subject,
   text,

@@ -9,7 +9,7 @@ interface Address {
 /** The name, or else the local part of the address. */
 export const addressDisplayName = ({ name, email }: Address): string => name?.trim() || email.split("@")[0] || email;
 
-/** As in a header; a name with special characters is quoted (RFC 5322 §3.2.4). */
+/** Writes an address as a header does; a name with special characters is quoted (RFC 5322 §3.2.4). */
 export function formatHeaderAddress({ name, email }: Address): string {
   if (!name) return email;
   const plain = /^[\p{L}\p{N} '-]+$/u.test(name);

@@ -3,7 +3,7 @@
 import type { JournalEntryView, UndoView } from "../pages/settings/settings-developers.ts";
 import { counted } from "./format.ts";
 
-/** What operations do, in words for people. */
+/** Deeds of operations, by their names, in words for people. */
 const DEEDS: Readonly<Record<string, string>> = {
   updateThread: "changed a conversation",
   updateThreads: "changed conversations",
@@ -98,7 +98,7 @@ const REASONS: Readonly<Record<UndoView["left"][number]["reason"], string>> = {
   too_many_labels: "the conversation has too many labels",
 };
 
-/** What was left, a line for each reason. */
+/** The changes that an undo left as they are: a line for each reason. */
 export function leftBecause({ left, leftChanges }: Pick<UndoView, "left" | "leftChanges">): string[] {
   const counts = new Map<string, number>();
   for (const { reason } of left) counts.set(REASONS[reason], (counts.get(REASONS[reason]) ?? 0) + 1);

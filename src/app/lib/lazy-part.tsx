@@ -15,7 +15,7 @@ interface Lazy<Part> {
   get(): Part | undefined;
   /** @throws Error in words for people */
   load(): Promise<void>;
-  /** As load, but ignores failures and never reloads the page. */
+  /** Loads ahead of time: ignores failures, and never reloads the page. */
   preload(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** What the server shows of mail, as its operations answer. */
+/** Mail as the server shows it in the answers of its operations. */
 import type { Answer, Input } from "./api-client.ts";
 
 export type Person = Answer<"getMe">;

@@ -7,7 +7,7 @@ import { fullTime, localInput } from "./time-format.ts";
 export type Policy = KeyView["policy"];
 export type Scope = KeyView["scopes"][number];
 
-/** What each scope allows, in words for people. */
+/** Meaning of each scope, in words for people. */
 export const SCOPE_MEANING: Readonly<Record<Scope, string>> = {
   read: "see mailboxes, conversations, messages and attachments, and search",
   send: "send and reply",
@@ -132,7 +132,7 @@ export function draftToPolicy(draft: PolicyDraft): Policy {
   };
 }
 
-/** What somebody wants a key for, with the scopes and the policy that suit it. */
+/** A use of a key, with the scopes and the policy that suit it. */
 export interface Purpose {
   id: string;
   name: string;

@@ -117,7 +117,7 @@ export const textsQuery = (mailboxId: string | undefined) =>
     staleTime: 300_000,
   });
 
-/** What a mailbox sends later, the next first. */
+/** Messages that a mailbox sends later, the next first. */
 export const scheduledQuery = (mailboxId: string) =>
   queryOptions({
     queryKey: ["scheduled", mailboxId],

@@ -3,7 +3,7 @@ import { cell } from "./cell.ts";
 
 const WORKER_PATH = "/service-worker.js";
 
-/** What Chromium offers when the app can be installed. */
+/** Event by which Chromium offers to install the app. */
 interface InstallOffer extends Event {
   prompt(): Promise<unknown>;
 }

@@ -85,7 +85,7 @@ const isTyping = (target: EventTarget | null): boolean =>
   target.closest("input, textarea, select, [contenteditable], dialog, [role=dialog], [role=menu]") !== null &&
   !(target instanceof HTMLInputElement && target.type === "checkbox");
 
-/** What keeps the keys that activate it while it has the focus. */
+/** Selectors of the elements that keep a key for themselves while they have the focus, because it activates them. */
 const ACTIVATED: Readonly<Record<string, string>> = {
   Enter: "a, button, input, summary",
   " ": "button, input, summary",
@@ -121,7 +121,10 @@ type Handlers = Readonly<Record<string, (event: KeyboardEvent) => void>>;
 /** The handlers of all mounted components. */
 const mounted = new Set<{ readonly current: Handlers }>();
 
-/** What shortcuts do, by name; other words to find it by. The rest goes to places, which have names of their own. */
+/**
+ * Shortcuts that act, with their names and other words to find them by. All other shortcuts go to places, which have names of
+ * their own.
+ */
 const ACTIONS: readonly [keys: string, name: string, words?: string][] = [
   ["c", "Compose", "new message write mail"],
   ["r", "Reply", "answer"],

@@ -61,7 +61,7 @@ export function snoozeTimes(): { label: string; at: Date }[] {
 }
 
 const two = (number: number): string => String(number).padStart(2, "0");
-/** As the value of an <input type="datetime-local">. */
+/** A local time as the value of an <input type="datetime-local">. */
 const local = (date: Date): string =>
   `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}`;
 

@@ -21,7 +21,7 @@ import { Dialog } from "../parts/ui/dialog.tsx";
 import { Field } from "../parts/ui/fields.tsx";
 import { Failed, Notice, Skeleton } from "../parts/ui/notice.tsx";
 
-/** As the server has it (operations/admin/hold-administration.ts). */
+/** Length limit of a reason, in characters. It equals the server's (operations/admin/hold-administration.ts). */
 const LONGEST_REASON = 500;
 
 type Deed = "approve" | "reject";

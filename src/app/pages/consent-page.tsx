@@ -94,7 +94,7 @@ function placeText({ kind, name }: AuthorizationView["place"]): string {
   return kind === "app" ? `Whichever app opens ${name} links on this device` : name;
 }
 
-/** Who asks: what the program claims, and what is known of it. */
+/** The asking program: its own claims, and the facts known about it. */
 function Asking({ of: { client, place }, email }: { of: AuthorizationView; email: string }) {
   const leadsElsewhere = client.host !== undefined && place.kind === "host" && place.name !== client.host;
   return (

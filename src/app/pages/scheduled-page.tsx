@@ -1,4 +1,4 @@
-/** What a mailbox sends later: the list, the next first, beside the one that is open, whole as it goes out. */
+/** Messages that a mailbox sends later: the list, the next first, beside the open message, which is shown as it goes out. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeft, CalendarClock, Menu as MenuIcon, UserCheck } from "lucide-react";

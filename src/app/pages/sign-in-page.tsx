@@ -59,7 +59,7 @@ export function SignInForm({
 }: {
   /** Address of the person who has to sign in; absent: anybody. */
   email?: string;
-  /** What the server has taken already, so that only the code is missing. */
+  /** Credentials that the server has accepted already, so that only the code is missing. */
   given?: SignInGiven | undefined;
   /** Called once there is a session. */
   done: () => unknown;

@@ -7,7 +7,7 @@ import type { AppRequest } from "../../operations/manifest.macro.ts";
 import { timeIn } from "../lib/time-format.ts";
 import "./reference.css";
 
-/** As api/reference/sections.tsx writes it. */
+/** A field for trying an operation, as api/reference/sections.tsx writes it. */
 interface TrialField {
   name: string;
   in: "path" | "query";
@@ -139,7 +139,7 @@ function askApp([method, path]: AppRequest, body?: object): Promise<Response> {
   return fetch(path, { method, ...json });
 }
 
-/** What the reader may give the key beside reading. */
+/** Scopes that the reader may give the key beside reading. */
 const CHOICES = [
   ["write", "Organise mail, and draft"],
   ["send", "Send mail"],

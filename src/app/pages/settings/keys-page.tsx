@@ -163,7 +163,7 @@ function PauseButton({ of: { id, name, paused } }: { of: KeyView }) {
   );
 }
 
-/** What a revoked key made, of which at most three are named. */
+/** Tells what a revoked key made and what goes on; at most three of these things are named. */
 function goingOn(made: readonly { kind: string; name: string }[]): string {
   const named = made.slice(0, 3).map(({ kind, name }) => `the ${kind} ${name}`);
   const more = made.length > 3 ? ` and ${made.length - 3} more` : "";
@@ -214,7 +214,7 @@ function KeyBadges({ of: { scopes, revokedAt, paused, policy } }: { of: KeyView 
 const usedAs = ({ user, createdAt, lastUsedAt }: KeyView): string =>
   `${user}, created ${fullTime(createdAt)}, ${lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}`;
 
-/** Of a grant: who it is for. */
+/** Tells which program a grant is for. */
 const grantText = ({ name, host }: NonNullable<KeyView["client"]>): string =>
   `Given over OAuth to a program that calls itself “${name}”, of ${host}`;
 

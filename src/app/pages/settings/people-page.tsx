@@ -15,7 +15,7 @@ import { Avatar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { type LockedView, type PersonView, peopleQuery, ROLES, WORKSPACE } from "./settings-workspace.ts";
 
-/** What the page says on top: a link that was made, or what a lock ended. */
+/** News at the top of the page: a link that was made, or the access that a lock ended. */
 type Said = { link: string; expiresAt: string; name: string } | { locked: LockedView };
 
 export function PeoplePage() {

@@ -222,7 +222,7 @@ function RuleForm({
   forwardOutside,
   done,
 }: {
-  /** Of the mailbox. */
+  /** Id of the mailbox. */
   id: string;
   rule: GivenRule;
   rules: readonly GivenRule[];

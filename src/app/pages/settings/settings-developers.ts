@@ -22,7 +22,7 @@ export const keyQuery = (id: string) =>
     queryKey: [...KEYS, id],
     queryFn: () => api.getKey({ id }),
   });
-/** What a key did, newest first. */
+/** Journal of a key, newest first. */
 export const journalQuery = (id: string, filters: JournalFilters) =>
   infiniteQueryOptions({
     queryKey: [...KEYS, id, "journal", filters],

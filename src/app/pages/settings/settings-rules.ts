@@ -62,7 +62,7 @@ const inWords = ({ type, label, to }: Action): string => {
   }
 };
 
-/** What a rule does, as the end of a sentence. */
+/** Tells what a rule does, as the end of a sentence. */
 export function describeRuleActions({ actions }: Pick<GivenRule, "actions">): string {
   const deeds = actions.map(inWords);
   const last = deeds.pop() ?? "";

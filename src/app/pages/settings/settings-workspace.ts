@@ -59,11 +59,11 @@ const querying = <T>(name: string, queryFn: () => Promise<T>) =>
 const sortedBy = <T>(list: readonly T[], itemSortKey: (item: T) => string): T[] =>
   list.toSorted((a, b) => (itemSortKey(a) < itemSortKey(b) ? -1 : 1));
 
-/** By address. */
+/** People of the workspace, sorted by address. */
 export const peopleQuery = querying("people", async () =>
   sortedBy(await fetchAllPages(api.listPeople, "people"), ({ email }) => email),
 );
-/** By address. */
+/** Mailboxes of the workspace, sorted by address. */
 export const mailboxesSettingsQuery = {
   ...querying("mailboxes", async () =>
     sortedBy(await fetchAllPages(api.listWorkspaceMailboxes, "mailboxes"), ({ address }) => address),
@@ -72,7 +72,7 @@ export const mailboxesSettingsQuery = {
   refetchInterval: ({ state }: { state: { data?: WorkspaceMailboxView[] | undefined } }) =>
     state.data?.some(({ removing }) => removing) ? WHILE_REMOVING_MS : false,
 } as const;
-/** By name. */
+/** Domains of the workspace, sorted by name. */
 export const domainsQuery = querying("domains", async () =>
   sortedBy(await fetchAllPages(api.listDomains, "domains"), ({ name }) => name),
 );

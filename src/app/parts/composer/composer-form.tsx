@@ -277,7 +277,7 @@ export function Composer({
     placeCaret(selectionStart + template.text.length);
     autosave.touch();
   }
-  /** What a template is made of: the subject and the text, without the signature. */
+  /** Content for a new template: the subject and the text, without the signature. */
   function templateContent(): Omit<Template, "name"> {
     const whole = editor === undefined ? text : (rich.current?.text() ?? "");
     const { subject } = fields;

@@ -10,7 +10,7 @@ import { Dialog } from "../ui/dialog.tsx";
 import { Field } from "../ui/fields.tsx";
 import { Menu } from "../ui/menus.tsx";
 
-/** As the server has it (operations/shared-schemas.ts). */
+/** Length limit of a template's name, in characters. It equals the server's (operations/shared-schemas.ts). */
 const LONGEST_NAME = 100;
 
 export function Templates({
@@ -25,7 +25,7 @@ export function Templates({
   /** True: the person may change them. */
   manages: boolean;
   insert: (template: Template) => void;
-  /** What a template is made of. */
+  /** Returns the content for a new template. */
   content: () => Omit<Template, "name">;
 }) {
   const [saving, setSaving] = useState(false);

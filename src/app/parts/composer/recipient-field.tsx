@@ -49,7 +49,7 @@ export function RecipientField({
     change(joinRecipients(entries.toSpliced(index, 1), typed));
     focusChip(then);
   }
-  /** Makes a chip text again. What is typed becomes a chip. */
+  /** Turns a chip into text again. Text that was typed becomes a chip. */
   function edit(index: number): void {
     change(joinRecipients([...entries.toSpliced(index, 1), ...parseRecipientList(typed)], entries[index] ?? ""));
     input.current?.focus();

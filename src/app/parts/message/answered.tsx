@@ -1,4 +1,4 @@
-/** What a draft or a message that waits answers, to be read beside it. */
+/** The conversation that a draft or a waiting message answers, to be read beside it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { threadQuery } from "../../lib/queries.ts";

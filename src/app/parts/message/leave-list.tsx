@@ -1,4 +1,4 @@
-/** What a person can do with a received message: leave its list. */
+/** Leaving the mailing list of a received message. */
 import { useState } from "react";
 import { api } from "../../lib/api-client.ts";
 import type { MessageView, UnsubscribeView } from "../../lib/mail-views.ts";

@@ -1,4 +1,4 @@
-/** What is shown of a message when it is asked for: why it is in spam, and the original. */
+/** Parts of a message that are shown on request: the reasons why it is in spam, and the original. */
 import { useQuery } from "@tanstack/react-query";
 import { urlTo } from "../../lib/api-client.ts";
 import { formatByteSize } from "../../lib/format.ts";

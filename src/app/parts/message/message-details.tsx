@@ -6,7 +6,7 @@ import type { MessageView, RecipientProgress } from "../../lib/mail-views.ts";
 import { progressQuery, warningsQuery } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 
-/** What is proven is no more than a fact: deceivers have domains, too. */
+/** Icons and colours of the outcomes. A proven sender gets no praise: deceivers have domains, too. */
 const SHIELDS = {
   good: [Mail, "text-muted"],
   bad: [ShieldAlert, "text-danger"],
@@ -37,7 +37,7 @@ export function Authentication({ message: { auth, from } }: { message: MessageVi
   );
 }
 
-/** What deceives the reader of a message, whoever sent it. */
+/** Warnings of deceptions in a message, whoever sent it. */
 export function Warnings({ message: { id, from } }: { message: MessageView }) {
   const { data } = useQuery(warningsQuery(id));
   if (!data || data.warnings.length === 0) return null;
@@ -64,7 +64,7 @@ const STATES: Record<RecipientProgress["state"], (recipient: RecipientProgress) 
       : `Tried ${attempts === 1 ? "once" : `${attempts} times`}; again ${nextAt === null ? "soon" : fullTime(nextAt)}`,
 };
 
-/** Who approved a sent message that was held, and its delivery to each recipient. */
+/** The approver of a sent message that was held, and its delivery to each recipient. */
 export function Progress({ message: { id, threadId } }: { message: MessageView }) {
   const progress = useQuery(progressQuery(threadId, id));
   const { recipients = [], approver = null } = progress.data ?? {};

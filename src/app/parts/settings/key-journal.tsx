@@ -1,4 +1,4 @@
-/** What an API key did, with filters, and an undo that first tells what it would take back. */
+/** The deeds of an API key, with filters, and an undo that first tells what it would take back. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";

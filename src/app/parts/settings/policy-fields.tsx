@@ -10,7 +10,7 @@ import {
 import { mailboxesQuery } from "../../lib/queries.ts";
 import { Area, Checkbox, Field, Select } from "../ui/fields.tsx";
 
-/** What a policy says; a sentence of its own if it restricts nothing. */
+/** A policy in sentences; one sentence says so if it restricts nothing. */
 export function PolicySentences({ of: policy }: { of: Policy }) {
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   const sentences = policySentences(policy, (id) => mailboxes.find((mailbox) => mailbox.id === id)?.address);

@@ -9,7 +9,7 @@ import { hasCalendar, MessageCard, type Telling } from "../message/message-card.
 const FEWEST_FOLDED = 3;
 /** Part of the visible height that Space scrolls by. */
 const PAGE = 0.85;
-/** What of the visible height the subject may cover, px. */
+/** Part of the visible height that the subject may cover, px. */
 const COVERED = 56;
 
 export function Messages({

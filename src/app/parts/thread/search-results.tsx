@@ -112,7 +112,7 @@ export const FoundInstead = ({ q, words }: { q: string; words: readonly string[]
   </p>
 );
 
-/** What the search did not take as meant. */
+/** Notes on the parts of a query that the search could not take as meant. */
 export const SearchNotes = ({ notes }: { notes: readonly string[] }) => (
   <ul aria-label="Notes" className="border-b border-line bg-notice px-4 py-2 text-sm break-words">
     {notes.map((note) => (

@@ -31,7 +31,7 @@ import { IconButton } from "../ui/button.tsx";
 import { SnoozeMenu } from "../ui/menus.tsx";
 import { FoundSubject, FoundText, foundMessage } from "./search-results.tsx";
 
-/** What the buttons of a row do. */
+/** Actions of the buttons of a row. */
 export interface RowActions {
   star: (thread: ThreadView) => void;
   move: (thread: ThreadView, to: Target) => void;

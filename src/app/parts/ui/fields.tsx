@@ -21,7 +21,7 @@ function useRefusal(name: string | undefined): string | undefined {
 /** Help for the field of a new password: the server refuses shorter ones. */
 export const PASSWORD_HINT = "At least 10 characters.";
 
-/** What an input needs to be labelled, explained and refused. */
+/** Texts that label and explain an input. */
 interface Labelling {
   label: string;
   /** True: only screen readers get the label. */

@@ -20,7 +20,7 @@ export interface MenuProps extends Overlay {
   }[];
 }
 
-/** It is not modal, so that it needs no inline styles. */
+/** An open menu. It is not modal, so that it needs no inline styles. */
 export function MenuOverlay({ trigger, items, open, onOpenChange }: MenuProps) {
   return (
     <DropdownMenu.Root

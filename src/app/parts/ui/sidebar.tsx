@@ -118,7 +118,7 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
   );
 }
 
-/** What waits for somebody who may send it. */
+/** Link to the messages that wait for approval. */
 function ToApprove() {
   const { data } = useQuery(approvalsQuery);
   const { pathname } = useLocation();
