@@ -30,7 +30,7 @@ type OptionValue<O> = O extends { value: infer V }
       | (O extends { required: true } ? never : undefined)
   : boolean;
 
-/** What a command was given, as its arguments and options type it. */
+/** The arguments and options that a command was given, in the types that its definition says. */
 export interface Given<A, O> {
   arguments: { readonly [K in keyof A]: A[K] extends readonly string[] ? A[K][number] : string };
   options: { readonly [K in keyof O]: OptionValue<O[K]> };
@@ -46,18 +46,18 @@ export interface Targets {
   recipient: { id: string; workspaceId: string };
 }
 
-/** What a document is made of, beside the answer. */
+/** Values that a document is made of, beside the answer. */
 export interface Shown<Target = Targets[keyof Targets]> {
   /** Name of the workspace that the command worked in. */
   workspace: string;
-  /** What the first argument names, as it was before the command. */
+  /** The thing that the first argument names, as it was before the command. */
   target: Target;
 }
 
 interface Description<A extends Arguments, O extends Options, K extends keyof Targets, I, T> {
   /** Two words: `suppression add`. */
   readonly name: string;
-  /** The operation's unless given. */
+  /** The operation's summary unless given. */
   readonly summary?: string;
   readonly arguments?: A;
   /** `--workspace` is added, unless the target is named by id. */
@@ -66,7 +66,7 @@ interface Description<A extends Arguments, O extends Options, K extends keyof Ta
   readonly columns?: readonly string[];
   /** Fields of the documents by which a list is sorted; null comes last. */
   readonly sortBy?: readonly string[];
-  /** What the first argument names: its id becomes `params.id`, and the command works in its workspace. */
+  /** Kind of the thing that the first argument names. Its id becomes `params.id`, and the command works in its workspace. */
   readonly target?: K;
   /** The argument whose domain tells the workspace of something new, where there are several workspaces. */
   readonly placedBy?: keyof A;

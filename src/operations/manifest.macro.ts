@@ -5,7 +5,7 @@
 import { APP_PREFIX, APP_ROUTES, pathInApp } from "./app-routes.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, type AppOperations, MAIL_OPERATIONS } from "./operations.ts";
 
-/** What the web app can ask of the server, by name. */
+/** Requests that the web app can make of the server, by name. */
 export type AppRequests = AppOperations & typeof APP_ROUTES;
 
 export type AppRequest = readonly [method: string, path: string];

@@ -25,9 +25,9 @@ import type { RecordAnswer } from "./idempotency.ts";
 import type { ToolDescription } from "./tool.ts";
 
 /**
- * Who an operation is for. `key`: everybody with an API key. `admin`: owners and admins of a workspace. `operator`:
- * those of the first workspace, who administer the server. `person`: a person who is signed in to the app. `visitor`: a
- * browser in which nobody is.
+ * Callers that an operation is for. `key`: everybody with an API key. `admin`: owners and admins of a workspace. `operator`:
+ * owners and admins of the first workspace, who administer the server. `person`: a person who is signed in to the app.
+ * `visitor`: a browser in which nobody is signed in.
  */
 export type Audience = "key" | "admin" | "operator" | "person" | "visitor";
 
@@ -38,7 +38,7 @@ export type Audience = "key" | "admin" | "operator" | "person" | "visitor";
  */
 export type Wait = <T>(seconds: number, look: (caller: Caller) => T | undefined) => Promise<T | undefined>;
 
-/** What `run` of a mail operation works with. */
+/** Context in which a mail operation runs. */
 export interface MailContext {
   core: SendCore;
   caller: Caller;
@@ -57,7 +57,7 @@ export interface Administrator {
   policy?: Policy;
 }
 
-/** What `run` of an administrative operation works with. */
+/** Context in which an administrative operation runs. */
 export interface AdminContext {
   core: MailCore;
   /** The caller as they were when the request arrived. */
@@ -86,14 +86,14 @@ export interface AdminContext {
   requireConfirmed(db: Db): void;
 }
 
-/** What `run` of an operation for the operator works with: administration, and the running server. */
+/** Context in which an operation for the operator runs: that of administration, and the running server. */
 export interface OperatorContext extends AdminContext {
   doctor: Pick<Doctor, "examine" | "known">;
   /** The engine that serves searches. `reason`: why it is not the one that the settings ask for. */
   searching(): { engine: "fts5" | "meilisearch"; reason?: string | undefined };
 }
 
-/** What an operation of the app is told of the browser, and what it may have the browser keep. */
+/** The browser that sent a request, for an operation of the app, which may also have the browser keep a session. */
 export interface BrowserRequest {
   /** Source of the request, for limits on sign-ins. */
   source: string;
@@ -105,7 +105,7 @@ export interface BrowserRequest {
   dropToken(): unknown;
 }
 
-/** What the app's own operations work with. */
+/** Services with which the app's own operations run. */
 export interface AppServices {
   core: SendCore;
   unsubscribing: Unsubscribing;
@@ -115,7 +115,7 @@ export interface AppServices {
   /** Tells whether the server's certificate signs profiles. */
   signsProfiles(): boolean;
   oauth: OAuth;
-  /** What a standby knows of its server; undefined on a server. */
+  /** State of a standby; undefined on a server. */
   standby(): StandbyState | undefined;
 }
 
@@ -163,7 +163,7 @@ export interface MediaType {
 
 type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** What `run` is given: a request's values as the schemas type them. */
+/** Values of a request, in the types of the operation's schemas. */
 export interface Input<P extends ObjectSchema, Q extends ObjectSchema, B extends Schema> {
   params: Static<P>;
   query: Static<Q>;
@@ -172,7 +172,7 @@ export interface Input<P extends ObjectSchema, Q extends ObjectSchema, B extends
   files?: readonly OutgoingFile[] | undefined;
 }
 
-/** What the definition of any operation has. */
+/** Properties in the definition of any operation. */
 interface AnyDefinition<A extends Audience, M extends Method, Path extends string, P, Q, B extends Schema> {
   /** Unique among all operations; also the operationId. */
   name: string;
@@ -202,7 +202,7 @@ interface Definition<
 > extends AnyDefinition<A, M, Path, P, Q, B> {
   /** Under which heading documents list it. */
   group: string;
-  /** Of several, any. */
+  /** Scope that a key needs; one of them if there are several. */
   scope: Scope | readonly Scope[];
   summary: string;
   description?: string;
@@ -213,17 +213,17 @@ interface Definition<
   /** Takes an idempotency key, in the header or in the body's `idempotencyKey`. */
   idempotent?: true;
   /**
-   * It concerns the whole workspace, so that a key could get past its policy by it: it is refused to keys that the policy
-   * restricts in one of these ways, or in any.
+   * Set if the operation concerns the whole workspace, so that a key could get past its policy by it. It is refused to keys
+   * that the policy restricts in one of these ways; `true`: in any way.
    */
   whole?: true | readonly Restriction[];
   /** Fields of the answer that are shown once: they are not stored, and a replay omits them. */
   secrets?: readonly string[];
-  /** It is offered to agents as an MCP tool, too. */
+  /** The MCP tool that offers the operation to agents, too. */
   tool?: ToolDescription;
-  /** It is offered at the command line, too, as one command or several. */
+  /** The commands that offer the operation at the command line, too. */
   commands?: readonly OperationCommand<NoInfer<Input<P, Q, B>>, NoInfer<R extends Schema ? RowOf<Static<R>> : never>>[];
-  /** Of an operation that shows mail: the ids of what it showed, for the journal of the key that asks. */
+  /** For an operation that shows mail: returns the ids of the mail that it showed, for the journal of the key that asks. */
   shows?(input: NoInfer<Input<P, Q, B>>, answer: NoInfer<R extends Schema ? Static<R> : Download>): readonly string[];
   success: 200 | 201 | 202;
   response: R;
@@ -247,7 +247,7 @@ interface AppDefinition<
 > extends AnyDefinition<A, M, Path, P, Q, B> {
   /** 200 unless given. An answer without a value is 204. */
   success?: 201 | 202;
-  /** It is no GET, and a standby performs it nevertheless: it changes sessions at most. */
+  /** Set if a standby performs the operation although it is no GET: it changes sessions at most. */
   onStandby?: true;
   run(context: Contexts[A], input: Input<P, Q, B>): T | Promise<T>;
 }
@@ -289,7 +289,7 @@ export interface Typed<A extends Audience, M extends Method, Path extends string
   types?: { input: I; answer: T };
 }
 
-/** What an operation answers. */
+/** Answer of an operation. */
 export type AnswerOf<O> = O extends { types?: { answer: infer T } } ? T : unknown;
 
 const NOTHING = t.Object({});

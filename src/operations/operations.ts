@@ -343,8 +343,8 @@ const app = {
   pauseWorkspace,
 };
 /**
- * What only the app has: a person's own settings, drafts, what is confirmed by a password, and the settings of the
- * server.
+ * Operations that only the app has: for a person's own settings, drafts, changes that are confirmed by a password, and the
+ * settings of the server.
  */
 export const APP_OPERATIONS: readonly AppOperation[] = Object.values(app);
 

@@ -41,7 +41,7 @@ import type {
 } from "./operation.ts";
 import { compileAnswerCheck, compileInputCheck, type Unchecked } from "./shape.ts";
 
-/** What the operations of the APIs are performed with. */
+/** Services with which the operations of the APIs are performed. */
 export interface OperationServices {
   core: SendCore;
   idempotency: Idempotency;
@@ -93,8 +93,8 @@ export function createPerformer(operation: Operation, services: OperationService
 }
 
 /**
- * Performs an operation, and measures its status and duration. What it did is confirmed (store.replicated), also when an
- * earlier request did it; a visitor only signs in.
+ * Performs an operation, and measures its status and duration. Its changes are confirmed (store.replicated), also when an
+ * earlier request made them; a visitor only signs in.
  */
 async function timed(
   { name, method, audience }: Pick<Operation | AppOperation, "name" | "method" | "audience">,
@@ -187,7 +187,9 @@ function createUntimedPerformer(operation: Operation, services: OperationService
     return answer;
   }
 
-  /** Of the body without what stands for attachments. Fields that the operation does not know make no difference. */
+  /**
+   * Hash of the known fields of a request, with `attachments` in place of those in its body. Unknown fields make no difference.
+   */
   const fingerprint = ({ params, body }: OperationRequest, attachments: unknown): string =>
     hashRequest(operation.name, {
       params,
@@ -258,7 +260,7 @@ function createUntimedPerformer(operation: Operation, services: OperationService
 const attachmentsIn = (body: unknown): AttachmentRequest[] | undefined =>
   (body as { attachments?: AttachmentRequest[] }).attachments;
 
-/** What the app's own operations are performed with. */
+/** Services with which the app's own operations are performed. */
 export interface AppOperationServices {
   services: AppServices & Pick<OperatorContext, "doctor" | "searching">;
 }

@@ -1,4 +1,4 @@
-/** What several operations have in common. */
+/** Schemas and helpers that several operations have in common. */
 import { AppError } from "../base/errors.ts";
 import { type Fields, filled, type ObjectSchema, t } from "../base/json-schema.ts";
 import { readTime } from "../base/time.ts";

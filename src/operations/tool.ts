@@ -16,7 +16,9 @@ export interface ToolDescription {
   shaping?: ObjectSchema;
   /** Arguments of the operation that the tool does not have. */
   without?: readonly string[];
-  /** What the tool takes instead of the operation's body: that and more, for which a document of REST has no place. */
+  /**
+   * Body that the tool takes instead of the operation's: the same fields and more, for which a document of REST has no place.
+   */
   instead?: { body: Schema; checkBody(body: never): void };
   /** Filters that take `true` alone. Models write `false` for a filter that they do not want. */
   trueOnly?: readonly string[];

@@ -1,4 +1,4 @@
-/** What administrative operations share. */
+/** Parts that administrative operations share. */
 import type { UserEntry } from "../../admin/people.ts";
 import * as people from "../../admin/people.ts";
 import type { Core } from "../../store/core.ts";

@@ -44,7 +44,7 @@ const Hold = t.Object(
 
 export type HoldView = Static<typeof Hold>;
 
-/** What a row has of a header at most; GET /messages/{id} has the whole. */
+/** Limits of the header in a row; GET /messages/{id} has the whole header. */
 const MOST_FIELDS = 50;
 const LONGEST_VALUE = 1_000;
 

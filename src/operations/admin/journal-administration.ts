@@ -1,4 +1,4 @@
-/** What API keys did, and taking it back (rules: Journal, Undo). */
+/** The deeds of API keys, and undoing them (rules: Journal, Undo). */
 import type { JournalEntry, LeftReason, UndoReport } from "../../admin/journal.ts";
 import * as journal from "../../admin/journal.ts";
 import { dateTime, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";

@@ -74,7 +74,7 @@ const NewApiKey = t.Object(
   { $id: "NewApiKey" },
 );
 
-/** What keys that ended made, and works without them. */
+/** Keys and webhooks that an ended key made, and that work without it. */
 export const goesOn = t.Optional(
   t.Array(
     t.Object({

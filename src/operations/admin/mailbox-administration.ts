@@ -77,7 +77,7 @@ export function mailboxDocument(mailbox: MailboxAdminView, { workspace }: Pick<S
   };
 }
 
-/** What commands that change a mailbox have in common. */
+/** Properties that the commands that change a mailbox have in common. */
 const ofMailbox = { target: "mailbox", document: mailboxDocument } as const;
 
 const LARGEST_QUOTA = Number.MAX_SAFE_INTEGER;

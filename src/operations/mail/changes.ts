@@ -1,4 +1,4 @@
-/** What changed in the mail of the caller's reach (rules: Changes). */
+/** Changes in the mail of the caller's reach (rules: Changes). */
 import { filled, t } from "../../base/json-schema.ts";
 import { ChangesView, readChanges } from "../../mailbox/changing/change-feed.ts";
 import { MailboxName } from "../../mailbox/state/views.ts";

@@ -89,7 +89,7 @@ function requireAddress(name: "from" | "to", given: string | string[]): void {
   }
 }
 
-/** Nobody can recall sent mail, and a repeated call sends again. */
+/** Hints of a tool that sends: sent mail cannot be recalled, and a repeated call sends again. */
 const SENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
 const ONCE = "Repeat with the same key to retry without sending twice";
 const LATER = "ISO date-time; a draft until then";

@@ -42,7 +42,7 @@ export const listMarkedDrafts = appOperation({
       agent: agent?.key ?? null,
       /** When it is sent. */
       dueAt: toIsoTimeOrNull(dueAt),
-      /** It was not sent when it was due. */
+      /** True if the draft was not sent when it was due. */
       refused: refusal !== null,
     })),
     held: heldMarks(core, caller, query.mailbox),

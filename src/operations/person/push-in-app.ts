@@ -20,7 +20,7 @@ export const getPush = appOperation({
   }),
 });
 
-/** What the browser's subscription has, and what it is to be told. */
+/** Subscribes the browser to notifications of these mailboxes. `details`: they tell sender and subject. */
 export const setPush = appOperation({
   name: "setPush",
   audience: "person",

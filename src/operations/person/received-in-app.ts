@@ -1,6 +1,6 @@
 /**
- * What a person does with a message that they received: leave its list, answer its invitation, always see the images
- * of its sender (rules: Unsubscribe, Invitations, Images of a sender).
+ * Operations for a message that a person received: leave its list, answer its invitation, always see the images of its sender
+ * (rules: Unsubscribe, Invitations, Images of a sender).
  */
 import { AppError } from "../../base/errors.ts";
 import { stringEnum, t } from "../../base/json-schema.ts";
@@ -39,7 +39,7 @@ export const getReceived = appOperation({
   },
 });
 
-/** What the reader is warned of. */
+/** Lists the warnings for the reader of a message. */
 export const getWarnings = appOperation({
   name: "getWarnings",
   audience: "person",

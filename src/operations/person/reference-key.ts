@@ -12,12 +12,12 @@ import { appOperation } from "../operation.ts";
 import { strictBody } from "../shared-schemas.ts";
 
 const KEY_MS = 3_600_000;
-/** What a person may give the key beside `read`. Approving is for people. */
+/** Scopes that a person may give the key beside `read`. Approving is for people. */
 const CHOICES = ["write", "send", "admin"] as const;
 
 /**
- * Answers the key, which is told only here, and in how many seconds it ends, since the clock of a browser may be wrong. The
- * session's key before it ends.
+ * Makes a key, which is told only here, and tells in how many seconds it ends, since the clock of a browser may be wrong. A key
+ * that the session made before is revoked.
  */
 export const createReferenceKey = appOperation({
   name: "createReferenceKey",

@@ -1,4 +1,4 @@
-/** What the app says of a standby, which serves it and changes nothing. */
+/** State of a standby, for the app that it serves. A standby changes nothing. */
 import { appOperation } from "../operation.ts";
 
 /** `standby` is null on a server. */
