@@ -20,7 +20,9 @@ const MOST_BYTES = 8 * 1_048_576;
 
 const gzipElsewhere = promisify(gzip);
 
-/** Of these encodings, those that a client accepts, the best first: at the same weight, in the order of `preferred`. */
+/**
+ * Those of the encodings `preferred` that a client accepts, the best first; at the same weight, in the order of `preferred`.
+ */
 export function acceptedEncodings<E extends Encoding>(request: Request, preferred: readonly E[]): E[] {
   const headers = { "accept-encoding": request.headers.get("accept-encoding") ?? "" };
   return new Negotiator({ headers }).encodings(preferred, { preferred });

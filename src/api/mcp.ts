@@ -23,7 +23,7 @@ import type { Pools } from "./pools.ts";
 import { readJson } from "./request.ts";
 import type { Waiting } from "./waiting.ts";
 
-/** What the server tells a model at the start. It stays in the model's context, so it is short. */
+/** Instructions that the server gives a model at the start. The model keeps them in its context, so they are short. */
 export const INSTRUCTIONS = `Mail of a workspace's mailboxes.
 ${FENCE_EXPLAINED}
 Results are cut to maxChars and say so, with the argument that gives the rest (offset, before, cursor). Lists hold snippets: get_message and get_thread hold text. Reading marks nothing read.
@@ -149,7 +149,7 @@ function createClientNames() {
   };
 }
 
-/** As URL writes them. */
+/** Names of this machine as URL spells them. */
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
 const parseUrl = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined);

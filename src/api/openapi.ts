@@ -79,7 +79,7 @@ const json = (schema: Json, example?: JsonObject): JsonObject => ({
   "application/json": { schema, ...(example && { example }) },
 });
 
-/** The same body with files beside it (RFC 7578). */
+/** The content of a request with files beside its JSON body (RFC 7578). */
 const formWith = (request: JsonObject): JsonObject => ({
   "multipart/form-data": {
     schema: {

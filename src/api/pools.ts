@@ -1,4 +1,7 @@
-/** What requests of all workspaces share while they are under way (rules: Shares): places of those that wait, streams, uploads, bytes of bodies, of messages that mail apps append, and of answers. */
+/**
+ * Amounts that requests of all workspaces share while they are under way (rules: Shares): places of requests that wait,
+ * streams, uploads, and bytes of bodies, of messages that mail apps append, and of answers.
+ */
 import { AppError, unavailable } from "../base/errors.ts";
 import { memoryLimit, mostLargeBytes } from "../base/memory.ts";
 import type { Metrics } from "../base/metrics.ts";
@@ -18,7 +21,7 @@ const MOST_UPLOADS_OF_PERSON = 12;
 /** Bytes of JSON. While a body is read, checked and composed, it takes about five times its size. */
 const MOST_BODIES = 64 * MB;
 const MOST_BODIES_OF_PERSON = 24 * MB;
-/** Of the bytes of messages that mail apps append, a person has one part in so many. */
+/** A person may hold one part in so many of the bytes of messages that mail apps append. */
 const APPENDING_AT_ONCE = 4;
 
 /** Counts `amount` more as under way. @throws AppError rate_limited, server_error with status 503 */
@@ -28,7 +31,7 @@ export type Count = (amount: number) => void;
 function createBudget(shares: Shares, what: string) {
   return {
     shares,
-    /** Does `work`. What it counts stays counted until it has ended. */
+    /** Does `work`. The amounts that it counts stay counted until it has ended. */
     async within<T>(who: Sharer, work: (count: Count) => Promise<T>): Promise<T> {
       const holding: Held[] = [];
       try {

@@ -1,6 +1,7 @@
 /**
- * Bounds the octets of answers that nobody has read yet (rules: Answers): in all, of each workspace, person, and key or session. An answer
- * that has no room waits, and does not take memory meanwhile: what only reads is composed again. What comes from a file takes none.
+ * Bounds the octets of answers that clients have not read yet (rules: Answers): in all, of each workspace, person, and key or
+ * session. An answer that has no room waits, and takes no memory meanwhile: if its request only reads, it is composed again. An
+ * answer that comes from a file takes no room.
  */
 import { AppError } from "../base/errors.ts";
 import { collectSoon, LARGE_BYTES } from "../base/memory.ts";

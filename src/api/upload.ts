@@ -325,7 +325,7 @@ const notBase64 = () => new AppError("bad_request", "content is not base64");
  * programs wrap lines).
  */
 async function* base64In(body: ReturnType<typeof openBody>): AsyncGenerator<Uint8Array> {
-  /** What is not decoded yet: an escape that has begun, and a group of four that has. */
+  /** Characters that are not decoded yet, because an escape or a group of four is incomplete. */
   let raw = "";
   let rest = "";
   let isPadded = false;

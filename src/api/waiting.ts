@@ -1,8 +1,8 @@
 /**
  * Lets requests wait until a commit brings what they look for.
  *
- * Invariants: each waiting request has a place (pools.ts). Whatever the rate of commits, each
- * looks at most about four times a second. None waits beyond `stop`.
+ * Invariants: each waiting request has a place (pools.ts). Whatever the rate of commits, each looks at most about four times a
+ * second. No request waits beyond `stop`.
  */
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";

@@ -184,7 +184,7 @@ function followed({ count, nextAfter }: Followed, { shaping: { offset = 0 } }: A
 
 const REPLAYED = "This is the answer to an earlier call with this idempotencyKey: nothing was done again.";
 
-/** What a result has beside what is rendered: one more line of the text, more structured content. */
+/** Additions to a rendered result: one more line of the text, and more structured content. */
 interface More {
   note?: string;
   fields?: Record<string, unknown>;

@@ -23,7 +23,7 @@ export function createDocuments({
   readDocument: ReadDocument;
   runtime: Pick<Runtime, "now">;
 }): TextOfDocument {
-  /** By file and hints, the one used last at the end. */
+  /** Texts by file and hints; the one used last is at the end. */
   const kept = new Map<string, { text: Promise<DocumentText | undefined>; until: number }>();
 
   /** The text that `read` gives, or gave lately. */

@@ -27,7 +27,7 @@ const ANY_MARKS = new RegExp(MARKS, "u");
 const ALL_MARKS = new RegExp(MARKS, "gu");
 const ASCII_MARKS = /[<>]{2}/;
 
-/** What may stand between the marks and the word. */
+/** Characters that may stand between the marks and the word. */
 const GAP = /[\t\p{Zs}\u2800\p{M}]*/uy;
 /** The characters that can be the word, with what combines with them. */
 const WORD = /(?:[^\p{M}]\p{M}*){0,8}/uy;

@@ -62,7 +62,7 @@ export function renderDownload(tool: "get_attachment" | "get_raw_message") {
 
 type File = Omit<RenderedDownload, "content" | "document"> & { url: string };
 
-/** What is not from mail. */
+/** The fields of a file that do not come from mail. */
 const toStructuredFile = ({ size, url }: File) => ({ size, url });
 
 const formatFileTitle = (file: File, nonce: string): string =>

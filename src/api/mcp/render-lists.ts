@@ -15,13 +15,13 @@ import {
 } from "./parts.ts";
 import { fencedResult, type RenderArguments, type RenderContext, type Rendered } from "./result.ts";
 
-/** As in the schema of `q`. */
+/** Longest query, in characters, as in the schema of `q`. */
 const LONGEST_QUERY = 500;
 
-/** Of at most five. */
+/** Longest note that is shown, in characters. A search has at most five notes. */
 const LONGEST_NOTE = 200;
 
-/** Each is at most 64 characters, of letters and digits alone. */
+/** Most near words that are shown. Each has at most 64 characters, letters and digits alone. */
 const NEAR_WORDS_SHOWN = 5;
 
 /** Characters kept free for what stands around the rows: counts, the fence, a cursor, how to continue. */
@@ -30,7 +30,7 @@ const AROUND = 1_600;
 /** Rows that have room. */
 interface Rows<S> {
   text: string;
-  /** What the structured content has of each. */
+  /** Structured content of each row. */
   structured: S[];
 }
 

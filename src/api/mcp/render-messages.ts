@@ -114,7 +114,7 @@ function renderList(
 
 interface Row {
   text: string;
-  /** What of it is not from mail. */
+  /** The fields that do not come from mail. */
   structured?: { id: string; size: number };
 }
 
@@ -360,7 +360,7 @@ const UNSUBSCRIBE =
 
 const LONGEST_REASON = 500;
 const LONGEST_FIELD = 300;
-/** Of at most ten. */
+/** Most ways to leave a list that are shown; a message has at most ten. */
 const WAYS_SHOWN = 2;
 const LONGEST_URL = 250;
 

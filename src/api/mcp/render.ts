@@ -125,7 +125,7 @@ function renderNewDraft(
   return renderDraft(answer, args, context);
 }
 
-/** What a model should do after a refusal (rules: Errors): a model that is told does not try at random. */
+/** Advice to a model after a refusal (rules: Errors): without it, a model tries at random. */
 const NEXT: Record<ErrorCode, string> = {
   bad_request: "Correct the argument that the message names, then call again. Start a list over without cursor.",
   unauthorized: "Stop: the API key is missing, wrong or revoked. Ask your user for another.",

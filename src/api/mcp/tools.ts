@@ -147,7 +147,7 @@ function requireKinds(given: object, idTakes?: string): void {
 const withoutEmpty = (given: object): Record<string, unknown> =>
   Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null && value !== ""));
 
-/** The same for an attachment, which may be a file without text. */
+/** Leaves out the empty fields of an attachment, except the `text` of a file, which may be empty. */
 function cleanAttachment(given: unknown): unknown {
   if (typeof given !== "object" || given === null) return given;
   const there = withoutEmpty(given);

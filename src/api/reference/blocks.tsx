@@ -61,7 +61,7 @@ export function Code({ title, language, text }: { title: string; language: Notat
   );
 }
 
-/** The same in several languages, of which the reader chooses one. `what`: as the beginning of a title. */
+/** A piece of code in several languages, of which the reader chooses one. `what`: as the beginning of a title. */
 export function Snippets({ of, what, snippets }: { of: string; what: string; snippets: readonly Snippet[] }) {
   return (
     <div className="snippets">

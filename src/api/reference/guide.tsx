@@ -16,7 +16,7 @@ interface Chapter {
 
 const FAILURE = JSON.stringify({ error: "There is no such conversation", code: "not_found" }, null, 2);
 
-/** What each code means, and what a program does about it. */
+/** Meaning of each error code, and advice for a program that gets it. */
 const ADVICE: Readonly<Record<ErrorCode, { means: string; todo: string }>> = {
   bad_request: {
     means: "The request is malformed: a field is missing or invalid, a cursor is bad, or the body cannot be read.",

@@ -130,7 +130,7 @@ interface TrialField {
   choices?: readonly string[];
 }
 
-/** What the script of the page needs so that the reader can try the operation (app/reference/browser.ts). */
+/** Builds the data with which the page's script lets the reader try the operation (app/reference/browser.ts). */
 function buildTrialData(document: ApiDocument, endpoint: Endpoint): Record<`data-${string}`, string | undefined> {
   const { method, path, operation } = endpoint;
   const { body } = exampleRequest(document, endpoint);
