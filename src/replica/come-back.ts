@@ -1,9 +1,9 @@
 /**
- * What a data folder is, when a standby is started on it: the folder of a standby, an empty one that becomes one, the
- * one of the server itself, or the one of a server that another machine has taken over from, which becomes a standby.
+ * Finds the role of a data folder on which a standby is started. The folder may be that of a standby; an empty one that becomes
+ * one; that of the server itself; or that of a server that another machine has taken over from, which becomes a standby.
  *
- * Invariant: nothing of a server's is removed. Its database may have mail that never reached the replica, so it is kept
- * aside, in a folder that commands can be run on.
+ * Invariant: nothing of a server's is removed. Its database may have mail that never reached the replica, so it is kept aside,
+ * in a folder that commands can be run on.
  */
 import { Database } from "bun:sqlite";
 import { copyFileSync, existsSync, linkSync, mkdirSync, readdirSync, renameSync } from "node:fs";
@@ -21,9 +21,9 @@ import { becomeServer } from "./promote.ts";
 import { forgetIdentity, readIdentity } from "./replica-identity.ts";
 
 export type Role =
-  /** It follows. `aside`: where the database of the server that it was is kept. */
+  /** The folder is a standby's. `aside`: where the database of the server that it was is kept. */
   | { role: "standby"; aside?: string; takenBy?: Lease }
-  /** It has taken the lease, and has to go on with it. */
+  /** The standby of this folder has taken the lease, and has to finish its promotion. */
   | { role: "promoting" }
   | { role: "server" };
 

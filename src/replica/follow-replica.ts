@@ -18,7 +18,7 @@ import { appliedTransaction, type Follower, followEpoch, lastTransaction, remove
 import { createObserver, type Observer, readLease, type SeenLease } from "./lease.ts";
 
 export const STANDBY_FILE = "standby.json";
-/** Of the followed databases. */
+/** Folder of the followed databases, in the data folder. */
 export const STANDBY_FOLDER = "standby";
 
 /** DATA/standby.json */
@@ -138,7 +138,7 @@ export function openStandby({
   writeStandby(data, record);
 
   let current: Follower | undefined;
-  /** Of an epoch that has begun, until its database is whole. */
+  /** Follower of an epoch that has begun, until its database is whole. */
   let next: Follower | undefined;
   let schema: number | undefined;
   let lease: SeenLease | undefined;
@@ -272,14 +272,14 @@ export function openStandby({
   const looking = keepLooking();
   return {
     objects,
-    /** As it is on the disk, where commands change it. */
+    /** The record as it is on the disk, where commands change it. */
     record: (): StandbyRecord => readStandby(data) ?? record,
     /** Called when the database, or whether it can be read, has changed. */
     onChange: (listener: () => void): void => void listeners.push(listener),
     /** The database to read; undefined while it cannot be read. */
     database: (): string | undefined => (reason() === undefined ? current?.file : undefined),
     follower: (): Follower | undefined => current,
-    /** What it has seen of the lease. */
+    /** Returns a copy of the observations of the lease. */
     observe: (): Observer => observer.copy(),
     reason,
     /** Number of the database's migrations; undefined while it is not whole. */
@@ -320,7 +320,7 @@ export function openStandby({
   };
 }
 
-/** What anybody may know of it: nothing that names servers. */
+/** The part of the state that anybody may know: nothing that names servers. */
 export const publicState = ({ lagSeconds, epoch, server }: StandbyState) => ({
   ...(epoch !== undefined && { epoch }),
   ...(lagSeconds !== undefined && { lagSeconds }),

@@ -24,11 +24,11 @@ const FOLLOW_INTERVAL = "1s";
 const LOOK_MS = 200;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 15_000;
-/** What Litestream says when it cannot go on with a file, which then has to be made anew. */
+/** Words of Litestream when it cannot go on with a file, which then has to be made anew. */
 const CANNOT_RESUME = /cannot resume follow mode/;
 /**
- * It does not say when the replica has newer changes, but no longer the one that comes next (retention). A file that did
- * not change for so long, ms, although there is something newer, is given up.
+ * Litestream does not say when the replica has newer changes, but no longer the next one (retention). A file that did not
+ * change for so long, ms, although there is something newer, is given up.
  */
 const PATIENCE_MS = 120_000;
 
@@ -64,7 +64,7 @@ export function removeFollowed(file: string): void {
 }
 
 /**
- * Of a database in WAL mode, which a restored one is until its first change, a reader would make a log of its own.
+ * Takes a database out of WAL mode, in which a restored one is until its first change: a reader would make a log of its own.
  * Bytes 18 and 19 are the versions of the format for writing and reading (https://sqlite.org/fileformat2.html).
  */
 function leaveWalMode(file: string): void {

@@ -1,9 +1,9 @@
 /**
- * Hands over, once, what a standby needs to take over and the replica does not have: the keys that seal secrets, and
- * the certificates with their accounts. The server leaves them in the bucket, encrypted with a code that a person
- * carries to the standby.
+ * Hands over, once, what a standby needs to take over and the replica does not have: the keys that seal secrets, and the
+ * certificates with their accounts. The server leaves them in the bucket, encrypted with a code that a person carries to the
+ * standby.
  *
- * Invariant: an invitation is used once. Whoever replaces the object by a conditional write has it.
+ * Invariant: an invitation is used once, by the standby whose conditional write replaces the object.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";

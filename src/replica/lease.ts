@@ -154,7 +154,7 @@ export interface LeaseParts {
   url: string;
   /** Keeps the identity of the data folder: before each write of the lease, and after the first one of an epoch. */
   keep(identity: Identity): Promise<void> | void;
-  /** What was seen of the lease before. A change since then may be of a server that has ended since. */
+  /** Earlier observations of the lease. A change since then may be of a server that has ended since. */
   observer?: Observer;
 }
 
@@ -207,7 +207,7 @@ const describeCopy = (lease: Lease): string =>
 export type Loss =
   /** Another took the lease; undefined: it is gone. */
   | { reason: "taken"; by: Lease | undefined }
-  /** It was not renewed in time. */
+  /** This server did not renew the lease in time. */
   | { reason: "sight"; error: string };
 
 export interface HeldLease {
@@ -222,7 +222,7 @@ export interface HeldLease {
   state(): { epoch: number; age: number; error: string | undefined };
   /** Ends the renewals. */
   stop(): Promise<void>;
-  /** The same, and leaves the lease to anybody, if it can. */
+  /** Ends the renewals, and leaves the lease to anybody, if it can. */
   release(): Promise<void>;
 }
 

@@ -1,8 +1,8 @@
 /**
- * Litestream as a child process: it copies the database's log to the replica, and checkpoints it. It runs with a
- * configuration file and a socket in DATA/replica, and has the credentials in its environment alone.
+ * Litestream as a child process: it copies the database's log to the replica, and checkpoints it. It runs with a configuration
+ * file and a socket in DATA/replica, and has the credentials in its environment alone.
  *
- * Invariant: every failure ends in a state with its reason and a retry. What it means for mail, replication.ts says.
+ * Invariant: every failure ends in a state with its reason and a retry. The consequences for mail are in replication.ts.
  */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -46,8 +46,8 @@ export const endLitestream = (data: string, runtime: Parameters<typeof endLeftov
   endLeftovers(LITESTREAM.name, ["-config", configPath(data)], runtime);
 
 /**
- * What it knows of an epoch, which begins with a copy of the whole database. That of another is of no use: its
- * transactions have the same numbers.
+ * Name of the folder in which Litestream keeps its knowledge of an epoch, which begins with a copy of the whole database. The
+ * knowledge of another epoch is of no use: its transactions have the same numbers.
  */
 const metaFolderName = (location: S3Location, epoch: number): string =>
   `meta-${epoch}-${Bun.hash(formatS3Place(location)).toString(36)}`;

@@ -1,9 +1,9 @@
 /**
- * Makes a standby the server: takes the lease, applies the last of the epoch before, and puts the database where a
- * server has it. Each step can be done again: after a crash, the next start of the standby goes on (`isUnfinished`).
+ * Makes a standby the server: takes the lease, applies the last of the epoch before, and puts the database where a server has
+ * it. Each step can be done again: after a crash, the next start of the standby goes on (`isUnfinished`).
  *
- * Invariant: the lease is taken before the last look at the replica. What the server before acknowledged after that look
- * it had not: it looks at the lease after each upload and before its answer.
+ * Invariant: the lease is taken before the last look at the replica. The server before acknowledges nothing that it uploads
+ * after that look: it looks at the lease after each upload and before its answer.
  */
 import { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync } from "node:fs";

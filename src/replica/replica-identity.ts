@@ -20,9 +20,9 @@ export interface Identity {
   readonly nonces: readonly string[];
 }
 
-/** As the folder has it. */
+/** The identity that a data folder has. */
 export interface KnownIdentity extends Identity {
-  /** It was written in this folder since this machine was started, so whoever wrote it has ended. False in a copy. */
+  /** True if it was written in this folder since this machine was started, so that its writer has ended. False in a copy. */
   readonly isHere: boolean;
 }
 

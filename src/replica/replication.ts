@@ -23,7 +23,7 @@ const ACK_LIMIT_MS = 10_000;
 const ROUND_MS = 1_000;
 /** Between tries to take the lease while the server of the replica cannot be reached. */
 const RETRY_MS = 3_000;
-/** Of the time for stopping: for the last round, and for Litestream to end. */
+/** Parts of the time for stopping: for the last round, and for Litestream to end. */
 const LAST_ROUND_MS = 3_000;
 const END_MS = 1_000;
 
@@ -35,13 +35,13 @@ const takenOver = (why: string): Fenced => new Fenced(`${why}. ${TODO_TAKEN}`, t
 export interface ReplicaState {
   /** Undefined before the lease was taken. */
   epoch: number | undefined;
-  /** What is committed here and not known to be there is at most so old, ms. */
+  /** Greatest age of a change that is committed here and not known to be in the replica, ms. */
   lag: number;
   /** Time since the lease was last renewed, ms. */
   leaseAge: number | undefined;
-  /** It keeps up, and the lease is renewed. */
+  /** True while the replica keeps up and the lease is renewed. */
   works: boolean;
-  /** Why it does not keep up, as a sentence without its full stop. */
+  /** Why the replica does not keep up, as a sentence without its full stop. */
   reason: string | undefined;
   restarts: number;
 }

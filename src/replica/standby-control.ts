@@ -12,7 +12,7 @@ export const listenAsStandby = (
 ): { stop(): Promise<void> } =>
   listenToCommands(socketIn(data), { state: async () => state(), promote: (_, tell) => promote(tell) });
 
-/** What the running standby of a data folder knows; undefined if none runs there. */
+/** Asks the running standby of a data folder for its state; undefined if none runs there. */
 export const askState = (data: string): Promise<StandbyState | undefined> =>
   askProcess<StandbyState>(socketIn(data), "state", { broken: "" }).catch(() => undefined);
 
