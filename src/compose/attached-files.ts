@@ -20,12 +20,12 @@ export type KeptFile = Kept;
 /** Puts files into the spool: see openSpool. */
 export type FileKeeper = Pick<Spool, "keep">;
 
-/** What stands for the content of the n-th file that came with a request. */
+/** Name that stands for the content of the n-th file that came with a request. */
 export const uploadName = (n: number): string => `upload:${n}`;
 
 /** A file of a message that is being made. */
 export interface OutgoingFile extends Omit<StoredFile, "blob"> {
-  /** Of its content, hex. */
+  /** SHA-256 of its content, hex. */
   sha256: string;
   /** Makes its content durable. Returns the blob. */
   store(): Promise<string>;
@@ -70,7 +70,10 @@ export function bareMediaType(contentType: string): string {
   return MEDIA_TYPE.test(type) ? type : "application/octet-stream";
 }
 
-/** Runs `read`. What does not exist, and what the caller does not reach, is unprocessable, in the same words. */
+/**
+ * Runs `read`. Throws unprocessable, in the same words, for content that does not exist and for content that the caller does
+ * not reach.
+ */
 export function readable<T>(what: string, read: () => T): T {
   try {
     return read();

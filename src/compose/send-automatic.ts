@@ -39,7 +39,7 @@ import { compositionFile } from "./attached-files.ts";
 import { createOutgoingMessage, forwardedFrom, type OutgoingMessage } from "./outgoing.ts";
 import { answerTo, replyHeaders } from "./reply.ts";
 
-/** What a cap or the queue refuses is tried again after so long, for so long. */
+/** Time after which a message that a cap or the queue refused is tried again, and the age of a request that is given up. */
 const RETRY_MS = 15 * 60_000;
 const GIVE_UP_MS = 24 * 3_600_000;
 
@@ -215,7 +215,7 @@ export function automaticMail(core: SendCore): Job {
   };
 }
 
-/** What a reply refers to. */
+/** The identifiers of the message that a reply answers, in the shape that replyHeaders takes. */
 function answeredIn({ messageId, inReplyTo, headers }: Arrived): Parameters<typeof replyHeaders>[0] {
   const named = headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : []));
   return {

@@ -61,7 +61,7 @@ import { addressFor, fileDraft } from "./write-drafts.ts";
 /** A message that the server writes for a person. */
 export interface WrittenFor extends Pick<Composition, "text" | "calendar"> {
   about: ReceivedMessage;
-  /** By default the address at which `about` arrived, if that is still usable. */
+  /** Sender's address. The default is the address at which `about` arrived, if that is still usable. */
   from?: string;
   to: string;
   subject: string;

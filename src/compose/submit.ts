@@ -34,7 +34,7 @@ export async function submitOutgoing(
 /** Bytes of files together. */
 export const sumFileSizes = (files: readonly OutgoingFile[]): number => files.reduce((sum, { size }) => sum + size, 0);
 
-/** What the API answers about a message that was accepted. */
+/** The answer of the API about a message that was accepted. */
 export const sendView = ({
   messageId,
   emailId,

@@ -33,7 +33,7 @@ export interface UnsubscribeView {
   leftAt?: string;
 }
 
-/** None in spam: an answer would tell the sender that the address exists. */
+/** The way to leave the list of a message. There is none in spam: an answer would tell the sender that the address exists. */
 const wayFrom = ({ folder, headers, isListSigned }: ReceivedMessage): WayToLeave | undefined =>
   folder === "spam" ? undefined : wayToLeave(headers, isListSigned);
 

@@ -185,7 +185,9 @@ export function addressFor({ db }: Reader, caller: Caller, mailboxId?: string): 
   return chosen.mailbox.address;
 }
 
-/** What a person wrote last, before a key replaces it: nothing that a key wrote is kept. */
+/**
+ * The text that a person wrote last, before a key replaces it; undefined if a key wrote it, because a key's text is not kept.
+ */
 async function formerVersion(
   core: ParsingCore,
   caller: Caller,

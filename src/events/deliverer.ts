@@ -63,7 +63,7 @@ interface Busy {
   readonly ahead: number[];
   /** Attempts under way. */
   readonly slots: Set<Slot>;
-  /** It waits for the record of a failure, which may change its health: no other attempt begins until then. */
+  /** The endpoint waits for the record of a failure, which may change its health: no other attempt begins until then. */
   waits: boolean;
   /** The endpoint is disabled or removed: no attempt begins, and the deliveries claimed ahead go back. */
   off: boolean;

@@ -45,7 +45,7 @@ export interface NewTest extends Omit<NewDelivery, "eventSeq"> {
 export interface Loaded {
   delivery: Delivery;
   endpoint: Endpoint;
-  /** The same bytes at every attempt. */
+  /** Body of the request, the same bytes at every attempt. */
   body: string;
 }
 

@@ -28,7 +28,7 @@ export interface AttemptOutcome {
 
 const KEPT_BYTES = 4_096;
 
-/** What an attempt needs to know. `body`: the same bytes at every attempt. */
+/** Facts that an attempt at a delivery needs. `body`: the same bytes at every attempt. */
 export interface Attempted {
   delivery: { eventId: string; event: string; attempts: number };
   endpoint: Secrets & { url: string };

@@ -33,7 +33,7 @@ export interface Peer {
 
 /** A recipient that RCPT admitted. It has a route, or is the return path of a message. */
 export interface Admitted {
-  /** As in RCPT TO. */
+  /** Address as in RCPT TO. */
   address: string;
   route?: MailboxRoute;
   /** The message that we sent with this address as its reverse-path. */

@@ -65,7 +65,7 @@ interface Subject {
   entries: QueueEntry[];
   /** The recipients that the report names, in its order; undefined for a name that is no recipient of the message. */
   named: (QueueEntry | undefined)[];
-  /** The same list, undefined also where the report is not believed for that recipient. */
+  /** The entries of `named`, but undefined also where the report is not believed for that recipient. */
   believed: (QueueEntry | undefined)[];
 }
 
@@ -160,8 +160,8 @@ const isLocal = (db: Db, { workspaceId }: OutboundMessage, { domain }: QueueEntr
   localDomain(db, workspaceId, domain) !== undefined;
 
 /**
- * Tells whether another server has accepted the message for the recipient, even if it bounced later. Nobody outside can report
- * on mail delivered here.
+ * Tells whether another server has accepted the message for the recipient, even if it bounced later. Reports from outside never
+ * count for mail delivered here.
  */
 const wasSent = (db: Db, message: OutboundMessage, entry: QueueEntry): boolean =>
   (entry.state === "delivered" || entry.state === "bounced") && !isLocal(db, message, entry);

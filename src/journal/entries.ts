@@ -15,7 +15,7 @@ import { requireLeft } from "./limits.ts";
 /** Ids that one entry holds. */
 export const MOST_IDS = 200;
 
-/** What a request of a key did, or tried to do. */
+/** An act of a key, or an attempt at one. */
 export interface Deed {
   /** Ids of conversations, messages, drafts and others; the first MOST_IDS are kept. */
   ids: readonly string[];
@@ -81,7 +81,7 @@ export function noteDeed(
   });
 }
 
-/** What a person did about the deeds of a key: took them back, or approved a message. */
+/** A decision of a person about the deeds of a key: to take them back, or to approve a message. */
 interface Decision extends Pick<Deed, "ids" | "sent"> {
   operation: string;
   face: Face;

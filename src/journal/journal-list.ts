@@ -99,7 +99,7 @@ export function listJournal(
   return { entries, ...(next && { next }) };
 }
 
-/** What a key had sent since a time. */
+/** Counts the messages and recipients that a key had sent since a time, with the latest messages. */
 export function sentSince(db: Db, { keyId, since }: Wanted): SentByKey {
   const counts = statements.counts(db).get(keyId, since) as Omit<SentByKey, "latest">;
   const latest = statements.sent(db).all(keyId, since);

@@ -1,12 +1,12 @@
 /**
- * What it takes to take back the changes of a key: for each field of a conversation that a key changed, the value before,
- * and who changed or confirmed it afterwards (rules: Undo). The only writer of key_changes; mailbox/changing/undo.ts reads it.
+ * Records for taking back the changes of a key: for each field of a conversation that a key changed, the value before, and who
+ * changed or confirmed it afterwards (rules: Undo). The only writer of key_changes; mailbox/changing/undo.ts reads it.
  *
  *   open ──► settled: somebody else changed or confirmed the field ──► open, when another key's change is taken back
  *     └────► undone
  *
- * Invariant: of the open changes of a field, the earliest has the value to which undo returns. All are of one key, because
- * the change of another settles those before it.
+ * Invariant: of the open changes of a field, the earliest has the value to which undo returns. All are of one key, because the
+ * change of another settles those before it.
  */
 import { and, asc, desc, eq, gte, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
@@ -186,10 +186,10 @@ export const listThreadKeyChanges = (db: Db, wanted: Wanted, threadSeq: number):
 export const forgetChangesBefore = (tx: Tx, before: number, limit: number): number =>
   statements.forgetOld(tx).run(before, limit).changes;
 
-/** The same for changes in a mailbox. */
+/** Deletes changes in a mailbox, at most `limit`; returns their number. */
 export const forgetChangesIn = (tx: Tx, mailboxId: string, limit: number): number =>
   statements.forgetMailbox(tx).run(mailboxId, limit).changes;
 
-/** The same for changes of a key. */
+/** Deletes changes of a key, at most `limit`; returns their number. */
 export const forgetKeyChanges = (tx: Tx, workspaceId: string, keyId: string, limit: number): number =>
   statements.forgetKey(tx).run(workspaceId, keyId, limit).changes;

@@ -1,6 +1,6 @@
 /**
- * Limits of a policy on what a key sends and changes (rules: Policies), counted from the journal. What a key's keys did
- * counts for it, too, so that a key gets no more by making keys.
+ * Limits of a policy on what a key sends and changes (rules: Policies), counted from the journal. The acts of keys that a key
+ * made count for that key, too, so that it gets no more by making keys.
  */
 import type { Caller } from "../access/caller.ts";
 import { PolicyRefusal } from "../access/policy.ts";
@@ -8,7 +8,7 @@ import type { Policy } from "../store/schema.ts";
 import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
-/** What counts against a limit. */
+/** The amount used of a limit. */
 export interface Used {
   count: number;
   /** When the earliest of it happened, epoch ms; null if there is none. */
@@ -42,7 +42,7 @@ const statements = {
   ),
 };
 
-/** What a key, and the keys that it made, used of a limit in its time up to `now` (epoch ms). */
+/** The amount of a limit that a key, and the keys that it made, used in the limit's window up to `now` (epoch ms). */
 export const usedBy = (db: Db, keyId: string, limit: Limit, now: number): Used =>
   statements[limit](db).get(keyId, now - LIMITS[limit].windowMs) as Used;
 

@@ -136,7 +136,7 @@ export function createReadJournal({ store, runtime, log }: Core) {
     addIds(one.ids, ids);
   }
 
-  /** Writes what was gathered before `minute`. What cannot be written is kept for the next time. */
+  /** Writes the reads that were gathered before `minute`. Reads that cannot be written are kept for the next time. */
   async function flush(minute = Number.POSITIVE_INFINITY): Promise<void> {
     const due = [...gathered].filter(([, { values }]) => epochMinute(values.at) < minute);
     for (let from = 0; from < due.length; from += PORTION) {

@@ -45,15 +45,15 @@ export interface Submission {
   messageId: string;
   /** The conversation that it belongs to, if known. */
   threadId?: string | undefined;
-  /** As Judged has it, as far as it is known before the message is composed. */
+  /** Addresses that the message names (see Judged), as far as they are known before it is composed. */
   named?: readonly string[];
-  /** What it has at least, before it is composed. */
+  /** Least size of the message in bytes, known before it is composed. */
   bytes?: number;
-  /** What the mail app wants to be told. */
+  /** Notifications that the mail app asks for. */
   dsn?: MessageDsn;
-  /** It was judged when it was scheduled: whatever its key may not do any more makes it wait for a person. */
+  /** The message was judged when it was scheduled. If its key may not do something of it any more, it waits for a person. */
   isDue?: boolean | undefined;
-  /** It is to be sent at this time, epoch ms, and waits for a person until it is approved. */
+  /** The message is to be sent at this time, epoch ms, and waits for a person until it is approved. */
   heldUntil?: number | undefined;
   /**
    * Makes the message, without Bcc, once the guardrails have passed it. A composition is composed by a parser, and its size is
@@ -70,7 +70,7 @@ export interface Sent {
   threadId: string;
   mailboxId: string;
   from: string;
-  /** It waits for a person. */
+  /** The message waits for a person. */
   held?: true;
   /** A held message is not sent before, epoch ms. */
   sendAt?: number;
@@ -205,7 +205,7 @@ export interface AcceptedMessage extends Pick<Submission, "mailbox" | "from" | "
   content: OutboundContent;
   /** Epoch ms. */
   now: number;
-  /** Of a held message: both stay as they were. */
+  /** Ids that a held message keeps when it is sent. */
   ids?: { message: string; thread: string };
 }
 

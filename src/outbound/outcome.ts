@@ -10,7 +10,7 @@
  *
  * Invariants: one transaction records everything. No event and no notice names a Bcc recipient. When a notice cannot be made or
  * filed, the rest is recorded all the same. For mail that the server itself wrote (notices.ts) only the queue keeps the
- * outcome, without event, notice or suppression. What it wrote for a mailbox (compose/send-automatic.ts) has no events.
+ * outcome, without event, notice or suppression. Mail that it wrote for a mailbox (compose/send-automatic.ts) has no events.
  */
 import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";

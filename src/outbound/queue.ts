@@ -288,17 +288,19 @@ export async function readContent(
   return blobs.read(content.blob);
 }
 
-/** Finds the message with this reverse-path, in lower case. */
 /** Stands for several destinations at once, for which a smarthost takes a message. It is the domain of no recipient. */
 const SEVERAL = "*";
 
-/** Nobody whom a message reaches knows its id, so nobody can tell the return path of another destination. */
+/**
+ * Tag of a destination in the return path of a message. The id of the message is the secret: no recipient knows it, so no
+ * recipient can tell the return path of another destination.
+ */
 const destinationTag = (id: string, domain: string): string =>
   createHmac("sha256", id).update(domain).digest("hex").slice(0, 16);
 
 /**
- * The reverse-path of a message on its way to recipients at these domains. Whoever gets the message sees it, and can report
- * what became of the recipients at their own domain alone.
+ * The reverse-path of a message on its way to recipients at these domains. Each recipient's server sees it, and can report only
+ * about recipients at its own domain.
  */
 export function reversePathTo({ id, returnPath }: OutboundMessage, domains: readonly string[]): string {
   const [domain = SEVERAL, ...more] = new Set(domains);

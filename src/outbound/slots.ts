@@ -38,7 +38,7 @@ export interface DeliveryWorker {
   waits: "not" | "a while" | "long" | "over";
   /** Its destination belongs to another line now. */
   moves: boolean;
-  /** It has shown that it can deliver. */
+  /** The session has shown that it can deliver. */
   proven: boolean;
   /** Claims since it was last idle. */
   served: number;

@@ -2,8 +2,8 @@
  * Checks and completes a message that a mail app submits (RFC 6409 §8).
  *
  * Invariant: the bytes stay as they are, except that bare CR and LF become line ends and Bcc fields are removed. Missing fields
- * go before the message. So a signature over the body, or over a part of it, stays valid. What no server would take is re-encoded
- * where the message is signed (message/recode.ts).
+ * go before the message. So a signature over the body, or over a part of it, stays valid. Content that no server would take is
+ * re-encoded where the message is signed (message/recode.ts).
  */
 import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";

@@ -36,7 +36,7 @@ export interface AttemptDetail {
     outcome: DeliveryResult["kind"];
     reply: string;
     remote?: string | undefined;
-    /** As in RCPT TO. */
+    /** Addresses as in RCPT TO. */
     recipients: string[];
   }[];
 }

@@ -42,7 +42,7 @@ export interface Target {
   tls: TlsPolicy;
 }
 
-/** What a connection uses of the server. */
+/** Parts of the server that a connection uses. */
 export interface ClientContext {
   runtime: Pick<Runtime, "setTimer" | "authorities">;
   /** Our own name, for EHLO. */
@@ -137,7 +137,7 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
   /** nodemailer waits for a reply to DATA, which was not sent. */
   #dataIsDue = false;
 
-  /** What has come of the line of a reply that is not whole yet: its first characters, and its octets. */
+  /** The unfinished line of a reply: its first characters, and its octets so far. */
   #line = { begins: "", octets: 0 };
   /** Lines since the last whole reply, empty ones among them, which nodemailer keeps as replies. */
   #lines = 0;

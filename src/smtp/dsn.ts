@@ -5,15 +5,15 @@
  */
 import { Refusal } from "./refusal.ts";
 
-/** Of MAIL. */
+/** Notification parameters of MAIL. */
 export interface MessageDsn {
-  /** What a notification of failure returns of the message. */
+  /** The part of the message that a notification of failure returns. */
   ret?: "FULL" | "HDRS";
   /** The sender's name for the message, as xtext. */
   envid?: string;
 }
 
-/** Of RCPT. */
+/** Notification parameters of RCPT. */
 export interface RecipientDsn {
   /** `NEVER`, or some of SUCCESS, FAILURE and DELAY with commas between them. */
   notify?: string;
@@ -21,7 +21,7 @@ export interface RecipientDsn {
   orcpt?: string;
 }
 
-/** Of a transaction. `recipients`: by the address in RCPT TO. */
+/** Notification parameters of a transaction. `recipients`: by the address in RCPT TO. */
 export interface TransactionDsn extends MessageDsn {
   recipients: ReadonlyMap<string, RecipientDsn>;
 }

@@ -41,7 +41,7 @@ export interface Envelope {
   tls: boolean;
   /** Empty for a bounce (RFC 5321 §4.5.5). */
   reversePath: string;
-  /** As in RCPT TO, in order. */
+  /** Addresses as in RCPT TO, in order. */
   recipients: readonly string[];
   dsn: TransactionDsn;
 }

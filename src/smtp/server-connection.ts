@@ -157,7 +157,7 @@ const CRLF = Buffer.from("\r\n");
 interface Chunk {
   /** Bytes that are still to come. */
   left: number;
-  /** It ends a message. */
+  /** The chunk ends a message. */
   isLast: boolean;
   /** Called once it has come, unless it ends a message; `goOn` reads the next command. */
   received(goOn: () => void): void;

@@ -190,7 +190,7 @@ export function createDispatcher({
     slot.tell(question.number, found);
   }
 
-  /** What DNS answers, within the time of the question's stage. */
+  /** The answer of DNS to a question, within the time of the question's stage. */
   function nameFor(task: Task, { name, type, stage }: DnsQuestion): Answer | Promise<Answer> {
     const found = names.ask(name, type);
     if (!(found instanceof Promise)) return found;

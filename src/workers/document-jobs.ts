@@ -1,4 +1,4 @@
-/** What parsers do with documents. Their readers are loaded for the first one alone. */
+/** Jobs of parsers on documents. The readers of documents are loaded for the first job alone. */
 import { extractText } from "../documents/document-text.ts";
 import { readSource } from "../smtp/spool.ts";
 import type { DocumentJob, Prepared } from "./jobs.ts";

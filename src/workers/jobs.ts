@@ -21,7 +21,7 @@ export interface Signing {
   signedAt: number;
 }
 
-/** The same without the keys, which parsers never have. */
+/** Signing of a message as a parser gets it: without the keys, which parsers never have. */
 export interface SigningOrder {
   signers: readonly Signer[];
   /** Epoch ms. */
@@ -138,7 +138,7 @@ export function joined(signatures: Uint8Array, message: Uint8Array): Uint8Array 
  */
 export type Stage = "evidence" | "policy";
 
-/** What a parser asks the server for. */
+/** A question of a parser to the server. */
 export type Question = DnsQuestion | SignatureQuestion;
 
 /** The signature of the signer of this index over a canonical header. */

@@ -1,10 +1,10 @@
 /**
  * Prepares messages and reads documents in parsers, processes of their own, so that parsing, composing, sanitising,
- * authenticating, writing attachments and signing never stall the event loop, and what hangs or fills the memory is killed
- * for sure. A message that hangs or kills a parser stays unparsed, and costs other messages only time.
+ * authenticating, writing attachments and signing never stall the event loop, and what hangs or fills the memory is killed for
+ * sure. A message that hangs or kills a parser stays unparsed, and costs other messages only time.
  *
- * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to parsers (slot.ts, parser.ts) and answers their DNS questions. What is
- * large goes by file, both ways, since this process would spend its time on passing it on.
+ * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to parsers (slot.ts, parser.ts) and answers their DNS questions. Large
+ * content goes by file, both ways, since this process would spend its time on passing it on.
  */
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -53,12 +53,15 @@ export interface ParserPool {
    * the pool stopped
    */
   prepare(work: Work, source: Source | Composition, size?: number): Promise<PreparedMessage>;
-  /** As `prepare`, as bulk work, for a message that was kept elsewhere; looks for neither reports nor junk tokens. */
+  /**
+   * Prepares a message that was kept elsewhere, as bulk work, and looks for neither reports nor junk tokens. @throws as prepare
+   */
   prepareKept(source: Source): Promise<PreparedMessage>;
   /**
-   * As `prepare` for an arriving message, charged to the network of its peer. The message is authenticated, with the result in
-   * its topmost header field. `isStranger`: see Work. `released`: resolves when the result is no longer in memory. The caller
-   * drops what is staged.
+   * Prepares an arriving message, charged to the network of its peer. The message is authenticated, with the result in its
+   * topmost header field. `isStranger`: see Work. `released`: resolves when the result is no longer in memory. The caller drops
+   * what is staged.
+   * @throws as prepare
    */
   prepareInbound(
     source: Source,
@@ -78,8 +81,7 @@ export interface ParserPool {
     headerOnly?: true,
   ): Promise<Authentication>;
   /**
-   * As `prepare`, as interactive work, for a message that is sent; also returns the bytes to transmit. `account`: the
-   * source.
+   * Prepares a message that is sent, as interactive work, and also returns the bytes to transmit. `account`: the source.
    * @throws as prepare; the errors of dkim.ts for a bad key
    */
   prepareOutbound(account: string, source: Uint8Array | Composition, signing: Signing): Promise<PreparedOutbound>;
@@ -201,7 +203,7 @@ export function createParserPool({
     }
   }
 
-  /** As `add`. Blobs that are elsewhere are lent to the parser, and adopted from it. */
+  /** Adds a job that files a message. Blobs that are elsewhere are lent to the parser, and adopted from it. */
   async function addFiling(
     work: Work,
     job: MessageJob,

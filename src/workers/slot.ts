@@ -53,7 +53,7 @@ export interface Task {
   questions: number;
   /** Number of all its questions. */
   asked: number;
-  /** It waits for answers, and its parser may take another task meanwhile. */
+  /** The task waits for answers, and its parser may take another task meanwhile. */
   parked: boolean;
 }
 
@@ -84,7 +84,7 @@ const SHARED_MS = 2_000;
 const MOST_WAITING = 10;
 /** Questions of a message. Ten signatures, a chain of fifty and SPF at its limits come to some two hundred. */
 const MOST_QUESTIONS = 1_000;
-/** What a parser may say of tasks that it does not have, such as a question of one that has just failed. */
+/** Messages that a parser may send about tasks that it does not have, such as a question of one that has just failed. */
 const MOST_STRAY = 1_000;
 /** Time between two looks at the work and memory of a busy parser. */
 const LOOK_MS = 50;
@@ -92,12 +92,12 @@ const LOOK_MS = 50;
 const START_MS = 60_000;
 /** Idle time after which a parser for interactive or costly work ends, which frees some 30 MB. */
 const IDLE_MS = 60_000;
-/** The same for a shared parser of arriving mail: the next message waits 0.2 s for its successor. */
+/** Idle time after which a shared parser of arriving mail ends: the next message waits 0.2 s for its successor. */
 const IDLE_ARRIVING_MS = 10 * 60_000;
 
 export class Slot {
   readonly group: GroupName;
-  /** It runs costly tasks, one at a time. */
+  /** The parser runs costly tasks, one at a time. */
   isolated: boolean;
   /** True once the parser is ready. No message is to blame if it dies before. */
   started = false;
@@ -110,7 +110,7 @@ export class Slot {
   #seen: { at: number; work: number; processorTime: number | undefined } = { at: 0, work: 0, processorTime: undefined };
   /** Its work when it was last heard, or got a task after idling. */
   #heardAt = 0;
-  /** It was silent for too long at the last look, but may not have been heard: the main thread may have been busy. */
+  /** The parser was silent for too long at the last look, but may not have been heard: the main thread may have been busy. */
   #isOver = false;
   /** Messages of no task since it was last given one. */
   #stray = 0;
