@@ -41,8 +41,8 @@ export interface Changer {
 }
 
 /**
- * Replaces the rules of a mailbox. What forwards out of the workspace is a person's to set, who proves who they are; the
- * mailbox's owner is told. @throws AppError bad_request, forbidden, unprocessable
+ * Replaces the rules of a mailbox. Only a person sets rules that forward out of the workspace, after proving who they are, and
+ * the mailbox's owner is told. @throws AppError bad_request, forbidden, unprocessable
  */
 export function changeRules(
   { options, now }: RulesParts,

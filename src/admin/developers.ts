@@ -52,9 +52,9 @@ export interface NewKey {
   userId: string;
   name: string;
   scopes: readonly Scope[];
-  /** As readPolicy gives it; none by default. */
+  /** Policy in the form that readPolicy returns; by default there is none. */
   policy?: Policy;
-  /** The key that makes it. */
+  /** Id of the API key that makes this key. */
   madeBy?: string | undefined;
 }
 
@@ -69,7 +69,7 @@ export interface NewWebhook {
   madeBy?: string | undefined;
 }
 
-/** What a key made, and works without it; `name` of a webhook: its URL. */
+/** A key or webhook that another key made and that works on without it. `name`: for a webhook, its URL. */
 export interface MadeByKey {
   kind: "key" | "webhook";
   id: string;

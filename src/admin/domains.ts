@@ -91,7 +91,7 @@ const LONGEST_LOOK_MS = 15_000;
 /** Most claims with a published token that one lookup checks. A zone normally publishes one token. */
 const MOST_PUBLISHED = 3;
 
-/** By database: the last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
+/** For each database, the last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
 const getRecentLookups = prepared(() => new Map<string, { at: number; look: Promise<void> }>());
 
 /**

@@ -24,15 +24,15 @@ import type { Db } from "../store/store.ts";
 
 export type { JournalEntry, LeftReason };
 
-/** What an undo did, or would do. */
+/** Result of an undo, or of a preview of one. */
 export interface UndoReport extends Undone {
   /** Epoch ms. */
   since: number;
   /** False if the journal is not kept for that long: what was done before is not known any more. */
   reachesBack: boolean;
-  /** What was sent since, and cannot be taken back. */
+  /** Mail that the key sent since then and that cannot be taken back. */
   sent: SentByKey;
-  /** Mailboxes to which the key gave an end since; whoever administers them takes it away. */
+  /** Mailboxes that the key has set to expire since then. Their admins take the expiry away. */
   ended: { mailboxes: number; latest: EndedMailbox[] };
 }
 

@@ -1,7 +1,8 @@
 /**
- * Keeps a person out, and lets them in again (rules: Lock). Everything by which they, or a program of theirs, reach mail ends for
- * good in the transaction of the lock, so that what is open looks and finds nothing: sessions, app passwords, API keys and grants,
- * their link to choose a password, and the rules by which mail of their mailboxes is forwarded. What a lock ended stays off.
+ * Locks a person out, and lets them in again (rules: Lock). The transaction of the lock ends for good every way by which the
+ * person, or a program of theirs, reaches mail: sessions, app passwords, API keys and grants, the link to choose a password,
+ * and the rules that forward mail of their mailboxes. An open connection that looks then finds nothing. Letting the person in
+ * again restores none of these.
  */
 import { eq } from "drizzle-orm";
 import { listAppPasswords, revokeAppPasswords } from "../access/app-passwords.ts";
@@ -15,7 +16,7 @@ import { mailboxes, type Rule, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { type By, refuseChanging, refuseLastOwner, requireUser } from "./role-authority.ts";
 
-/** What a lock ended. */
+/** Everything that a lock ended. */
 export interface Locked {
   sessions: { id: string; userAgent: string }[];
   appPasswords: { id: string; name: string }[];

@@ -30,7 +30,7 @@ export interface MailboxEntry {
   /** Address of the owner; null for a mailbox without one. */
   owner: string | null;
   aliases: string[];
-  /** As `*@domain`. */
+  /** Catch-all addresses, as `*@domain`. */
   catchAlls: string[];
   /** `user`: the address they sign in with. */
   grants: { user: string; userId: string; access: GrantAccess }[];
@@ -53,9 +53,9 @@ export interface NewMailbox {
   address: string;
   name: string;
   ownerId?: string | undefined;
-  /** As for setExpiry. */
+  /** When the mailbox expires, as for setExpiry. */
   expiresAt?: number | null | undefined;
-  /** The key that set it. */
+  /** Id of the API key that set the expiry. */
   endedBy?: string | undefined;
 }
 

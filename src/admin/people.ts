@@ -117,7 +117,7 @@ const perHour = (most: number) =>
     undefined,
     HOUR_MS,
   );
-/** By database. */
+/** Limits on links that are mailed, for each database. */
 const mailLimits = prepared(() => ({ person: perHour(MOST_MAILED.person), workspace: perHour(MOST_MAILED.workspace) }));
 
 /**

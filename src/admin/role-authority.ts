@@ -1,6 +1,6 @@
 /**
- * Who may change whom (rules: Administered people): owners everybody, admins everybody but owners, nobody themselves. A
- * workspace keeps an owner who can sign in.
+ * Decides who may change whom (rules: Administered people): owners change everybody, admins everybody but owners, and nobody
+ * themselves. A workspace keeps an owner who can sign in.
  */
 import { and, eq, isNull, ne } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";

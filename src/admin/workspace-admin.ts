@@ -16,7 +16,7 @@ export interface Workspace {
   /** Why sending from it is paused; null when it is not. */
   pausedReason: string | null;
   createdAt: number;
-  /** It is not served here: it has left (`out`), or an import of it is under way (`in`). */
+  /** Why the workspace is not served here: it has left (`out`), or an import of it is under way (`in`). Null: it is served. */
   moving: (typeof schema.MOVING)[number] | null;
   /** How many mailboxes and bytes it may have; null: as many as it likes. */
   mostMailboxes: number | null;
@@ -25,7 +25,7 @@ export interface Workspace {
 
 export interface WorkspaceUse {
   mailboxes: number;
-  /** Of all its mail. */
+  /** Bytes of all mail of the workspace. */
   usedBytes: number;
 }
 

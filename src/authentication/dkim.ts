@@ -22,7 +22,7 @@ export interface SigningKey {
   privateKey: string;
 }
 
-/** What a signature shows of its key. */
+/** The part of a signing key that its signatures show. */
 export type Signer = Omit<SigningKey, "privateKey">;
 
 /** Fields that readers see or rely on (RFC 6376 §5.4.1). A signature covers every occurrence of them. */

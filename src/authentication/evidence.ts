@@ -266,7 +266,7 @@ function arcSealDomain(set: ARCChainEntry | undefined): string | undefined {
   return typeof domain === "string" ? domain.toLowerCase() : undefined;
 }
 
-/** A message that mailauth cannot check. What its From fields say is read by our own reader. */
+/** Evidence of a message that mailauth cannot check. Our own reader reads its From fields. */
 function uncheckable(message: Uint8Array, why: string): Content {
   const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
   const from = listHeaders(readHeaders(bytes).fields, "from");
