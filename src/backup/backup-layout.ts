@@ -49,7 +49,7 @@ export const DATABASE = "mailroom.db";
 export const BLOB_LIST = "blobs.sha256";
 export const FILES = "files";
 
-/** Of the data folder: the last good backup, and the failure since. */
+/** File of the data folder that notes the last good backup and the failure since. */
 const STATE_FILE = "backup.json";
 
 /** Suffix of encrypted files. */
@@ -59,7 +59,7 @@ export const CONTENTS = `contents.json${AGE}`;
 
 /** Version of the layout. A program reads its own and older ones. */
 export const FORMAT = 2;
-/** Of what is not encrypted, so that older programs read it. */
+/** Version of the layout of unencrypted backups. It stays lower so that older programs read them. */
 export const PLAIN_FORMAT = 1;
 
 export interface Manifest {
@@ -104,7 +104,10 @@ const NOT_A_FILE = new RegExp(
   `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*)?|.*\\.sock|before-standby-.*|replica|replica\\.json.*|bin|restoring|reserve(\\.new)?|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
-/** The key of sealed secrets (access/seal.ts). Whoever steals a backup that is not encrypted shall open none of them. */
+/**
+ * The key of sealed secrets (access/seal.ts). Unencrypted backups leave it out, so that their thief can open none of the
+ * secrets.
+ */
 const SEAL_KEY = /^keys(\/second-factor\.key)?$/;
 
 /** True for a file of the data folder that a backup has among its `files`: no other one is taken from a backup, either. */

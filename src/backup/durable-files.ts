@@ -228,7 +228,7 @@ export interface Changed {
   written: Hashed;
 }
 
-/** As copyFile, but writes what `change` makes of the bytes. The copy appears only if it `isGood`. */
+/** Copies a file like copyFile, but writes what `change` makes of its bytes. The copy appears only if it `isGood`. */
 export const copyChanged = (
   from: string,
   to: string,

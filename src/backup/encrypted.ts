@@ -54,7 +54,7 @@ import {
   writeText,
 } from "./durable-files.ts";
 
-/** What `contents.json.age` holds. */
+/** Content of `contents.json.age`. */
 interface Contents {
   /** Key of the names, hex. */
   key: string;

@@ -28,13 +28,13 @@ export async function keepEnvironment(data: string, env: Environment): Promise<v
 }
 
 export interface TakenOver {
-  /** By name, as readConfig takes them. */
+  /** Values by the names of their variables, as readConfig takes them. */
   environment: Record<string, string>;
-  /** What another machine cannot take over, and why. */
+  /** Settings that another machine cannot take over, and why. */
   left: { name: string; value: string; why: string }[];
 }
 
-/** What an environment file can have without quotes. */
+/** A value that an environment file can have without quotes. */
 const PLAIN = /^[!-~](?:[ -~]{0,4094}[!-~])?$/;
 const QUOTED = /["'\\]/;
 const LISTENER = /^MAILROOM_(?:MX|SUBMISSIONS?|IMAPS?|HTTPS?)$/;

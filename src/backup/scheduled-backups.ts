@@ -32,7 +32,7 @@ export function createScheduledBackups(
     notifyAdmins: NotifyAdmins;
     /** Id of the workspace whose admins run the server; undefined while there is none. */
     operators(): string | undefined;
-    /** Of the backup's process, beside the data folder: where blobs are. */
+    /** Environment variables that tell the backup's process where blobs are. Its data folder and host name are added. */
     environment?: Readonly<Record<string, string>>;
     start?: StartBackup | undefined;
   },

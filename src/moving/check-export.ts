@@ -1,6 +1,6 @@
 /**
- * Finds an export and checks it, before anything of it is used: its files against their hashes, its database against the schema
- * of its version, and its rows against each other. What an export holds comes from outside.
+ * Finds an export and checks it before anything of it is used, since it comes from outside: its files against their hashes, its
+ * database against the schema of its version, and its rows against each other.
  */
 import { Database } from "bun:sqlite";
 import { chmodSync, copyFileSync, rmSync } from "node:fs";
@@ -32,7 +32,7 @@ export const damaged = (what: string, cause?: unknown): Damaged => new Damaged(w
 
 export interface FoundExport {
   folder: string;
-  /** Of its generation. */
+  /** Path of its generation. */
   path: string;
   manifest: ExportManifest;
   /** The database, of this program's schema. */
@@ -127,7 +127,7 @@ type SchemaRow = { type: string; name: string; tbl_name: string; sql: string | n
 const SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name";
 
 /**
- * What is not exactly a database of that schema is not read: views and triggers of a stranger would run here.
+ * Refuses a database that differs from its schema in anything, since views and triggers of a stranger would run here.
  * @throws AppError conflict
  */
 function checkDatabase(path: string, { schema, workspace, rows }: ExportManifest): void {
@@ -182,7 +182,7 @@ const OBJECT = (column: string): string => `json_type(${column}) = 'object'`;
 const ADDRESSES = (column: string): string => EACH(column, `type = 'object' AND ${ADDRESS("value")}`);
 const SENDER = (column: string): string => `${OBJECT(column)} AND ${ADDRESS(column)}`;
 
-/** What JSON holds, by the names of columns: jobs of the server read it, for all workspaces. */
+/** Conditions on the JSON in columns, by their names: jobs of the server read it, for all workspaces. */
 const SHAPES: Readonly<Record<string, (column: string) => string>> = {
   ...{ from: SENDER, counterpart: SENDER },
   ...{ to: ADDRESSES, cc: ADDRESSES, bcc: ADDRESSES, reply_to: ADDRESSES, participants: ADDRESSES },

@@ -5,11 +5,11 @@
  *   export ──► in: conversations, then logs, in portions ──► search index ──► served, if the export is final
  *     later export ──┘
  *
- * Conversations that are there already, the same in every row, stay; others are replaced whole. So an import that was cut
- * short goes on, and a later export brings an earlier one up to date. Everything else is written anew.
+ * Conversations that are there already, the same in every row, stay; others are replaced whole. So an import that was cut short
+ * goes on, and a later export brings an earlier one up to date. Everything else is written anew.
  *
- * Invariants: until the last transaction nobody reaches anything of the workspace, and it takes nothing from other
- * workspaces: no name, address or domain. What is theirs is never changed. The same export again changes nothing.
+ * Invariants: until the last transaction nobody reaches anything of the workspace, and it takes nothing from other workspaces:
+ * no name, address or domain. The import never changes theirs. The same export again changes nothing.
  */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { join, resolve } from "node:path";
@@ -75,7 +75,7 @@ export interface Imported {
   /** Sign-in names of people whose second factor could not come along: they need a recovery code, or its reset. */
   withoutFactor: string[];
   domains: string[];
-  /** Of them, those that are claims here: nothing is taken or sent under them. */
+  /** Those of `domains` that are only claims here: no mail is taken or sent under them. */
   unverified: string[];
   settings: Record<string, string>;
 }

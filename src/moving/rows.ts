@@ -49,7 +49,7 @@ export const clearing = (sqlite: Database, name: string): string => {
   return `DELETE FROM main.${name} WHERE (${key}) IN (SELECT ${key} FROM main.${name} WHERE ${ownedBy(name)} LIMIT ${PORTION})`;
 };
 
-/** What is added to the numbers of rows, by table. */
+/** Amounts that are added to the numbers of rows, by table. */
 export type Offsets = Readonly<Record<string, number>>;
 
 /**
@@ -90,7 +90,7 @@ export function raise(sqlite: Database, name: string, seq: number): void {
   if (raised.changes === 0) sqlite.prepare("INSERT INTO main.sqlite_sequence (name, seq) VALUES (?, ?)").run(name, seq);
 }
 
-/** The same for tables whose rows are written in one transaction, and need no numbers kept. */
+/** Chooses the numbers of tables whose rows are written in one transaction, so that none need be kept from others. */
 export function freshOffsets(sqlite: Database, names: readonly string[]): Offsets {
   const fresh = names.filter(
     (name) => Object.values(getMovedTable(name).numbers ?? {}).includes(name) && !isSequence(sqlite, name),

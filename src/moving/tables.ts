@@ -1,5 +1,5 @@
 /**
- * What becomes of each table when a workspace moves to another server. test/moving/tables.test.ts holds that every table of
+ * Describes how each table moves when a workspace moves to another server. test/moving/tables.test.ts holds that every table of
  * the schema is here, with every column that names a row by its number.
  *
  * Ids are kept. Numbers (`seq`) belong to a server, so rows get new ones: conversations as if they were new, with their

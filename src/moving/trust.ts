@@ -1,7 +1,6 @@
 /**
- * Checks what the rows of an export say, before any of them is written. Whoever had the folder in hand may have edited it: to get
- * at what other workspaces of this server have, to send in their name, or to have the server spend itself. Its own workspace is
- * theirs to spoil.
+ * Checks the rows of an export before any of them is written. Somebody who had the folder in hand may have edited it, to get at
+ * data of other workspaces of this server, to send in their name, or to use the server up. They may spoil their own workspace.
  */
 import { Database } from "bun:sqlite";
 import { createPrivateKey, createPublicKey } from "node:crypto";
@@ -46,7 +45,7 @@ const NAMING: readonly [table: string, column: string, of: string][] = [
   ["outbound_messages", "thread_id", "threads"],
   ["thread_changes", "mailbox_id", "mailboxes"],
 ];
-/** As `ownedBy`, of rows `o` of tables that do not move. */
+/** Conditions like those of `ownedBy`, for rows `o` of tables that do not move. */
 const OWNED: Readonly<Record<string, string>> = {
   sessions: "o.user_id IN (SELECT id FROM main.users WHERE workspace_id = ?1)",
 };

@@ -164,7 +164,7 @@ async function* readTarEntries(file: MailFile): AsyncGenerator<ParsedTarEntry> {
 export interface Tar extends Tree {
   /** The place of a file: an archive is read from its beginning to its end, and once more for what lies before. */
   getEntryNumber(path: string): number;
-  /** Why it could not be read to its end. What was read until then is in the tree. */
+  /** Reason why the archive could not be read to its end; undefined if it could. The tree has what was read until then. */
   fault: string | undefined;
   close(): Promise<void>;
 }

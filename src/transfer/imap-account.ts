@@ -81,7 +81,7 @@ const MOST_OCTETS = 512 * 1024;
 const MOST_OF_LIST = 4 * 1024 * 1024;
 /** Errors of the library about what is too large: another connection would bring the same. */
 const TOO_LARGE = new Set(["LineTooLarge", "LiteralTooLarge", "ResponseTooLarge", "TooManyTokens"]);
-/** What the library says of a server without mechanisms for tokens. */
+/** Error of the library about a server without mechanisms for tokens. */
 const NO_TOKENS = "Unsupported authentication mechanism";
 /** A command has this time, and as much more as its answers take at the least rate of an octet a millisecond. */
 const PATIENCE_MS = 120_000;

@@ -16,14 +16,14 @@ import { type AuthVerdicts, FOLDERS, type Folder } from "../store/schema.ts";
 export interface Marks {
   /** Folder of its conversation. */
   folder?: Folder;
-  /** It was in sent mail, and perhaps also in another folder. */
+  /** True if the message was in sent mail, and perhaps also in another folder. */
   sent?: boolean;
   read?: boolean;
   starred?: boolean;
   /** Bits of IMAP_FLAGS. */
   imapFlags?: number;
   labels: string[];
-  /** It was deleted, and the file was not compacted since. */
+  /** True if the message was deleted, and the file was not compacted since. */
   deleted?: boolean;
   /** Value of X-Mailroom-Export. */
   exported?: string;
@@ -92,7 +92,7 @@ export function addFlag(marks: Pick<Marks, "imapFlags">, flag: number): void {
   marks.imapFlags = (marks.imapFlags ?? 0) | flag;
 }
 
-/** What Thunderbird calls the tags that it has from the beginning. */
+/** Thunderbird's names for the tags that it has from the beginning. */
 const THUNDERBIRD: Readonly<Record<string, string>> = {
   $label1: "Important",
   $label2: "Work",
@@ -204,7 +204,7 @@ export interface ExportMark {
   folder: Folder;
   starred: boolean;
   labels: string[];
-  /** Of a message that a mail app has moved alone. */
+  /** Folder of a message that a mail app has moved alone. */
   ownFolder?: Folder;
   /** False for one that is not flagged, of a conversation that is starred. */
   flagged?: boolean;

@@ -1,4 +1,4 @@
-/** What an import reads: the folders that were named, or what an archive has. */
+/** Sources of an import: the folders that were named, or the content of an archive. */
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import type { Entry } from "../store/named-files.ts";
@@ -10,7 +10,7 @@ export interface MailFile {
   readonly modifiedAt: number;
   /** All its bytes. */
   pieces(): AsyncIterable<Uint8Array>;
-  /** As OpenFile.read; an archive has none. */
+  /** Reads like OpenFile.read; an archive has no such method. */
   read?(position: number, length: number): Promise<Uint8Array>;
   close(): Promise<void>;
 }
