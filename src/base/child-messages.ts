@@ -17,7 +17,9 @@ const LONGEST_IN_JSON = 1_000;
 /** Bytes of the JSON, and so a bound of the values in it. That of a message with a thousand attachments has 300 kB. */
 const LONGEST_JSON = 4 * 1024 * 1024;
 
-/** Writes a value of plain objects, lists, Uint8Arrays and Maps from text to text. What is undefined in an object is left out. */
+/**
+ * Writes a value of plain objects, lists, Uint8Arrays and Maps from text to text. Undefined fields of an object are left out.
+ */
 export function encodeMessage(value: unknown): Buffer {
   const places: Place[] = [];
   const pieces: (Uint8Array | string)[] = [];

@@ -28,7 +28,7 @@ export interface ChildProcess {
   readonly pid: number;
   /** Resolves when the process has ended, with a description. */
   readonly exited: Promise<string>;
-  /** It ended on its own, not by a signal: data on the disk may be the cause. */
+  /** True unless SIGTERM or SIGKILL ended the process: data on the disk may be the cause of its end. */
   failed(): boolean;
   kill(signal: "SIGTERM" | "SIGKILL"): void;
 }
@@ -61,7 +61,7 @@ export function startChild(
     secret,
     hear,
   }: {
-    /** In the log. */
+    /** Name of the program in the log. */
     name: string;
     /** Executable and arguments. */
     command: string[];
@@ -69,9 +69,12 @@ export function startChild(
     folder: string;
     /** All of the environment but PATH. */
     env: Record<string, string>;
-    /** Never passed on. */
+    /** Text that is redacted from every line that the program writes. */
     secret: string;
-    /** What to do with a line of its stderr: `last` also names the reason if it ends. */
+    /**
+     * Tells what to do with a line of its stderr: ignore it, log it (`tell`), or log it and give `last` as the reason if the
+     * program ends.
+     */
     hear(line: string): "ignore" | "tell" | { last: string };
   },
   { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
@@ -225,7 +228,7 @@ async function sendTo(pipe: Bun.FileSink, message: Uint8Array): Promise<void> {
   }
 }
 
-/** As releaseLifeline, for a descriptor that belongs to this process. */
+/** Tells the shell, like releaseLifeline, but through a descriptor of this process, which it closes. */
 function releaseDescriptor(descriptor: number): void {
   try {
     writeSync(descriptor, "ended\n");
@@ -352,21 +355,21 @@ function processes(): number[] {
 
 export interface Executable {
   path: string;
-  /** As it reports itself: `1.21.0`. */
+  /** Version as the program reports it, such as `1.21.0`. */
   version: string;
 }
 
 /** A program that the operator installs beside the server. */
 export interface Program {
-  /** Of its executable, and in the log. */
+  /** Name of its executable, which the log uses, too. */
   name: string;
-  /** In sentences. */
+  /** Name for sentences. */
   title: string;
   /** The setting that names its executable: a path, or `auto`. */
   setting: string;
   /** Arguments that make it report its version. */
   versionArgs: string[];
-  /** The first group is the version. */
+  /** Finds the version in what the program reports, as its first group. */
   versionForm: RegExp;
 }
 

@@ -59,7 +59,7 @@ export interface DnsClient {
   ask<T extends RecordType>(name: string, type: T, servers?: readonly NameServer[]): Promise<DnsAnswer<T>>;
 }
 
-/** What a DNS client is made of. */
+/** Settings and dependencies of a DNS client. */
 export interface DnsClientParts {
   /** `ip` or `ip:port`; empty for the system's. */
   servers: readonly string[];

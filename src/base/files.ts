@@ -1,4 +1,4 @@
-/** What several modules do with files and folders. */
+/** Operations on files and folders that several modules share. */
 import { open } from "node:fs/promises";
 
 /** True for the error that a file or folder does not exist. */

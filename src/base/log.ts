@@ -58,8 +58,8 @@ const presentDeeper = (name: string, value: unknown): unknown =>
 const PRIORITIES: Record<LogLevel, number> = { debug: 7, info: 6, warn: 4, error: 3, silent: 7 };
 
 /**
- * What systemd's journal reads before a line and removes (sd-daemon(3)); empty where the descriptor `fd` does not lead
- * there. `stream`: the variable JOURNAL_STREAM (systemd.exec(5)).
+ * Makes the prefix that tells systemd's journal the priority of a line; the journal removes it (sd-daemon(3)). The prefix is
+ * empty where the descriptor `fd` does not lead to the journal. `stream`: the variable JOURNAL_STREAM (systemd.exec(5)).
  */
 export function openPriorities(fd: number, stream: string | undefined): (level: LogLevel) => string {
   if (stream === undefined) return () => "";

@@ -16,7 +16,10 @@ const MB = 1024 * 1024;
 /** Bytes that extracting the text of one document may take. */
 export const documentMemory = (): number => Math.min(512 * MB, Math.max(64 * MB, memoryLimit() / 8));
 
-/** What a parser has once its code is loaded and has read some mail, and what it may grow by between two looks at it. */
+/**
+ * Bytes that a parser has once its code is loaded and has read some mail, and those that it may grow by between two looks at
+ * it.
+ */
 const PARSER_BYTES = 192 * MB;
 /** Bytes of its own that a parser may have while its tasks take `bytes`. */
 export const parserMemory = (bytes: number): number => PARSER_BYTES + bytes;
@@ -36,7 +39,10 @@ export function collectSoon(): void {
   });
 }
 
-/** The same; resolves afterwards. Whoever awaits it has left the stack, which would keep what they no longer use. */
+/**
+ * Collects the garbage of this thread, and resolves afterwards. Its caller has left the stack by then, which would keep objects
+ * that are no longer used.
+ */
 export async function collected(): Promise<void> {
   collectSoon();
   await new Promise((resolve) => setImmediate(resolve));

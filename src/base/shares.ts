@@ -1,14 +1,14 @@
 /**
- * Divides what all workspaces share (rules: Shares): places of requests that wait, of streams and of uploads, and bytes of bodies and
- * answers.
+ * Divides what all workspaces share (rules: Shares): places for requests that wait, streams and uploads, and bytes of bodies
+ * and answers.
  *
- * Invariant: whoever holds something leaves room for who comes next. A workspace holds at most three times what it leaves free, and
- * half of all while another holds something or waits; a person, in it, at most twice what they leave of that part. What is larger than a
- * part has it alone.
+ * Invariant: each holder leaves room for the next one. A workspace holds at most three times what it leaves free, and at most
+ * three quarters of all, or half while another workspace holds something or waits. In that part, a person holds at most twice
+ * what they leave of it. An amount larger than a part is let in only while the workspace holds nothing.
  */
 import type { Runtime } from "./runtime.ts";
 
-/** Who holds something. Somebody unknown is a person of the workspace "". */
+/** Holder of an amount. An unknown caller is a person of the workspace "". */
 export interface Sharer {
   workspaceId: string;
   userId: string;
@@ -16,7 +16,7 @@ export interface Sharer {
   keyId?: string | undefined;
 }
 
-/** What leaves no room: what the person or key holds already, or what others hold. */
+/** Reason why there is no room: what the person or key holds already (`yours`), or what others hold (`all`). */
 export type Lack = "yours" | "all";
 
 export interface Held {

@@ -10,7 +10,7 @@ const UNITS: Readonly<Record<string, number>> = {
   gib: 1_024 ** 3,
 };
 
-/** What `readSize` takes, for a refusal. */
+/** Description of the sizes that `readSize` takes, for a refusal. */
 export const SIZE_FORM = "a whole number of bytes, or a number with kB, MB, GB (1,000) or KiB, MiB, GiB (1,024)";
 
 /** Bytes of `5GB`, `1.5 GiB` or `1048576`; undefined for anything else, and for what is no whole number of bytes. */

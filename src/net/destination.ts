@@ -42,7 +42,7 @@ export interface Destination {
 }
 
 const LONGEST_URL = 2048;
-/** What stands there is for everybody. */
+/** Ports on which this machine's own servers are for everybody. */
 const WEB_PORTS = new Set([80, 443]);
 
 /**

@@ -1,10 +1,10 @@
-/** What to do about an authority that issued no certificate, by the kind of its refusal (RFC 8555 §6.7, RFC 8659). */
+/** Advises on an authority that issued no certificate, by the kind of its refusal (RFC 8555 §6.7, RFC 8659). */
 import type { ChallengeMode } from "../config.ts";
 import type { Trouble } from "./source.ts";
 
-/** Who asks for a certificate, and for what. */
+/** A request for a certificate: to which authority, with which challenge, and for which name. */
 export interface Asking {
-  /** Of the authority, a URL. */
+  /** URL of the authority. */
   directory: string;
   challenge: ChallengeMode;
   /** A name of the certificate. */

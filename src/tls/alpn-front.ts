@@ -105,9 +105,9 @@ function showProof(socket: Socket, { serverName }: ClientHello, { proofs, runtim
  */
 
 interface ClientHello {
-  /** Lower case, without a final dot, which some clients send; undefined when it names none. */
+  /** Name of the server in lower case, without a final dot, which some clients send; undefined when the client names none. */
   serverName: string | undefined;
-  /** As offered (RFC 7301); empty when there are none. */
+  /** Protocols that the client offers (RFC 7301); empty when there are none. */
   protocols: readonly string[];
 }
 

@@ -53,7 +53,7 @@ interface Failure {
   host: string;
   /** For people. */
   reason: string;
-  /** As in AuthorityRefusal; empty where the authority gave none. */
+  /** Type of the problem, as in AuthorityRefusal; empty where the authority gave none. */
   type: string;
 }
 
@@ -315,7 +315,10 @@ export function openAuthority({
 /** The last part of a problem's URN (RFC 8555 §6.7). */
 const problemWord = (urn: unknown): string => sentenceIn(urn).split(":").at(-1) ?? "";
 
-/** What the authority says of a failed challenge: the package tells its detail alone. Never rejects. */
+/**
+ * Asks the authority for the type of a failed challenge's problem, since the package tells its detail alone. Never rejects:
+ * without a type, the text is empty.
+ */
 async function typeOfFailure(client: Client, order: Order, url: string): Promise<string> {
   try {
     const challenges = (await client.getAuthorizations(order)).flatMap(({ challenges }) => challenges);

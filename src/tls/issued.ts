@@ -61,7 +61,7 @@ interface State {
 type AccountFile = Account & { directory: string };
 type OrderFile = BegunOrder & { directory: string; names: readonly string[] };
 
-/** What all certificates of one authority share. */
+/** Settings and helpers that all certificates of one authority share. */
 export interface Issuer {
   /** URL. */
   directory: string;
@@ -76,7 +76,7 @@ export interface Issuer {
   log: Log;
 }
 
-/** What the files of a certificate say. */
+/** State of a certificate, as its files have it. */
 export interface Kept {
   /** When it ends, epoch ms; undefined without a certificate. */
   until: number | undefined;
@@ -286,7 +286,7 @@ export function createIssued({
       leftOut.clear();
       state = { ...state, trouble: undefined };
     },
-    /** What the last order came to. `names`: of that order. */
+    /** Result of the last order. `names`: those of that order. */
     outcome: (names: readonly string[]): Renewal => ({
       names,
       until: held?.certificate.validToDate.getTime(),

@@ -6,7 +6,7 @@ import { createHash, createPrivateKey, sign, X509Certificate } from "node:crypto
 import type { KeyPair } from "./pair.ts";
 
 const SHA_256 = "2.16.840.1.101.3.4.2.1";
-/** Of keys by type; RFC 3370 §3.2, RFC 5754 §3.3. */
+/** Signature algorithms by type of key (RFC 3370 §3.2, RFC 5754 §3.3). */
 const SIGNATURES = {
   rsa: { algorithm: "1.2.840.113549.1.1.1", parameters: Uint8Array.of(5, 0).buffer },
   ec: { algorithm: "1.2.840.10045.4.3.2" },

@@ -37,7 +37,7 @@ export interface CertificateSetup {
 
 /** The last failure, kept on disk so that restarts do not make the server ask more often. */
 export interface Trouble {
-  /** In a row. */
+  /** Number of failures in a row. */
   failures: number;
   /** Epoch ms. */
   at: number;
@@ -45,13 +45,13 @@ export interface Trouble {
   retryAt: number;
   /** For people. */
   reason: string;
-  /** Its kind, for advice.ts; undefined where it is not known. */
+  /** Kind of the failure, for advice.ts; undefined where it is not known. */
   type?: string | undefined;
-  /** What was asked of whom, so that anything else is tried at once; undefined in files of earlier versions. */
+  /** Text that tells which order failed, so that another one is tried at once; undefined in files of earlier versions. */
   of?: string | undefined;
 }
 
-/** What came of a renewal that a person asked for. */
+/** Result of a renewal that a person asked for. */
 export interface Renewal {
   names: readonly string[];
   /** When the certificate that is shown now ends, epoch ms; undefined without one of an authority. */
