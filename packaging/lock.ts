@@ -13,7 +13,7 @@ interface Locked {
   optionalDependencies?: Record<string, string>;
 }
 
-/** By path from the root: `node_modules/…`. */
+/** Reads the packages of the lock file, by their path from the root: `node_modules/…`. */
 export function readLock(root: string): Map<string, Locked> {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
     packages: Record<string, Locked>;

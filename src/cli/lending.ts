@@ -30,7 +30,7 @@ export const lendOwn = ({ token = "" }: Named, runtime: Pick<Runtime, "setTimer"
 /** The first argument of a lender; the second is Named, as JSON. No command has such a name. */
 const ARGUMENT = "lender:";
 
-/** What the command line of this process allows a lender; undefined in any other process. */
+/** Reads what the command line allows this process to lend; undefined where the process is no lender. */
 export const readLenderArgument = (argv: readonly string[]): Named | undefined =>
   argv[2] === ARGUMENT ? (JSON.parse(argv[3] ?? "{}") as Named) : undefined;
 

@@ -20,7 +20,7 @@ function describe({ createdAt, event, data }: HeardEvent, outcome: Outcome | und
   return plain(parts.filter((part) => part !== undefined && part !== "").join("  ")).replace(/[\n\t]/g, "\ufffd");
 }
 
-/** What --json prints for an event: the body of a delivery, with what came of it. */
+/** Formats an event for --json: the body of its delivery, with the outcome of forwarding it. */
 function formatHeardEvent({ body }: HeardEvent, outcome: Outcome | undefined): string {
   if (!outcome) return body;
   const { ok, status, error, ms } = outcome;

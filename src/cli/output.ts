@@ -1,6 +1,4 @@
-/**
- * What commands print for people: tables and `name: value` lines of documents (scripts use --json), and progress on stderr.
- */
+/** Prints for people: tables and `name: value` lines of documents (scripts use --json), and progress on stderr. */
 import type { DnsRecord } from "../admin/dns.ts";
 import type { Command, Document } from "./command.ts";
 import type { CommandContext } from "./run.ts";

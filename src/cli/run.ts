@@ -33,7 +33,7 @@ export interface Io {
   readStdin(): Promise<string>;
   writeStdout(text: string): Promise<void>;
   writeStderr(text: string): void;
-  /** What comes before a line on stderr so that its reader knows how grave it is (base/log.ts). */
+  /** Prefix of a line on stderr that tells its reader how grave the line is (base/log.ts). */
   priority(level: LogLevel): string;
   /** `dnsServers` as in MAILROOM_DNS. */
   runtime(dnsServers: readonly string[]): Runtime;
@@ -45,8 +45,9 @@ export interface Io {
    */
   keepRunning(on: { reload(): void; ignored(signal: string): void }): void;
   /**
-   * Root becomes the owner of the data folder for good. What the process makes there then belongs to the server's user,
-   * and links that this user planted there lead no further than that user may go. Returns the name of the user that it became.
+   * Turns root into the owner of the data folder for good. Files that the process then makes belong to the server's user, and
+   * links that this user planted there lead no further than that user may go. Returns the name of the user that the process
+   * became; undefined where it stays as it is.
    */
   actAsFolderOwner(folder: string): string | undefined;
   /** Before `actAsFolderOwner`: root makes a folder that is missing, and gives it to that owner. */

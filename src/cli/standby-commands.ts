@@ -126,7 +126,7 @@ export const standby = command({
       await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
     });
     const over = new AbortController();
-    /** It has the lease, so nobody else serves meanwhile. */
+    /** Repeats the promotion until it succeeds. The standby has the lease, so no other server serves meanwhile. */
     async function goOn(): Promise<void> {
       await whenWhole(standby);
       while (!over.signal.aborted) {
@@ -160,7 +160,10 @@ export const standby = command({
   },
 });
 
-/** As `mailroom serve`, but once another has taken over, a start of this command follows it: another exit code. */
+/**
+ * Serves like `mailroom serve`, but ends with another exit code once another server has taken over: a start of this command
+ * then follows that server.
+ */
 async function serveHere(...running: Parameters<typeof runServer>): Promise<void> {
   try {
     await runServer(...running);

@@ -1,4 +1,4 @@
-/** What somebody meant who mistyped a word. */
+/** Suggestions for a word that somebody mistyped. */
 
 /** Insertions, deletions, substitutions and swaps of neighbours that make `b` of `a` (optimal string alignment). */
 function distance(a: string, b: string): number {

@@ -7,7 +7,7 @@ import { crc32, deflateSync } from "node:zlib";
 import type { ComposedAttachment } from "../message/compose.ts";
 
 export interface DemoMessage {
-  /** As in a header: `Name <address>`. */
+  /** Sender as in a header: `Name <address>`. */
   from: string;
   to: string;
   cc?: string;
@@ -457,7 +457,7 @@ export function lampPicture(width: number, height: number, light: Colour): Uint8
   ]);
 }
 
-/** What an agent wrote, which waits for Ada: a draft, and an answer that goes out once she approves it. */
+/** Mail that an agent wrote and that waits for Ada: a draft, or an answer that goes out once she approves it. */
 export interface DemoAnswer {
   kind: "draft" | "held";
   /** Subject of the conversation that it answers. */

@@ -35,7 +35,7 @@ import {
   SUPPORT,
 } from "./demo-mail.ts";
 
-/** The same in every demo. */
+/** Password and API key, which are the same in every demo. */
 const CREDENTIALS = {
   password: "publicDemoPassword",
   key: "mr_demoThisKeyIsPublicAndOpensOnlyDemosOfMailroom",

@@ -14,7 +14,7 @@ export interface Finding {
   state: State;
   /** The finding, a sentence without its full stop. */
   detail: string;
-  /** What to do when something is wrong. */
+  /** Advice when something is wrong. */
   todo?: string;
 }
 

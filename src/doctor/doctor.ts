@@ -31,7 +31,7 @@ import { operatingSystem, type System } from "./system.ts";
 /** For tests. */
 export interface DoctorOptions {
   system?: System;
-  /** By name. */
+  /** Checks by name. */
   checks?: Readonly<Record<string, Check>>;
 }
 
@@ -41,7 +41,7 @@ interface Look {
   findings: Finding[];
 }
 
-/** What the doctor knows without another examination. */
+/** Results that the doctor has without another examination. */
 export interface Known {
   /** The examination under way: its number of checks, and the names of those still running. */
   running: { checks: number; waitingFor: string[] } | undefined;

@@ -1,6 +1,6 @@
 /**
- * Reads the files of mail, as far as its time suffices, and names those that are damaged or missing. What is read first
- * differs from day to day, so that the daily examination gets around.
+ * Reads the files of mail, as far as its time suffices, and names those that are damaged or missing. It begins with other files
+ * each day, so that the daily examination gets around.
  */
 import { isUnavailable } from "../../base/errors.ts";
 import { blobNamesFrom } from "../../store/snapshot.ts";
@@ -12,16 +12,16 @@ const DISK_MS = 10_000;
 const S3_MS = 3_000;
 const AT_ONCE = 4;
 const DAY_MS = 24 * 3_600_000;
-/** Its multiples, each without its whole part, cover an interval evenly. */
+/** Multiples of this number, each without its whole part, cover an interval evenly. */
 const GOLDEN = 0.6180339887;
 const MOST_NAMED = 10;
 /** Names that are read from the database at once. */
 const PAGE = 500;
 
-/** Names are in hex. */
+/** Sorts after all names, since they are in hex. */
 const AFTER_ALL = "g";
 
-/** What is read first on a day, in the form of a name's beginning. */
+/** Chooses where the reading begins on a day: the first 8 hex digits of a name. */
 const chooseFirstBlobName = (day: number): string =>
   Math.floor(((day * GOLDEN) % 1) * 2 ** 32)
     .toString(16)

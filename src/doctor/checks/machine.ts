@@ -170,7 +170,10 @@ const HOUR_MS = 3_600_000;
 /** The allowed age without a schedule, when people or a timer of theirs make backups. */
 const BY_HAND_HOURS = 48;
 
-/** What an upgrade keeps of the version before (install.sh), which nobody has chosen and nothing repeats. */
+/**
+ * Names of the folders where an upgrade keeps a backup of the version before (install.sh). These backups are neither chosen by
+ * an admin nor repeated.
+ */
 const OF_UPGRADES = ["upgrades", "undo"];
 
 /** When the newest backup in a folder was made, epoch ms, as the folder itself has it; undefined without one. */

@@ -15,7 +15,10 @@ const isBehindRouter = networkList([
 
 const addressFamily = (address: string): 4 | 6 => (address.includes(":") ? 6 : 4);
 
-/** What this machine has for connections to others in a family, and whether a router puts another address in its place. */
+/**
+ * Finds the address from which this machine connects to others in a family; `isHidden`: a router puts another in its place.
+ * Undefined where there is none.
+ */
 async function findLocalAddress(
   { system }: World,
   family: 4 | 6,

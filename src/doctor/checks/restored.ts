@@ -1,4 +1,4 @@
-/** What is left to do after a restore: mail that it held, and second factors whose key no backup had. */
+/** Finds work that a restore leaves: mail that it held, and second factors whose key no backup had. */
 import { existsSync } from "node:fs";
 import { sealKeyIn } from "../../access/identity.ts";
 import { HELD } from "../../backup/restore.ts";
