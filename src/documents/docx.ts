@@ -114,7 +114,7 @@ function createReader(
   let why: string | undefined;
   let inText = false;
   const links: string[] = [];
-  /** What stands before the next text: the number of a note or the author of a comment, and a bullet. */
+  /** Characters to write before the next text: the number of a note or the author of a comment, and a bullet. */
   let prefix = "";
   let bullet = "";
 

@@ -48,7 +48,7 @@ export interface Invitation {
   moreGuests: number;
 }
 
-/** What the answer says, and when it is written, epoch ms. */
+/** Answer that a guest gives. `now`: when it is written, epoch ms. */
 export interface AnswerOrder {
   /** The guest who answers. */
   guest: string;

@@ -1,8 +1,8 @@
 /**
- * What a file is: its bytes say so; the type and the name that the sender gave are hints. And the shapes of the extraction
- * (document-text.ts), whose code the server itself does not load.
+ * Finds out what a file is: its bytes say so, and the type and name that the sender gave are hints. Here are also the shapes of
+ * the extraction (document-text.ts), because the server itself does not load its code.
  */
-/** What the sender of a file says of it. */
+/** Name and type that the sender of a file gave it. */
 export interface FileHints {
   filename: string;
   contentType: string;

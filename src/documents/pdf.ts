@@ -119,7 +119,7 @@ function createLines(text: Text) {
   };
 }
 
-/** What pdf.js tells of an annotation, as far as it is read here. */
+/** The fields of an annotation of pdf.js that are read here. */
 interface Annotation {
   annotationFlags?: number;
   subtype?: string;

@@ -11,7 +11,7 @@ export interface KeyPair {
   privateKey: string;
 }
 
-/** What a browser gives for messages to it. */
+/** Address and keys that a browser gives for messages to it. */
 export interface PushTarget {
   endpoint: string;
   p256dh: string;

@@ -1,11 +1,11 @@
 /**
- * Tells browsers by Web Push of new mail, of messages that wait for approval, and of mail that could not be delivered
- * (rules: Push). Follows the events, which are written in the transactions of their causes.
+ * Tells browsers by Web Push of new mail, of messages that wait for approval, and of mail that could not be delivered (rules:
+ * Push). Follows the events, which are written in the transactions of their causes.
  *
  *   commit ─► look: events since the last one ─► what each browser is told, by mailbox ─► one request a browser
  *
- * Invariants: a browser is told only of mailboxes that its person reaches, and only of mail that is in the inbox, unread,
- * by then. What is told names no Bcc recipient. No commit waits for this; what was not told when the server stops, is not.
+ * Invariants: a browser is told only of mailboxes that its person reaches, and only of mail that is in the inbox, unread, by
+ * then. Notifications name no Bcc recipient. No commit waits for this; news that was not sent when the server stops is lost.
  */
 import { and, asc, eq, gt, inArray, max } from "drizzle-orm";
 import { reachTo } from "../access/caller.ts";
@@ -54,7 +54,7 @@ interface News {
   emailId: string;
 }
 
-/** What the service worker shows (app/worker/worker.ts). */
+/** Notification that the service worker shows (app/worker/worker.ts). */
 export interface Notification {
   title: string;
   body: string;
@@ -88,7 +88,7 @@ export function createPush(
     [{}, countSubscriptions(db)],
   ]);
 
-  /** What each session is to be told, and when it was told last. */
+  /** News that each session is still to be told, and when it was told last. */
   const news = new Map<string, News[]>();
   const toldAt = new Map<string, number>();
   /** Sessions whose request waits for its turn or is under way. */
@@ -147,7 +147,7 @@ export function createPush(
     for (const subscription of subscriptions) tell(subscription, now);
   }
 
-  /** Sends a browser its news, unless it was told just before or rests. What one message has no room for waits. */
+  /** Sends a browser its news, unless it was told just before or rests. News that one message has no room for waits. */
   function tell(subscription: Subscription, now: number): void {
     const { sessionId, restsUntil } = subscription;
     const its = news.get(sessionId);

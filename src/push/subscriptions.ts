@@ -5,11 +5,11 @@ import { pushKeys, pushSubscriptions, SCOPES, sessions, users } from "../store/s
 import type { Db, Tx } from "../store/store.ts";
 import { type KeyPair, makeKeys, type PushTarget } from "./encryption.ts";
 
-/** What a browser wants to be told. */
+/** Choice of what a browser is told. */
 export interface PushChoice {
   /** Ids of mailboxes. */
   mailboxes: string[];
-  /** Sender and subject are told. */
+  /** True if sender and subject are told. */
   details: boolean;
 }
 

@@ -53,11 +53,11 @@ export interface SearchEngine {
    */
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /**
-   * The same soon after the commit (fts5/upkeep.ts), for a message whose words would take the transaction too long. It
-   * survives a crash.
+   * Indexes like `add`, but soon after the commit (fts5/upkeep.ts), for a message whose words would take the transaction too
+   * long. It is done even after a crash.
    */
   addLater(tx: Tx, messageSeq: number): void;
-  /** The same as `add` for an indexed message whose content has changed. */
+  /** Indexes, like `add`, an indexed message whose content has changed. */
   replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /** Indexes a message with unchanged content again; an external index keeps what it has. */
   rewrite(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;

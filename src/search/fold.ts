@@ -42,7 +42,7 @@ const MOST_BODY_TOKENS = 200_000;
 export const MOST_OCCURRENCES = 2_000;
 /** Bytes of a text that people write within which all of these limits are. */
 export const LONGEST_SURE = 65_536;
-/** The same limits for other fields: characters of a subject, of an address or name, and the number of those. */
+/** Limits of other fields: characters of a subject, characters of an address or name, and how many of these. */
 export const LONGEST_SUBJECT = 10_000;
 export const LONGEST_ENTRY = 320;
 export const MOST_ENTRIES = 1_000;
@@ -233,7 +233,7 @@ function foldRecipients({ to, cc }: Pick<Foldable, "to" | "cc">): string {
   return `${all} ${firstTokens(foldAddresses(cc), MOST_LIST_TOKENS).split(" ").map(asCc).join(" ")}`;
 }
 
-/** Of the folded text, and then what the folded visible text of the HTML has beside it. */
+/** Joins the folded text with the words that only the folded visible text of the HTML has. */
 function joinFoldedBody(text: string, seen: string): string {
   const own = firstTokens(text, MOST_BODY_TOKENS);
   const all = [own, ...missingFrom(own, seen)].filter((run) => run !== "").join(` ${BARRIER} `);
@@ -257,7 +257,7 @@ export function foldDocument(message: Foldable): IndexDocument {
   };
 }
 
-/** The same with pauses: the longest text takes up to a quarter of a second. */
+/** Makes the index document of a message with pauses: the longest text takes up to a quarter of a second. */
 export async function foldDocumentInTurns(message: Foldable, turn: () => Promise<void>): Promise<IndexDocument> {
   const text = await foldInTurns(message.text.slice(0, LONGEST_BODY), turn);
   const seen = await foldInTurns(message.seen?.slice(0, LONGEST_BODY) ?? "", turn);

@@ -326,7 +326,7 @@ interface Entry {
   address: string | undefined;
   /** Shown with the domain in each of its forms. */
   forms: readonly Readable[];
-  /** As the index stores it. */
+  /** Text as the index stores it. */
   folded(): string;
 }
 

@@ -9,7 +9,7 @@
 import type { IndexDocument } from "./fold.ts";
 import { type MessageCondition, splitIntoPhrases, type TextField } from "./query.ts";
 
-/** What queries ask of a message. `date`: epoch ms; `size`: bytes. */
+/** The message that a query is matched with. `date`: epoch ms; `size`: bytes. */
 export interface Candidate {
   document: IndexDocument;
   date: number;

@@ -39,7 +39,7 @@ export type MessageCondition =
       readonly field: TextField;
       readonly text: string;
       readonly negated: boolean;
-      /** It was quoted, so it is meant literally. */
+      /** True for a text that was quoted, so it is meant literally. */
       readonly exact?: true;
     }
   | { readonly kind: "attachment"; readonly negated: boolean }

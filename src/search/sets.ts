@@ -8,7 +8,7 @@ export type SeqSet = Uint32Array<ArrayBuffer>;
 
 const asItIs = (seq: number): number => seq;
 
-/** From numbers in any order; `toSeq` converts each. */
+/** Makes a set of numbers in any order; `toSeq` converts each. */
 export function createSeqSet(list: readonly number[], toSeq: (one: number) => number = asItIs): SeqSet {
   let bits = new Uint32Array(64);
   for (const one of list) {
@@ -19,7 +19,7 @@ export function createSeqSet(list: readonly number[], toSeq: (one: number) => nu
   return bits;
 }
 
-/** The same set with room for `seq`, and some more, since others usually follow. */
+/** Returns the set with room for `seq`, and some more, since others usually follow. */
 export function withRoomFor(set: SeqSet, seq: number): SeqSet {
   if (seq >>> 5 < set.length) return set;
   const longer = new Uint32Array(2 * (seq >>> 5) + 1);

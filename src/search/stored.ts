@@ -17,7 +17,7 @@ export interface StoredMessage extends DocumentScope {
   hasAttachments: boolean;
   /** Folds on demand, because that costs more than reading. */
   fold(): IndexDocument;
-  /** The same, awaiting `turn` after each piece of a long text. */
+  /** Folds like `fold`, but awaits `turn` after each piece of a long text. */
   foldInTurns(turn: () => Promise<void>): Promise<IndexDocument>;
   /** Folds only the beginning of the texts, which bounds the cost. */
   foldBeginning(): IndexDocument;

@@ -53,7 +53,9 @@ const MOST_EXCLUDED = 8;
  * comes one by one, merges of two would write the whole index again every few messages.
  */
 const IDLE_STEP = { pages: 32, segments: 8 };
-/** The same while mail is filed: fewer and longer steps, because each also writes to every segment that it merges. */
+/**
+ * Merge step while mail is filed: fewer and longer than IDLE_STEP, because each also writes to every segment that it merges.
+ */
 const FILING_STEP = { pages: 128, segments: 16 };
 /** Pages that merges write for a document: each page of it about four times, at one level of the index after the other. */
 const estimateMergedPages = ({ body }: IndexDocument): number => 4 + body.length / 2_048;

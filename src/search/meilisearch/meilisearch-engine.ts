@@ -69,7 +69,7 @@ function buildMeilisearchFilter(
   return parts.join(" AND ");
 }
 
-/** The same query for these conversations only (threads.seq). */
+/** Limits a query to these conversations (threads.seq). */
 const within = ({ filter, ...query }: IndexQuery, threads: readonly number[]): IndexQuery => ({
   ...query,
   filter: `${filter} AND thread IN [${threads.join()}]`,
