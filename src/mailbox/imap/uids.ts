@@ -32,15 +32,6 @@ export const FLAG_BITS: readonly (readonly [name: string, bit: number])[] = NAME
 /** Bit of each flag by its lower-case name. */
 export const BIT_OF: ReadonlyMap<string, number> = new Map(FLAG_BITS.map(([name, bit]) => [name.toLowerCase(), bit]));
 
-const STATE = `messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, messages.folder, read, flagged,
-  filed_at AS filedAt, size`;
-/**
- * SQL condition: a message still has the content with which it got its UID in the mailbox of a label. Only drafts are written
- * anew.
- */
-const UNCHANGED = `((imap_labelled.folder_id, folder_uid) = (imap_messages.folder_id, imap_messages.uid)
-  OR NOT EXISTS (SELECT 1 FROM imap_folders WHERE imap_folders.id = imap_labelled.folder_id AND folder = 'drafts'))`;
-
 /** Messages read, or given UIDs, at once: some 5 ms. */
 const PORTION = 1_000;
 /** Vanished UIDs kept for each folder; a client that was away for longer compares all UIDs. */
@@ -65,6 +56,155 @@ export type ImapFolder = Pick<
 /** Those whose mail the mailboxes of labels have. */
 const LABELLED: readonly Folder[] = ["inbox", "archive", "sent", "drafts"];
 const isLabel = (id: number): boolean => id < 0;
+/** The statements for the mailbox with an id, and its number in them. */
+const numbersOf = (id: number) => ({ of: isLabel(id) ? labelNumbers : mailNumbers, number: Math.abs(id) });
+
+interface StateRow {
+  seq: number;
+  id: string;
+  threadId: string;
+  threadSeq: number;
+  kind: "received" | "sent" | "draft";
+  folder: Folder;
+  read: number;
+  flagged: number;
+  filedAt: number;
+  uid: number;
+  modseq: number;
+  flags: number;
+  size: number;
+}
+
+/** A message of a folder as it is now, without its content. */
+export interface ImapState extends StateRow {
+  /** Labels of the message's conversation. */
+  labels: readonly string[];
+}
+
+/** A message of a folder, as IMAP numbers it. */
+export interface Numbered {
+  uid: number;
+  /** messages.seq */
+  seq: number;
+  modseq: number;
+}
+
+/** The first messages of a folder, among which the first unread one is looked for. */
+const AMONG = 1_000;
+
+/** Names of tables and columns, and conditions in SQL, of the folders of mail or of the mailboxes of labels. */
+interface Layout {
+  /** The table of the folders. */
+  folders: string;
+  /** The table of the messages of each folder. */
+  numbers: string;
+  /** The same table, read by folder and UID. */
+  byUid: string;
+  /** The column of the folder, in `numbers` and `vanished`. */
+  owner: string;
+  /** `numbers`, joined with imap_messages. */
+  withFlags: string;
+  /** The flags of a message of `withFlags`. */
+  flags: string;
+  /** Condition: a message of `numbers` has \Deleted. */
+  isDeleted: string;
+  /** Condition: a message of `withFlags` still has the content with which it got its UID. */
+  isUnchanged: string;
+  /** Condition: a row of messages is in the folder ?1. */
+  has: string;
+  /** The table of the UIDs that vanished. */
+  vanished: string;
+}
+
+const MAIL: Layout = {
+  folders: "imap_folders",
+  numbers: "imap_messages",
+  byUid: "imap_messages INDEXED BY imap_messages_by_uid",
+  owner: "folder_id",
+  withFlags: "imap_messages",
+  flags: "flags",
+  isDeleted: `flags & ${IMAP_FLAGS.deleted}`,
+  isUnchanged: "true",
+  has: "+messages.folder = (SELECT folder FROM imap_folders WHERE id = ?1)",
+  vanished: "imap_vanished",
+};
+const LABELS: Layout = {
+  folders: "imap_labels",
+  numbers: "imap_labelled",
+  byUid: "imap_labelled",
+  owner: "label_id",
+  withFlags: "imap_labelled CROSS JOIN imap_messages USING (message_seq)",
+  flags: `(flags & ~${IMAP_FLAGS.deleted} | iif(deleted, ${IMAP_FLAGS.deleted}, 0))`,
+  isDeleted: "deleted",
+  // Drafts are written anew.
+  isUnchanged: `((imap_labelled.folder_id, folder_uid) = (imap_messages.folder_id, imap_messages.uid)
+    OR NOT EXISTS (SELECT 1 FROM imap_folders WHERE imap_folders.id = imap_labelled.folder_id AND folder = 'drafts'))`,
+  has: "EXISTS (SELECT 1 FROM imap_labelled WHERE message_seq = messages.seq AND label_id = ?1)",
+  vanished: "imap_label_vanished",
+};
+
+// `+?`: see store/statement.ts.
+const numberStatements = (layout: Layout) => {
+  const { folders, numbers, byUid, owner, withFlags, flags, isDeleted, isUnchanged, has, vanished } = layout;
+  return {
+    all: statement<Numbered, [id: number]>(
+      `SELECT uid, message_seq AS seq, modseq FROM ${byUid} WHERE ${owner} = ? ORDER BY uid`,
+    ),
+    since: statement<Numbered, [id: number, modseq: number]>(
+      `SELECT uid, message_seq AS seq, modseq FROM ${byUid} WHERE ${owner} = ? AND modseq > ? ORDER BY uid`,
+    ),
+    vanished: statement<{ uid: number }, [id: number, modseq: number]>(
+      `SELECT DISTINCT uid FROM ${vanished} WHERE ${owner} = ? AND modseq > ? ORDER BY uid`,
+    ),
+    states: statement<StateRow, [id: number, seqs: string]>(
+      `SELECT messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, messages.folder, read, flagged,
+         filed_at AS filedAt, size, ${numbers}.uid, ${numbers}.modseq, ${flags} AS flags
+       FROM json_each(?2) AS given CROSS JOIN ${withFlags} CROSS JOIN messages CROSS JOIN threads
+       WHERE ${numbers}.message_seq = given.value AND ${owner} = +?1 AND messages.seq = given.value AND threads.seq = thread_seq
+         AND ${isUnchanged}`,
+    ),
+    uidIn: statement<{ uid: number }, [id: number, seq: number]>(
+      `SELECT ${numbers}.uid FROM ${withFlags} WHERE ${owner} = +? AND ${numbers}.message_seq = +? AND ${isUnchanged}`,
+    ),
+    deleted: statement<{ uid: number; seq: number }, [id: number]>(
+      `SELECT uid, message_seq AS seq FROM ${byUid} WHERE ${owner} = ? AND ${isDeleted} ORDER BY uid`,
+    ),
+    sumDeleted: statement<{ count: number; bytes: number }, [id: number]>(
+      `SELECT count(*) AS count, coalesce(sum(size), 0) AS bytes FROM ${byUid} CROSS JOIN messages ON seq = message_seq
+       WHERE ${owner} = +? AND ${isDeleted}`,
+    ),
+    count: statement<{ count: number }, [id: number]>(`SELECT count(*) AS count FROM ${byUid} WHERE ${owner} = ?`),
+    // By whichever is fewer: the folder's messages, or the mailbox's unread conversations.
+    unseenOfFolder: statement<{ count: number }, [id: number]>(
+      `SELECT count(*) AS count FROM ${byUid} CROSS JOIN messages ON seq = message_seq WHERE ${owner} = +? AND read = 0`,
+    ),
+    unseenOfMailbox: statement<{ count: number }, [id: number, mailboxId: string]>(
+      `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
+       WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0 AND ${has}`,
+    ),
+    // Among the first messages, since all may be unread; then as above.
+    firstUnseen: statement<{ uid: number | null }, [id: number, mailboxId: string]>(
+      `SELECT coalesce(
+         (SELECT min(uid) FROM (SELECT uid, message_seq FROM ${byUid} WHERE ${owner} = ?1 ORDER BY uid LIMIT ${AMONG})
+            CROSS JOIN messages ON seq = message_seq WHERE read = 0),
+         (SELECT min(uid) FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
+            CROSS JOIN ${numbers} ON message_seq = messages.seq AND ${owner} = +?1
+          WHERE EXISTS (SELECT 1 FROM ${byUid} WHERE ${owner} = ?1 LIMIT 1 OFFSET ${AMONG})
+            AND threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0)
+       ) AS uid`,
+    ),
+    bump: statement<unknown, [id: number]>(`UPDATE ${folders} SET modseq = modseq + 1 WHERE id = ?`),
+    advance: statement<unknown, [given: number, id: number]>(
+      `UPDATE ${folders} SET uid_next = uid_next + ? WHERE id = ?`,
+    ),
+    lastForgotten: statement<{ modseq: number }, [id: number, kept: number]>(
+      `SELECT modseq FROM ${vanished} WHERE ${owner} = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?`,
+    ),
+  };
+};
+
+const mailNumbers = numberStatements(MAIL);
+const labelNumbers = numberStatements(LABELS);
 
 const statements = {
   count: statement<{ count: number }, [mailboxId: string, folder: Folder]>(
@@ -87,7 +227,6 @@ const statements = {
      WHERE mailbox_id = ?4 AND folder = ?5
      ON CONFLICT (message_seq) DO NOTHING`,
   ),
-  bump: statement<unknown, [folderId: number]>("UPDATE imap_folders SET modseq = modseq + 1 WHERE id = ?"),
   setFlags: statement<unknown, [keep: number, add: number, folderId: number, seqs: string]>(
     `UPDATE imap_messages SET flags = flags & ?1 | ?2, modseq = (SELECT modseq FROM imap_folders WHERE id = ?3)
      WHERE folder_id = ?3 AND message_seq IN (SELECT value FROM json_each(?4)) AND flags <> (flags & ?1 | ?2)`,
@@ -104,112 +243,18 @@ const statements = {
        WHERE folder_id = ?1 AND message_seq IN (SELECT value FROM json_each(?3))) AS given
      WHERE imap_folders.id = ?1 AND message_seq = given.seq`,
   ),
-  advance: statement<unknown, [given: number, folderId: number]>(
-    "UPDATE imap_folders SET uid_next = uid_next + ? WHERE id = ?",
-  ),
-  all: statement<{ uid: number; seq: number; modseq: number }, [folderId: number]>(
-    "SELECT uid, message_seq AS seq, modseq FROM imap_messages WHERE folder_id = ? ORDER BY uid",
-  ),
-  allLabelled: statement<{ uid: number; seq: number; modseq: number }, [id: number]>(
-    "SELECT uid, message_seq AS seq, modseq FROM imap_labelled WHERE label_id = -? ORDER BY uid",
-  ),
-  labelledSince: statement<{ uid: number; seq: number; modseq: number }, [id: number, modseq: number]>(
-    "SELECT uid, message_seq AS seq, modseq FROM imap_labelled WHERE label_id = -? AND modseq > ? ORDER BY uid",
-  ),
-  since: statement<{ uid: number; seq: number; modseq: number }, [folderId: number, modseq: number]>(
-    `SELECT uid, message_seq AS seq, modseq FROM imap_messages INDEXED BY imap_messages_by_uid
-     WHERE folder_id = ? AND modseq > ? ORDER BY uid`,
-  ),
-  vanished: statement<{ uid: number }, [folderId: number, modseq: number]>(
-    "SELECT DISTINCT uid FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY uid",
-  ),
-  vanishedLabelled: statement<{ uid: number }, [id: number, modseq: number]>(
-    "SELECT DISTINCT uid FROM imap_label_vanished WHERE label_id = -? AND modseq > ? ORDER BY uid",
-  ),
-  labelledStates: statement<StateRow, [deleted: number, seqs: string, id: number]>(
-    `SELECT ${STATE}, imap_labelled.uid, imap_labelled.modseq, flags & ~?1 | iif(deleted, ?1, 0) AS flags
-     FROM json_each(?2) AS given CROSS JOIN imap_labelled ON imap_labelled.message_seq = given.value AND label_id = -?3
-       CROSS JOIN imap_messages ON imap_messages.message_seq = given.value
-       CROSS JOIN messages ON messages.seq = given.value CROSS JOIN threads ON threads.seq = thread_seq
-     WHERE ${UNCHANGED}`,
-  ),
-  states: statement<StateRow, [seqs: string, folderId: number]>(
-    `SELECT ${STATE}, uid, modseq, flags
-     FROM json_each(?1) AS given CROSS JOIN imap_messages ON message_seq = given.value
-       CROSS JOIN messages ON messages.seq = message_seq CROSS JOIN threads ON threads.seq = thread_seq
-     WHERE +folder_id = ?2`,
-  ),
   findUid: statement<{ uid: number }, [seq: number]>("SELECT uid FROM imap_messages WHERE message_seq = ?"),
-  uidIn: statement<{ uid: number }, [folderId: number, seq: number]>(
-    "SELECT uid FROM imap_messages WHERE folder_id = ? AND message_seq = ?",
-  ),
-  uidLabelled: statement<{ uid: number }, [id: number, seq: number]>(
-    `SELECT imap_labelled.uid FROM imap_labelled JOIN imap_messages USING (message_seq)
-     WHERE label_id = -? AND message_seq = ? AND ${UNCHANGED}`,
-  ),
-  labelled: statement<{ count: number; deleted: number }, [id: number]>(
-    "SELECT count(*) AS count, coalesce(sum(deleted), 0) AS deleted FROM imap_labelled WHERE label_id = -?",
-  ),
   // Up to a limit.
   unreadThreads: statement<{ count: number }, [mailboxId: string, limit: number]>(
     `SELECT count(*) AS count FROM
        (SELECT 1 FROM threads INDEXED BY threads_unread WHERE mailbox_id = ? AND unread = 1 LIMIT ?)`,
   ),
-  // By whichever is fewer: the label's messages, or the mailbox's unread conversations.
-  unseenOfLabel: statement<{ count: number }, [id: number]>(
-    `SELECT count(*) AS count FROM imap_labelled CROSS JOIN messages ON seq = message_seq WHERE label_id = -? AND read = 0`,
-  ),
-  unseenLabelled: statement<{ count: number }, [id: number, mailboxId: string]>(
-    `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
-     WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0
-       AND EXISTS (SELECT 1 FROM imap_labelled WHERE message_seq = messages.seq AND label_id = -?1)`,
-  ),
-  markedLabelled: statement<{ uid: number; seq: number }, [id: number]>(
-    "SELECT uid, message_seq AS seq FROM imap_labelled WHERE label_id = -? AND deleted ORDER BY uid",
-  ),
   listHoldingFolders: statement<{ id: number }, [seqs: string]>(
     "SELECT DISTINCT folder_id AS id FROM imap_messages WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
   renumber: statement<unknown, [uid: number, seq: number]>("UPDATE imap_messages SET uid = ? WHERE message_seq = ?"),
-  messagesIn: statement<{ count: number }, [folderId: number]>(
-    "SELECT count(*) AS count FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ?",
-  ),
-  marked: statement<{ uid: number; seq: number }, [folderId: number, flag: number]>(
-    "SELECT uid, message_seq AS seq FROM imap_messages WHERE folder_id = ? AND flags & ? ORDER BY uid",
-  ),
-  deletedIn: statement<{ count: number; bytes: number }, [flag: number, folderId: number]>(
-    `SELECT count(*) AS count, coalesce(sum(size), 0) AS bytes FROM imap_messages INDEXED BY imap_messages_by_uid
-       JOIN messages ON seq = message_seq WHERE flags & ?1 AND folder_id = ?2`,
-  ),
-  // By the conversations that are unread, which are few.
-  unseenIn: statement<{ count: number }, [mailboxId: string, folder: Folder]>(
-    `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
-     WHERE threads.mailbox_id = ? AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?`,
-  ),
-  // Among the first messages, since all may be unread; then as above.
-  firstUnseen: statement<{ uid: number | null }, [folderId: number, mailboxId: string, folder: Folder]>(
-    `SELECT coalesce(
-       (SELECT min(uid) FROM (SELECT uid, message_seq FROM imap_messages WHERE folder_id = ?1 ORDER BY uid LIMIT ${PORTION})
-          CROSS JOIN messages ON seq = message_seq WHERE read = 0),
-       (SELECT min(uid) FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
-          CROSS JOIN imap_messages ON message_seq = messages.seq
-        WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?3)
-     ) AS uid`,
-  ),
-  firstUnseenLabelled: statement<{ uid: number | null }, [id: number, mailboxId: string]>(
-    `SELECT coalesce(
-       (SELECT min(uid) FROM (SELECT uid, message_seq FROM imap_labelled WHERE label_id = -?1 ORDER BY uid LIMIT ${PORTION})
-          CROSS JOIN messages ON seq = message_seq WHERE read = 0),
-       (SELECT min(uid) FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
-          CROSS JOIN imap_labelled ON message_seq = messages.seq AND label_id = -?1
-        WHERE EXISTS (SELECT 1 FROM imap_labelled WHERE label_id = -?1 LIMIT 1 OFFSET ${PORTION}) AND threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0)
-     ) AS uid`,
-  ),
   renewValidity: statement<unknown, [seconds: number]>(
     "UPDATE imap_folders SET uid_validity = max(uid_validity + 1, ? + id)",
-  ),
-  lastForgotten: statement<{ modseq: number }, [folderId: number, kept: number]>(
-    "SELECT modseq FROM imap_vanished WHERE folder_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
   ),
   forget: statement<unknown, [folderId: number, through: number]>(
     "DELETE FROM imap_vanished WHERE folder_id = ? AND modseq <= ?",
@@ -270,43 +315,6 @@ async function lackingIn(db: Db, { mailboxId, folder }: FolderRow): Promise<numb
     await letOthersRun();
   }
   return found.sort((a, b) => a.filedAt - b.filedAt || a.seq - b.seq).map(({ seq }) => seq);
-}
-
-interface StateRow {
-  seq: number;
-  id: string;
-  threadId: string;
-  threadSeq: number;
-  kind: "received" | "sent" | "draft";
-  folder: Folder;
-  read: number;
-  flagged: number;
-  filedAt: number;
-  uid: number;
-  modseq: number;
-  flags: number;
-  size: number;
-}
-
-/** A message of a folder as it is now, without its content. */
-export interface ImapState extends StateRow {
-  /** Labels of the message's conversation. */
-  labels: readonly string[];
-}
-
-/** A message of a folder, as IMAP numbers it. */
-export interface Numbered {
-  uid: number;
-  /** messages.seq */
-  seq: number;
-  modseq: number;
-}
-
-function labelCounts(db: Db, id: number, mailboxId: string): { messages: number; unseen: number } {
-  const messages = statements.labelled(db).get(id)?.count ?? 0;
-  const isSmall = messages <= (statements.unreadThreads(db).get(mailboxId, messages)?.count ?? 0);
-  const unseen = isSmall ? statements.unseenOfLabel(db).get(id) : statements.unseenLabelled(db).get(id, mailboxId);
-  return { messages, unseen: unseen?.count ?? 0 };
 }
 
 export type Uids = ReturnType<typeof createUids>;
@@ -374,54 +382,62 @@ export function createUids(core: Core) {
     listHoldingFolders: (one: ImapFolder): ImapFolder[] =>
       isLabel(one.id) ? LABELLED.flatMap((folder) => imapFolder(db, one.mailboxId, folder) ?? []) : [one],
     /** The mail of a mailbox, by UID. `id`: of ImapFolder, as everywhere here. */
-    numbered: (id: number): Numbered[] => (isLabel(id) ? statements.allLabelled(db) : statements.all(db)).all(id),
+    numbered(id: number): Numbered[] {
+      const { of, number } = numbersOf(id);
+      return of.all(db).all(number);
+    },
     /** The states of those of these messages (messages.seq) that are in the mailbox. */
     states(id: number, seqs: readonly number[]): ImapState[] {
-      const given = JSON.stringify(seqs);
-      const rows = isLabel(id)
-        ? statements.labelledStates(db).all(IMAP_FLAGS.deleted, given, id)
-        : statements.states(db).all(given, id);
+      const { of, number } = numbersOf(id);
+      const rows = of.states(db).all(number, JSON.stringify(seqs));
       const labels = listThreadLabels(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
       return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
     },
     /** The UID of a message (messages.seq) in a mailbox; undefined if it is not there. */
-    uidIn: (id: number, seq: number): number | undefined =>
-      (isLabel(id) ? statements.uidLabelled(db) : statements.uidIn(db)).get(id, seq)?.uid,
+    uidIn(id: number, seq: number): number | undefined {
+      const { of, number } = numbersOf(id);
+      return of.uidIn(db).get(number, seq)?.uid;
+    },
     /** How much mail a mailbox has. */
-    counts: ({ id, mailboxId, folder }: ImapFolder): { messages: number; unseen: number } =>
-      folder === undefined
-        ? labelCounts(db, id, mailboxId)
-        : {
-            messages: statements.messagesIn(db).get(id)?.count ?? 0,
-            unseen: statements.unseenIn(db).get(mailboxId, folder)?.count ?? 0,
-          },
+    counts({ id, mailboxId }: ImapFolder): { messages: number; unseen: number } {
+      const { of, number } = numbersOf(id);
+      const messages = of.count(db).get(number)?.count ?? 0;
+      const isSmall = messages <= (statements.unreadThreads(db).get(mailboxId, messages)?.count ?? 0);
+      const unseen = isSmall ? of.unseenOfFolder(db).get(number) : of.unseenOfMailbox(db).get(number, mailboxId);
+      return { messages, unseen: unseen?.count ?? 0 };
+    },
     /** The UID of the first message that is not read. */
-    firstUnseen: ({ id, mailboxId, folder }: ImapFolder): number | undefined =>
-      (folder === undefined
-        ? statements.firstUnseenLabelled(db).get(id, mailboxId)
-        : statements.firstUnseen(db).get(id, mailboxId, folder)
-      )?.uid ?? undefined,
-    /** How much of that has \Deleted; in the mailbox of a label, deleting frees nothing. */
-    deleted: ({ id }: ImapFolder): { count: number; bytes: number } =>
-      isLabel(id)
-        ? { count: statements.labelled(db).get(id)?.deleted ?? 0, bytes: 0 }
-        : (statements.deletedIn(db).get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 }),
+    firstUnseen({ id, mailboxId }: ImapFolder): number | undefined {
+      const { of, number } = numbersOf(id);
+      return of.firstUnseen(db).get(number, mailboxId)?.uid ?? undefined;
+    },
+    /** How many messages have \Deleted, and their bytes. */
+    deleted({ id }: ImapFolder): { count: number; bytes: number } {
+      const { of, number } = numbersOf(id);
+      return of.sumDeleted(db).get(number) ?? { count: 0, bytes: 0 };
+    },
     /** The messages of a mailbox that are marked as deleted, by UID. */
-    markedDeleted: (id: number): { uid: number; seq: number }[] =>
-      isLabel(id) ? statements.markedLabelled(db).all(id) : statements.marked(db).all(id, IMAP_FLAGS.deleted),
+    markedDeleted(id: number): { uid: number; seq: number }[] {
+      const { of, number } = numbersOf(id);
+      return of.deleted(db).all(number);
+    },
     /** A mailbox that was opened, as it is now; undefined if it is gone. */
     present: ({ id, mailboxId, folder }: ImapFolder): ImapFolder | undefined =>
       folder === undefined ? labelFolder(db, id) : imapFolder(db, mailboxId, folder),
     /** The messages of a mailbox that changed or arrived after `modseq`. */
-    changedSince: (id: number, modseq: number): Numbered[] =>
-      (isLabel(id) ? statements.labelledSince(db) : statements.since(db)).all(id, modseq),
+    changedSince(id: number, modseq: number): Numbered[] {
+      const { of, number } = numbersOf(id);
+      return of.since(db).all(number, modseq);
+    },
     /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */
-    vanishedSince: ({ id, vanishedThrough }: ImapFolder, modseq: number): number[] | undefined =>
-      modseq < vanishedThrough
-        ? undefined
-        : (isLabel(id) ? statements.vanishedLabelled(db) : statements.vanished(db))
-            .all(id, modseq)
-            .map(({ uid }) => uid),
+    vanishedSince({ id, vanishedThrough }: ImapFolder, modseq: number): number[] | undefined {
+      const { of, number } = numbersOf(id);
+      if (modseq < vanishedThrough) return undefined;
+      return of
+        .vanished(db)
+        .all(number, modseq)
+        .map(({ uid }) => uid);
+    },
     jobs: [
       {
         name: "number-mail",
@@ -445,7 +461,7 @@ export function createUids(core: Core) {
 
 /** Keeps the latest UIDs that vanished from a folder. */
 function forgetVanished(tx: Tx, folderId: number, kept = MOST_VANISHED): void {
-  const last = statements.lastForgotten(tx).get(folderId, kept);
+  const last = mailNumbers.lastForgotten(tx).get(folderId, kept);
   if (!last) return;
   statements.forget(tx).run(folderId, last.modseq);
   tx.update(imapFolders).set({ vanishedThrough: last.modseq }).where(eq(imapFolders.id, folderId)).run();
@@ -474,7 +490,7 @@ export function setImapFlags(
 }
 
 function setFlags(tx: Tx, folderId: number, seqs: string, { add, remove }: { add: number; remove: number }): number {
-  statements.bump(tx).run(folderId);
+  mailNumbers.bump(tx).run(folderId);
   return statements.setFlags(tx).run(~remove, add, folderId, seqs).changes;
 }
 
@@ -488,10 +504,10 @@ export function flagNew(tx: Tx, seq: number, flags: number): void {
 export function renumber(tx: Tx, seqs: readonly number[]): void {
   const given = JSON.stringify(seqs);
   for (const { id } of statements.listHoldingFolders(tx).all(given)) {
-    statements.bump(tx).run(id);
+    mailNumbers.bump(tx).run(id);
     statements.buryAll(tx).run(id, given);
     const { changes } = statements.renumberAll(tx).run(id, IMAP_FLAGS.deleted, given);
-    statements.advance(tx).run(changes, id);
+    mailNumbers.advance(tx).run(changes, id);
   }
 }
 
