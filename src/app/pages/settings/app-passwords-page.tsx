@@ -3,7 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { api, urlTo } from "../../lib/api-client.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { CopyValue, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkbox, Field, Select } from "../../parts/ui/fields.tsx";
 import { LineForm } from "../../parts/ui/form.tsx";
@@ -23,12 +24,9 @@ export function AppPasswordsPage() {
     >
       <NewAppPassword />
       <Panel title="App passwords">
-        {appPasswords.length === 0 && <Nothing>None yet.</Nothing>}
-        <Rows label="App passwords">
-          {appPasswords.map((one) => (
-            <AppPasswordRow key={one.id} of={one} />
-          ))}
-        </Rows>
+        <RowList of={appPasswords} label="App passwords" empty="None yet.">
+          {(one) => <AppPasswordRow key={one.id} of={one} />}
+        </RowList>
       </Panel>
       {(mailApps.imap !== null || mailApps.imaps !== null) && <LabelSetting on={labelFolders} />}
       <Instructions of={mailApps} email={me.data.email} />

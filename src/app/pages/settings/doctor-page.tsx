@@ -5,7 +5,8 @@ import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { type DoctorView, doctorQuery, type LookView, WORKSPACE } from "./settings-workspace.ts";
@@ -85,20 +86,16 @@ function Findings({ of: { findings } }: { of: LookView }) {
     <>
       {toDo.length > 0 && (
         <Panel title="Needs attention">
-          <Rows label="Needs attention">
-            {toDo.toSorted(byState).map((finding) => (
-              <Row key={finding.id} finding={finding} />
-            ))}
-          </Rows>
+          <RowList of={toDo.toSorted(byState)} label="Needs attention">
+            {(finding) => <Row key={finding.id} finding={finding} />}
+          </RowList>
         </Panel>
       )}
       {rest.length > 0 && (
         <Panel title="Passed">
-          <Rows label="Passed">
-            {rest.toSorted(byState).map((finding) => (
-              <Row key={finding.id} finding={finding} />
-            ))}
-          </Rows>
+          <RowList of={rest.toSorted(byState)} label="Passed">
+            {(finding) => <Row key={finding.id} finding={finding} />}
+          </RowList>
         </Panel>
       )}
     </>

@@ -17,16 +17,8 @@ import { fullTime, msUntil } from "../../lib/time-format.ts";
 import { toast } from "../../lib/toast.ts";
 import { KeyJournal } from "../../parts/settings/key-journal.tsx";
 import { PolicyFields, PolicySentences } from "../../parts/settings/policy-fields.tsx";
-import {
-  Badge,
-  CopyValue,
-  Facts,
-  Filtered,
-  Nothing,
-  Panel,
-  Rows,
-  SettingsPage,
-} from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, CopyValue, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkboxes, Field } from "../../parts/ui/fields.tsx";
@@ -53,16 +45,14 @@ export function KeysPage() {
     >
       <NewKey />
       <Panel title="Keys">
-        {keys.length === 0 && <Nothing>None yet.</Nothing>}
-        <Filtered of={keys} label="Find a key" entrySearchText={({ name, user, hint }) => `${name} ${user} ${hint}`}>
-          {(shown) => (
-            <Rows label="API keys">
-              {shown.map((key) => (
-                <KeyRow key={key.id} of={key} />
-              ))}
-            </Rows>
-          )}
-        </Filtered>
+        <RowList
+          of={keys}
+          label="API keys"
+          empty="None yet."
+          search={{ label: "Find a key", text: ({ name, user, hint }) => `${name} ${user} ${hint}` }}
+        >
+          {(key) => <KeyRow key={key.id} of={key} />}
+        </RowList>
       </Panel>
     </SettingsPage>
   );

@@ -7,7 +7,8 @@ import { api } from "../../lib/api-client.ts";
 import { formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime, localInput, msUntil } from "../../lib/time-format.ts";
-import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button, IconButton } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field, Select } from "../../parts/ui/fields.tsx";
@@ -207,7 +208,6 @@ function Removable({ label, remove, children }: { label: string; remove(): void;
 function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
   const add = useChange(api.addAlias, { key: WORKSPACE, success: "Alias added", atForm: true });
   const remove = useChange(api.removeAlias, { key: WORKSPACE, success: "Alias removed" });
-  const all = [...aliases, ...catchAlls];
   return (
     <Panel title="Aliases" about="Mail to these addresses comes here too, and may be answered from them.">
       <div className="mb-4">
@@ -225,13 +225,13 @@ function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
           />
         </LineForm>
       </div>
-      <Rows label="Aliases">
-        {all.map((alias) => (
+      <RowList of={[...aliases, ...catchAlls]} label="Aliases">
+        {(alias) => (
           <Removable key={alias} label={`Remove alias ${alias}`} remove={() => remove.mutate({ id, alias })}>
             {alias}
           </Removable>
-        ))}
-      </Rows>
+        )}
+      </RowList>
     </Panel>
   );
 }
@@ -258,13 +258,13 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
           </LineForm>
         </div>
       )}
-      <Rows label="Shared with">
-        {grants.map(({ user, userId, access }) => (
+      <RowList of={grants} label="Shared with">
+        {({ user, userId, access }) => (
           <Removable key={user} label={`Stop sharing with ${user}`} remove={() => remove.mutate({ id, userId })}>
             {user} <Badge tone="quiet">{access}</Badge>
           </Removable>
-        ))}
-      </Rows>
+        )}
+      </RowList>
     </Panel>
   );
 }

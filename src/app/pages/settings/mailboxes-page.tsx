@@ -6,7 +6,8 @@ import { api } from "../../lib/api-client.ts";
 import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { msUntil, shortTime } from "../../lib/time-format.ts";
-import { Badge, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Field, Select } from "../../parts/ui/fields.tsx";
 import { FormDialog } from "../../parts/ui/form.tsx";
 import { UseBar } from "../../parts/ui/graphics.tsx";
@@ -30,22 +31,17 @@ export function MailboxesPage() {
   return (
     <SettingsPage title="Mailboxes" intro={`Together they use ${formatByteSize(used)}.`} action={<NewMailbox />}>
       <Panel title={counted(mailboxes.length, "mailbox", "mailboxes")}>
-        {mailboxes.length === 0 && (
-          <Nothing>No mailboxes yet. A mailbox has an address at one of your domains.</Nothing>
-        )}
-        <Filtered
+        <RowList
           of={mailboxes}
-          label="Find a mailbox"
-          entrySearchText={({ address, name, owner, aliases }) => [address, name, owner, ...aliases].join(" ")}
+          label="Mailboxes"
+          empty="No mailboxes yet. A mailbox has an address at one of your domains."
+          search={{
+            label: "Find a mailbox",
+            text: ({ address, name, owner, aliases }) => [address, name, owner, ...aliases].join(" "),
+          }}
         >
-          {(shown) => (
-            <Rows label="Mailboxes">
-              {shown.map((mailbox) => (
-                <Row key={mailbox.id} mailbox={mailbox} quota={mailbox.quotaBytes ?? defaultQuotaBytes} />
-              ))}
-            </Rows>
-          )}
-        </Filtered>
+          {(mailbox) => <Row key={mailbox.id} mailbox={mailbox} quota={mailbox.quotaBytes ?? defaultQuotaBytes} />}
+        </RowList>
       </Panel>
     </SettingsPage>
   );

@@ -4,7 +4,8 @@ import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { Badge, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
@@ -39,20 +40,17 @@ function Queue() {
       title="Queue"
       about="One entry for each recipient. It is tried again less and less often, then returned to the sender."
     >
-      {entries.length === 0 && <Nothing>The queue is empty.</Nothing>}
-      <Filtered
+      <RowList
         of={entries}
-        label="Find a recipient"
-        entrySearchText={({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" ")}
+        label="Queue"
+        empty="The queue is empty."
+        search={{
+          label: "Find a recipient",
+          text: ({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" "),
+        }}
       >
-        {(shown) => (
-          <Rows label="Queue">
-            {shown.map((entry) => (
-              <QueueRow key={entry.id} entry={entry} />
-            ))}
-          </Rows>
-        )}
-      </Filtered>
+        {(entry) => <QueueRow key={entry.id} entry={entry} />}
+      </RowList>
       {nextCursor !== null && (
         <p className="mt-3 text-sm text-muted">There are more; these are the first {entries.length}.</p>
       )}
@@ -126,20 +124,14 @@ function Suppressions() {
           <Field label="Reason" name="reason" maxLength={500} autoComplete="off" required />
         </LineForm>
       </div>
-      {suppressions.length === 0 && <Nothing>The list is empty.</Nothing>}
-      <Filtered
+      <RowList
         of={suppressions}
-        label="Find an address"
-        entrySearchText={({ address, reason }) => `${address} ${reason}`}
+        label="Suppression list"
+        empty="The list is empty."
+        search={{ label: "Find an address", text: ({ address, reason }) => `${address} ${reason}` }}
       >
-        {(shown) => (
-          <Rows label="Suppression list">
-            {shown.map((entry) => (
-              <Suppression key={entry.id} {...entry} />
-            ))}
-          </Rows>
-        )}
-      </Filtered>
+        {(entry) => <Suppression key={entry.id} {...entry} />}
+      </RowList>
     </Panel>
   );
 }

@@ -6,7 +6,8 @@ import { api, type Input } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
-import { Badge, CopyValue, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/ui/fields.tsx";
@@ -32,19 +33,13 @@ export function PeoplePage() {
     >
       {said && <div role="status">{"link" in said ? <MadeLink {...said} /> : <Ended locked={said.locked} />}</div>}
       <Panel title={counted(people.length, "person", "people")}>
-        <Filtered
+        <RowList
           of={people}
-          label="Find a person"
-          entrySearchText={({ name, email, role }) => `${name} ${email} ${role}`}
+          label="People"
+          search={{ label: "Find a person", text: ({ name, email, role }) => `${name} ${email} ${role}` }}
         >
-          {(shown) => (
-            <Rows label="People">
-              {shown.map((person) => (
-                <Person key={person.id} person={person} own={person.id === me?.id} say={say} />
-              ))}
-            </Rows>
-          )}
-        </Filtered>
+          {(person) => <Person key={person.id} person={person} own={person.id === me?.id} say={say} />}
+        </RowList>
       </Panel>
     </SettingsPage>
   );

@@ -9,7 +9,8 @@ import { mailboxesQuery, meQuery, useChange } from "../../lib/queries.ts";
 import { threadActions } from "../../lib/thread-actions.ts";
 import { localInput, localTime } from "../../lib/time-format.ts";
 import { toast, toastFailure } from "../../lib/toast.ts";
-import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button, IconButton } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Area, Checkbox, Field, Select } from "../../parts/ui/fields.tsx";
@@ -76,11 +77,10 @@ function MailRules({ id, match }: { id: string; match: string }) {
   return (
     <>
       <Panel title="Rules" about="Every rule that matches acts. Of archive and trash, the first one decides.">
-        {rules.length === 0 && <Nothing>There is none yet.</Nothing>}
-        <Rows label="Rules">
-          {rules.map((rule, i) =>
+        <RowList of={rules} label="Rules" empty="There is none yet.">
+          {/* Rules have no identity but their place. */}
+          {(rule, i) =>
             i === changed ? (
-              // biome-ignore lint/suspicious/noArrayIndexKey: rules have no identity but their place
               <li key={i}>
                 <RuleForm
                   id={id}
@@ -93,7 +93,6 @@ function MailRules({ id, match }: { id: string; match: string }) {
               </li>
             ) : (
               <RuleRow
-                // biome-ignore lint/suspicious/noArrayIndexKey: rules have no identity but their place
                 key={i}
                 rule={rule}
                 busy={change.isPending}
@@ -104,9 +103,9 @@ function MailRules({ id, match }: { id: string; match: string }) {
                 remove={() => put(given.toSpliced(i, 1))}
                 apply={() => void apply(id, rule)}
               />
-            ),
-          )}
-        </Rows>
+            )
+          }
+        </RowList>
       </Panel>
       <Panel title="New rule">
         <RuleForm

@@ -2,7 +2,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
-import { Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
 import { Form } from "../../parts/ui/form.tsx";
@@ -28,12 +29,10 @@ export function ServerPage() {
           title={SETTING_HEADINGS[group] ?? group}
           {...(group === "search" && { about: answeredBy(list.data.search) })}
         >
-          <Rows label={SETTING_HEADINGS[group] ?? group}>
-            {settings.map((setting) => (
-              // A new value changes the key, so that the field mounts again and shows it.
-              <Setting key={`${setting.name}=${setting.value}`} setting={setting} />
-            ))}
-          </Rows>
+          <RowList of={settings} label={SETTING_HEADINGS[group] ?? group}>
+            {/* A new value changes the key, so that the field mounts again and shows it. */}
+            {(setting) => <Setting key={`${setting.name}=${setting.value}`} setting={setting} />}
+          </RowList>
         </Panel>
       ))}
     </SettingsPage>

@@ -4,7 +4,8 @@ import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { Grants } from "../../parts/settings/grant-list.tsx";
-import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { SESSIONS, type SessionView, sessionsQuery } from "./settings-identity.ts";
@@ -29,11 +30,9 @@ export function SessionsPage() {
           )
         }
       >
-        <Rows label="Sessions">
-          {sessions.map((session) => (
-            <SessionRow key={session.id} of={session} />
-          ))}
-        </Rows>
+        <RowList of={sessions} label="Sessions">
+          {(session) => <SessionRow key={session.id} of={session} />}
+        </RowList>
       </Panel>
       <Grants />
     </SettingsPage>

@@ -8,7 +8,8 @@ import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { Badge, CopyValue, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkboxes, Field, Select } from "../../parts/ui/fields.tsx";
@@ -44,9 +45,8 @@ export function WebhooksPage() {
       action={<NewWebhook />}
     >
       <Panel title="Endpoints">
-        {webhooks.length === 0 && <Nothing>None yet.</Nothing>}
-        <Rows label="Endpoints">
-          {webhooks.map(({ id, url, events, enabled, exhausted }) => (
+        <RowList of={webhooks} label="Endpoints" empty="None yet.">
+          {({ id, url, events, enabled, exhausted }) => (
             <li key={id} className="relative flex items-center gap-3 hover:bg-hover">
               <div className="min-w-0 grow">
                 <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
@@ -64,8 +64,8 @@ export function WebhooksPage() {
               </div>
               <ChevronRight size={16} className="shrink-0 text-muted" aria-hidden />
             </li>
-          ))}
-        </Rows>
+          )}
+        </RowList>
       </Panel>
     </SettingsPage>
   );
@@ -297,13 +297,13 @@ function DeliveryLog({ webhookId }: { webhookId: string }) {
       title="Deliveries"
       about="Newest first; finished ones are kept for 30 days unless the server says otherwise."
     >
-      {!log.data && <NotLoaded query={log} what="deliveries" />}
-      {log.data?.length === 0 && <Nothing>No deliveries yet.</Nothing>}
-      <Rows label="Deliveries">
-        {log.data?.map((delivery) => (
-          <Entry key={delivery.id} of={delivery} webhookId={webhookId} />
-        ))}
-      </Rows>
+      {log.data ? (
+        <RowList of={log.data} label="Deliveries" empty="No deliveries yet.">
+          {(delivery) => <Entry key={delivery.id} of={delivery} webhookId={webhookId} />}
+        </RowList>
+      ) : (
+        <NotLoaded query={log} what="deliveries" />
+      )}
     </Panel>
   );
 }

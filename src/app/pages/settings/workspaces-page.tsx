@@ -5,7 +5,8 @@ import { api } from "../../lib/api-client.ts";
 import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
 import { FormDialog, LineForm } from "../../parts/ui/form.tsx";
@@ -56,19 +57,13 @@ export function WorkspacesPage() {
       action={<NewWorkspace />}
     >
       <Panel title={counted(workspaces.length, "workspace")}>
-        <Filtered
+        <RowList
           of={workspaces}
-          label="Find a workspace"
-          entrySearchText={({ name, domains }) => [name, ...domains].join(" ")}
+          label="Workspaces"
+          search={{ label: "Find a workspace", text: ({ name, domains }) => [name, ...domains].join(" ") }}
         >
-          {(shown) => (
-            <Rows label="Workspaces">
-              {shown.map((workspace) => (
-                <Entry key={workspace.id} workspace={workspace} />
-              ))}
-            </Rows>
-          )}
-        </Filtered>
+          {(workspace) => <Entry key={workspace.id} workspace={workspace} />}
+        </RowList>
       </Panel>
     </SettingsPage>
   );

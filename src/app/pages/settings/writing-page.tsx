@@ -4,7 +4,8 @@ import { useState } from "react";
 import { api } from "../../lib/api-client.ts";
 import type { MailboxView, Template } from "../../lib/mail-views.ts";
 import { mailboxesQuery, textsQuery, useChange } from "../../lib/queries.ts";
-import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { RowList } from "../../parts/settings/row-list.tsx";
+import { Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Area, Field, Select } from "../../parts/ui/fields.tsx";
@@ -79,9 +80,8 @@ function MailboxTexts({ mailbox: { id, access } }: { mailbox: MailboxView }) {
         action={manage && edited === undefined && <Button onClick={() => setEdited("")}>New template</Button>}
       >
         {edited === "" && <TemplateForm mailboxId={id} close={() => setEdited(undefined)} />}
-        {templates.length === 0 && edited === undefined && <Nothing>None yet.</Nothing>}
-        <Rows label="Templates">
-          {templates.map((template) => (
+        <RowList of={templates} label="Templates" empty={edited === undefined && "None yet."}>
+          {(template) => (
             <li key={template.name}>
               {edited === template.name ? (
                 <TemplateForm mailboxId={id} template={template} close={() => setEdited(undefined)} />
@@ -93,8 +93,8 @@ function MailboxTexts({ mailbox: { id, access } }: { mailbox: MailboxView }) {
                 />
               )}
             </li>
-          ))}
-        </Rows>
+          )}
+        </RowList>
       </Panel>
     </>
   );

@@ -6,7 +6,8 @@ import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { Button } from "../ui/button.tsx";
 import { PolicySentences } from "./policy-fields.tsx";
-import { Badge, Facts, Panel, Rows } from "./settings-blocks.tsx";
+import { RowList } from "./row-list.tsx";
+import { Badge, Facts, Panel } from "./settings-blocks.tsx";
 
 /** Nothing where there is none. */
 export function Grants() {
@@ -17,11 +18,9 @@ export function Grants() {
       title="Programs"
       about="Programs that you gave access to your mail. Owners and admins see them among the API keys."
     >
-      <Rows label="Programs">
-        {grants.map((grant) => (
-          <GrantRow key={grant.id} of={grant} />
-        ))}
-      </Rows>
+      <RowList of={grants} label="Programs">
+        {(grant) => <GrantRow key={grant.id} of={grant} />}
+      </RowList>
     </Panel>
   );
 }

@@ -19,7 +19,8 @@ import { Button } from "../ui/button.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 import { Field, Select } from "../ui/fields.tsx";
 import { NotLoaded } from "../ui/notice.tsx";
-import { Badge, Nothing, Panel, Rows } from "./settings-blocks.tsx";
+import { RowList } from "./row-list.tsx";
+import { Badge, Panel } from "./settings-blocks.tsx";
 
 const KINDS = [
   { value: "", text: "Everything" },
@@ -95,12 +96,9 @@ export function KeyJournal({ of: key }: { of: KeyView }) {
         />
       </div>
       {list.data === undefined && <NotLoaded query={list} what="the journal" />}
-      {list.isSuccess && entries.length === 0 && <Nothing>No entries.</Nothing>}
-      <Rows label="Journal">
-        {entries.map((entry) => (
-          <Entry key={entry.id} of={entry} undo={() => setSince(entry.at)} />
-        ))}
-      </Rows>
+      <RowList of={entries} label="Journal" empty={list.isSuccess && "No entries."}>
+        {(entry) => <Entry key={entry.id} of={entry} undo={() => setSince(entry.at)} />}
+      </RowList>
       {list.hasNextPage && (
         <Button
           kind="quiet"

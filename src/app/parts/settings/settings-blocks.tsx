@@ -1,5 +1,5 @@
-/** Building blocks of the settings pages: heading, panel, rows, search in a list, badge, and values to copy. */
-import { type ReactNode, useId, useState } from "react";
+/** Building blocks of the settings pages: heading, panel, rows, badge, and values to copy. */
+import { type ReactNode, useId } from "react";
 import { CopyButton } from "../ui/button.tsx";
 
 export function SettingsPage({
@@ -109,54 +109,5 @@ export function CopyValue({ label, value }: { label: string; value: string }) {
       />
       <CopyButton label={label} value={value} kind="quiet" className="shrink-0" />
     </div>
-  );
-}
-
-/** Entries from which on the list has a search field. */
-const LONG = 9;
-/** Most entries on the page. */
-const MOST = 200;
-
-/** A list with a search field once it is long. */
-export function Filtered<T>({
-  of: entries,
-  label,
-  entrySearchText,
-  children,
-}: {
-  of: readonly T[];
-  /** Label of the search field, such as "Find a person". */
-  label: string;
-  entrySearchText(entry: T): string;
-  children(shown: readonly T[]): ReactNode;
-}) {
-  const [word, setWord] = useState("");
-  const wanted = word.trim().toLowerCase();
-  const found =
-    wanted === "" ? entries : entries.filter((entry) => entrySearchText(entry).toLowerCase().includes(wanted));
-  return (
-    <>
-      {entries.length >= LONG && (
-        <div className="mb-4">
-          <input
-            type="search"
-            aria-label={label}
-            placeholder={`${label}…`}
-            value={word}
-            onChange={(event) => setWord(event.target.value)}
-            className="control w-full max-w-80"
-          />
-          <p role="status" className={wanted === "" ? "sr-only" : "mt-2 text-sm text-muted"}>
-            {wanted !== "" && `${found.length} of ${entries.length}`}
-          </p>
-        </div>
-      )}
-      {children(found.slice(0, MOST))}
-      {found.length > MOST && (
-        <p className="mt-3 text-sm text-muted">
-          These are the first {MOST} of {found.length}: find the others by a word of theirs.
-        </p>
-      )}
-    </>
   );
 }
