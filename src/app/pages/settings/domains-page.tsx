@@ -1,15 +1,15 @@
 /** Domains: their DNS records, to be copied, with the state of each in DNS. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Plus, RotateCw } from "lucide-react";
+import { RotateCw } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
 import { toast } from "../../lib/toast.ts";
+import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { DnsRecords } from "../../parts/settings/dns-records.tsx";
 import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
-import { FormDialog } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { type DomainView, domainsQuery, domainWarning, recordsQuery, WORKSPACE } from "./settings-workspace.ts";
 
@@ -36,12 +36,7 @@ export function DomainsPage() {
 function NewDomain() {
   const add = useChange(api.addDomain, { key: WORKSPACE, success: "Domain added", atForm: true });
   return (
-    <FormDialog
-      label={
-        <>
-          <Plus size={16} aria-hidden /> Add a domain
-        </>
-      }
+    <AddDialog
       title="Add a domain"
       action="Add domain"
       sending={add}
@@ -57,7 +52,7 @@ function NewDomain() {
         hint="It gets its own keys to sign mail."
         required
       />
-    </FormDialog>
+    </AddDialog>
   );
 }
 

@@ -1,15 +1,15 @@
 /** Mailboxes: owner, storage use, and links to their settings. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { ChevronRight, Plus } from "lucide-react";
+import { ChevronRight } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
 import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { msUntil, shortTime } from "../../lib/time-format.ts";
+import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Field, Select } from "../../parts/ui/fields.tsx";
-import { FormDialog } from "../../parts/ui/form.tsx";
 import { UseBar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
@@ -92,12 +92,7 @@ function NewMailbox() {
   const { data } = useQuery(peopleQuery);
   const people = (data ?? []).map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
   return (
-    <FormDialog
-      label={
-        <>
-          <Plus size={16} aria-hidden /> Add a mailbox
-        </>
-      }
+    <AddDialog
       title="Add a mailbox"
       action="Add mailbox"
       sending={add}
@@ -115,6 +110,6 @@ function NewMailbox() {
       <Field label="Address" name="address" type="email" autoComplete="off" required />
       <Field label="Name" name="name" autoComplete="off" hint="Shown as the sender of its mail." required />
       <Select label="Owner" name="owner" choices={[{ value: "", text: "No owner (for a team)" }, ...people]} />
-    </FormDialog>
+    </AddDialog>
   );
 }

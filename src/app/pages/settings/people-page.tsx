@@ -6,12 +6,13 @@ import { api, type Input } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
+import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/ui/fields.tsx";
-import { FormDialog, LineForm } from "../../parts/ui/form.tsx";
+import { LineForm } from "../../parts/ui/form.tsx";
 import { Avatar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { type LockedView, type PersonView, peopleQuery, ROLES, WORKSPACE } from "./settings-workspace.ts";
@@ -106,13 +107,9 @@ function NewPerson({ say }: { say(said: Said): void }) {
   const add = useChange(addPerson, { key: WORKSPACE, success: "Added", atForm: true });
   const link = useLink(say);
   return (
-    <FormDialog
-      label={
-        <>
-          <UserPlus size={16} aria-hidden /> Add a person
-        </>
-      }
+    <AddDialog
       title="Add a person"
+      icon={UserPlus}
       action="Add person"
       sending={add}
       submit={({ text }, done) =>
@@ -144,7 +141,7 @@ function NewPerson({ say }: { say(said: Said): void }) {
         autoComplete="new-password"
         hint={`${PASSWORD_HINT} Leave it empty for a link with which they choose one themselves.`}
       />
-    </FormDialog>
+    </AddDialog>
   );
 }
 

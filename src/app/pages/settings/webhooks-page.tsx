@@ -1,19 +1,20 @@
 /** Webhooks: the list of endpoints, and a page for each. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { ArrowLeft, ChevronRight, Plus } from "lucide-react";
+import { ArrowLeft, ChevronRight } from "lucide-react";
 import { useState } from "react";
 import { EVENTS } from "../../../events/kinds.ts";
 import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
+import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkboxes, Field, Select } from "../../parts/ui/fields.tsx";
-import { Form, FormDialog, LineForm } from "../../parts/ui/form.tsx";
+import { Form, LineForm } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   type DeliveryView,
@@ -75,12 +76,7 @@ function NewWebhook() {
   const navigate = useNavigate();
   const add = useChange(api.addWebhook, { key: WEBHOOKS, success: "Endpoint added", atForm: true });
   return (
-    <FormDialog
-      label={
-        <>
-          <Plus size={16} aria-hidden /> Add an endpoint
-        </>
-      }
+    <AddDialog
       title="Add an endpoint"
       action="Add endpoint"
       sending={add}
@@ -100,7 +96,7 @@ function NewWebhook() {
         required
       />
       <Checkboxes legend="Events" name="events" choices={eventChoices()} meaning={EVENTS} />
-    </FormDialog>
+    </AddDialog>
   );
 }
 

@@ -1,15 +1,15 @@
 /** The person's workspace, and all workspaces of the server, for its operator. */
 import { useQuery } from "@tanstack/react-query";
-import { Plus } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
 import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
+import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
-import { FormDialog, LineForm } from "../../parts/ui/form.tsx";
+import { LineForm } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { WORKSPACE, type WorkspaceEntryView, workspaceQuery, workspacesQuery } from "./settings-workspace.ts";
 
@@ -103,12 +103,7 @@ function Entry({ workspace }: { workspace: WorkspaceEntryView }) {
 function NewWorkspace() {
   const add = useChange(api.addWorkspace, { key: WORKSPACE, success: "Workspace added", atForm: true });
   return (
-    <FormDialog
-      label={
-        <>
-          <Plus size={16} aria-hidden /> Add a workspace
-        </>
-      }
+    <AddDialog
       title="Add a workspace"
       action="Add workspace"
       sending={add}
@@ -144,7 +139,7 @@ function NewWorkspace() {
         hint={PASSWORD_HINT}
         required
       />
-    </FormDialog>
+    </AddDialog>
   );
 }
 

@@ -1,10 +1,9 @@
 /**
- * Forms that keep their values until they succeed: in a page, on one line, in a dialog. A refusal is shown at the field
+ * Forms that keep their values until they succeed: in a page and on one line. A refusal is shown at the field
  * that it is about, which gets the focus; screen readers hear it as the error of that field.
  */
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { Button } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
 import { FormRefusal } from "./fields.tsx";
 
 /** State of a form's request, as useChange gives it. */
@@ -113,49 +112,5 @@ export function LineForm({
         {action}
       </Button>
     </Form>
-  );
-}
-
-/** A button that opens a form in a dialog. */
-export function FormDialog({
-  label,
-  title,
-  action,
-  sending,
-  submit,
-  children,
-}: {
-  /** Label of the button that opens it. */
-  label: ReactNode;
-  title: string;
-  /** Label of the form's button. */
-  action: string;
-  sending: Sending;
-  /** `done` closes the dialog. */
-  submit(given: Given, done: () => void): void;
-  children: ReactNode;
-}) {
-  const [open, setOpen] = useState(false);
-  const close = () => {
-    setOpen(false);
-    sending.reset();
-  };
-  return (
-    <>
-      <Button kind="primary" onClick={() => setOpen(true)}>
-        {label}
-      </Button>
-      <Dialog open={open} close={close} title={title}>
-        <Form sending={sending} submit={(given) => submit(given, close)} className="space-y-4">
-          {children}
-          <div className="flex justify-end gap-2 pt-1">
-            <Button onClick={close}>Cancel</Button>
-            <Button kind="primary" type="submit" disabled={sending.isPending}>
-              {action}
-            </Button>
-          </div>
-        </Form>
-      </Dialog>
-    </>
   );
 }
