@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api, urlTo } from "../../lib/api-client.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { RowList } from "../../parts/settings/row-list.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { CopyValue, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkbox, Field, Select } from "../../parts/ui/fields.tsx";
@@ -23,11 +23,9 @@ export function AppPasswordsPage() {
       intro="A mail app on a phone or a computer works with a password of its own, which does no more than you choose."
     >
       <NewAppPassword />
-      <Panel title="App passwords">
-        <RowList of={appPasswords} label="App passwords" empty="None yet.">
-          {(one) => <AppPasswordRow key={one.id} of={one} />}
-        </RowList>
-      </Panel>
+      <ListPanel of={appPasswords} title="App passwords" empty="None yet.">
+        {(one) => <AppPasswordRow key={one.id} of={one} />}
+      </ListPanel>
       {(mailApps.imap !== null || mailApps.imaps !== null) && <LabelSetting on={labelFolders} />}
       <Instructions of={mailApps} email={me.data.email} />
     </SettingsPage>

@@ -5,8 +5,8 @@ import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { RowList } from "../../parts/settings/row-list.tsx";
-import { Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
+import { Nothing, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { type DoctorView, doctorQuery, type LookView, WORKSPACE } from "./settings-workspace.ts";
@@ -85,18 +85,14 @@ function Findings({ of: { findings } }: { of: LookView }) {
   return (
     <>
       {toDo.length > 0 && (
-        <Panel title="Needs attention">
-          <RowList of={toDo.toSorted(byState)} label="Needs attention">
-            {(finding) => <Row key={finding.id} finding={finding} />}
-          </RowList>
-        </Panel>
+        <ListPanel of={toDo.toSorted(byState)} title="Needs attention">
+          {(finding) => <Row key={finding.id} finding={finding} />}
+        </ListPanel>
       )}
       {rest.length > 0 && (
-        <Panel title="Passed">
-          <RowList of={rest.toSorted(byState)} label="Passed">
-            {(finding) => <Row key={finding.id} finding={finding} />}
-          </RowList>
-        </Panel>
+        <ListPanel of={rest.toSorted(byState)} title="Passed">
+          {(finding) => <Row key={finding.id} finding={finding} />}
+        </ListPanel>
       )}
     </>
   );

@@ -17,7 +17,7 @@ import { fullTime, msUntil } from "../../lib/time-format.ts";
 import { toast } from "../../lib/toast.ts";
 import { KeyJournal } from "../../parts/settings/key-journal.tsx";
 import { PolicyFields, PolicySentences } from "../../parts/settings/policy-fields.tsx";
-import { RowList } from "../../parts/settings/row-list.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { Badge, CopyValue, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -44,16 +44,15 @@ export function KeysPage() {
       }
     >
       <NewKey />
-      <Panel title="Keys">
-        <RowList
-          of={keys}
-          label="API keys"
-          empty="None yet."
-          search={{ label: "Find a key", text: ({ name, user, hint }) => `${name} ${user} ${hint}` }}
-        >
-          {(key) => <KeyRow key={key.id} of={key} />}
-        </RowList>
-      </Panel>
+      <ListPanel
+        of={keys}
+        title="Keys"
+        label="API keys"
+        empty="None yet."
+        search={{ label: "Find a key", text: ({ name, user, hint }) => `${name} ${user} ${hint}` }}
+      >
+        {(key) => <KeyRow key={key.id} of={key} />}
+      </ListPanel>
     </SettingsPage>
   );
 }

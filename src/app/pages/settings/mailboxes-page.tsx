@@ -7,8 +7,8 @@ import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { msUntil, shortTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
-import { RowList } from "../../parts/settings/row-list.tsx";
-import { Badge, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
+import { Badge, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Field, Select } from "../../parts/ui/fields.tsx";
 import { UseBar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
@@ -30,19 +30,18 @@ export function MailboxesPage() {
   const used = mailboxes.reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   return (
     <SettingsPage title="Mailboxes" intro={`Together they use ${formatByteSize(used)}.`} action={<NewMailbox />}>
-      <Panel title={counted(mailboxes.length, "mailbox", "mailboxes")}>
-        <RowList
-          of={mailboxes}
-          label="Mailboxes"
-          empty="No mailboxes yet. A mailbox has an address at one of your domains."
-          search={{
-            label: "Find a mailbox",
-            text: ({ address, name, owner, aliases }) => [address, name, owner, ...aliases].join(" "),
-          }}
-        >
-          {(mailbox) => <Row key={mailbox.id} mailbox={mailbox} quota={mailbox.quotaBytes ?? defaultQuotaBytes} />}
-        </RowList>
-      </Panel>
+      <ListPanel
+        of={mailboxes}
+        title={counted(mailboxes.length, "mailbox", "mailboxes")}
+        label="Mailboxes"
+        empty="No mailboxes yet. A mailbox has an address at one of your domains."
+        search={{
+          label: "Find a mailbox",
+          text: ({ address, name, owner, aliases }) => [address, name, owner, ...aliases].join(" "),
+        }}
+      >
+        {(mailbox) => <Row key={mailbox.id} mailbox={mailbox} quota={mailbox.quotaBytes ?? defaultQuotaBytes} />}
+      </ListPanel>
     </SettingsPage>
   );
 }

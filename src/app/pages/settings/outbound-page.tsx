@@ -4,7 +4,7 @@ import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { RowList } from "../../parts/settings/row-list.tsx";
+import { ListPanel, RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -36,25 +36,23 @@ function Queue() {
   if (!queue.data) return <NotLoaded query={queue} what="the queue" />;
   const { queue: entries, nextCursor } = queue.data;
   return (
-    <Panel
+    <ListPanel
+      of={entries}
       title="Queue"
       about="One entry for each recipient. It is tried again less and less often, then returned to the sender."
+      empty="The queue is empty."
+      search={{
+        label: "Find a recipient",
+        text: ({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" "),
+      }}
+      after={
+        nextCursor !== null && (
+          <p className="mt-3 text-sm text-muted">There are more; these are the first {entries.length}.</p>
+        )
+      }
     >
-      <RowList
-        of={entries}
-        label="Queue"
-        empty="The queue is empty."
-        search={{
-          label: "Find a recipient",
-          text: ({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" "),
-        }}
-      >
-        {(entry) => <QueueRow key={entry.id} entry={entry} />}
-      </RowList>
-      {nextCursor !== null && (
-        <p className="mt-3 text-sm text-muted">There are more; these are the first {entries.length}.</p>
-      )}
-    </Panel>
+      {(entry) => <QueueRow key={entry.id} entry={entry} />}
+    </ListPanel>
   );
 }
 

@@ -7,8 +7,8 @@ import { counted } from "../../lib/format.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
-import { RowList } from "../../parts/settings/row-list.tsx";
-import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
+import { Badge, CopyValue, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/ui/fields.tsx";
@@ -33,15 +33,14 @@ export function PeoplePage() {
       action={<NewPerson say={say} />}
     >
       {said && <div role="status">{"link" in said ? <MadeLink {...said} /> : <Ended locked={said.locked} />}</div>}
-      <Panel title={counted(people.length, "person", "people")}>
-        <RowList
-          of={people}
-          label="People"
-          search={{ label: "Find a person", text: ({ name, email, role }) => `${name} ${email} ${role}` }}
-        >
-          {(person) => <Person key={person.id} person={person} own={person.id === me?.id} say={say} />}
-        </RowList>
-      </Panel>
+      <ListPanel
+        of={people}
+        title={counted(people.length, "person", "people")}
+        label="People"
+        search={{ label: "Find a person", text: ({ name, email, role }) => `${name} ${email} ${role}` }}
+      >
+        {(person) => <Person key={person.id} person={person} own={person.id === me?.id} say={say} />}
+      </ListPanel>
     </SettingsPage>
   );
 }

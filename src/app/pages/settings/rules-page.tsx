@@ -9,7 +9,7 @@ import { mailboxesQuery, meQuery, useChange } from "../../lib/queries.ts";
 import { threadActions } from "../../lib/thread-actions.ts";
 import { localInput, localTime } from "../../lib/time-format.ts";
 import { toast, toastFailure } from "../../lib/toast.ts";
-import { RowList } from "../../parts/settings/row-list.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button, IconButton } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -76,37 +76,40 @@ function MailRules({ id, match }: { id: string; match: string }) {
   const put = (next: readonly GivenRule[]) => change.mutate({ id, rules: [...next] });
   return (
     <>
-      <Panel title="Rules" about="Every rule that matches acts. Of archive and trash, the first one decides.">
-        <RowList of={rules} label="Rules" empty="There is none yet.">
-          {/* Rules have no identity but their place. */}
-          {(rule, i) =>
-            i === changed ? (
-              <li key={i}>
-                <RuleForm
-                  id={id}
-                  rule={rule}
-                  rules={given}
-                  place={i}
-                  forwardOutside={forwardOutside}
-                  done={() => setChanged(undefined)}
-                />
-              </li>
-            ) : (
-              <RuleRow
-                key={i}
+      <ListPanel
+        of={rules}
+        title="Rules"
+        about="Every rule that matches acts. Of archive and trash, the first one decides."
+        empty="There is none yet."
+      >
+        {/* Rules have no identity but their place. */}
+        {(rule, i) =>
+          i === changed ? (
+            <li key={i}>
+              <RuleForm
+                id={id}
                 rule={rule}
-                busy={change.isPending}
-                up={i > 0 ? () => put(moved(given, i, i - 1)) : undefined}
-                down={i < rules.length - 1 ? () => put(moved(given, i, i + 1)) : undefined}
-                toggle={() => put(given.with(i, { ...givenRule(rule), enabled: !rule.enabled }))}
-                edit={() => setChanged(i)}
-                remove={() => put(given.toSpliced(i, 1))}
-                apply={() => void apply(id, rule)}
+                rules={given}
+                place={i}
+                forwardOutside={forwardOutside}
+                done={() => setChanged(undefined)}
               />
-            )
-          }
-        </RowList>
-      </Panel>
+            </li>
+          ) : (
+            <RuleRow
+              key={i}
+              rule={rule}
+              busy={change.isPending}
+              up={i > 0 ? () => put(moved(given, i, i - 1)) : undefined}
+              down={i < rules.length - 1 ? () => put(moved(given, i, i + 1)) : undefined}
+              toggle={() => put(given.with(i, { ...givenRule(rule), enabled: !rule.enabled }))}
+              edit={() => setChanged(i)}
+              remove={() => put(given.toSpliced(i, 1))}
+              apply={() => void apply(id, rule)}
+            />
+          )
+        }
+      </ListPanel>
       <Panel title="New rule">
         <RuleForm
           key={`${rules.length} ${match}`}

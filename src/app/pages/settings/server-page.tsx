@@ -2,8 +2,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
-import { RowList } from "../../parts/settings/row-list.tsx";
-import { Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
+import { SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
 import { Form } from "../../parts/ui/form.tsx";
@@ -24,16 +24,15 @@ export function ServerPage() {
       intro="Changes apply at once, to every workspace of this server. The command mailroom settings changes them, too."
     >
       {[...groups].map(([group, settings]) => (
-        <Panel
+        <ListPanel
           key={group}
+          of={settings}
           title={SETTING_HEADINGS[group] ?? group}
           {...(group === "search" && { about: answeredBy(list.data.search) })}
         >
-          <RowList of={settings} label={SETTING_HEADINGS[group] ?? group}>
-            {/* A new value changes the key, so that the field mounts again and shows it. */}
-            {(setting) => <Setting key={`${setting.name}=${setting.value}`} setting={setting} />}
-          </RowList>
-        </Panel>
+          {/* A new value changes the key, so that the field mounts again and shows it. */}
+          {(setting) => <Setting key={`${setting.name}=${setting.value}`} setting={setting} />}
+        </ListPanel>
       ))}
     </SettingsPage>
   );

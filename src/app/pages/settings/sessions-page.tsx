@@ -4,8 +4,8 @@ import { api } from "../../lib/api-client.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { Grants } from "../../parts/settings/grant-list.tsx";
-import { RowList } from "../../parts/settings/row-list.tsx";
-import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
+import { Badge, Facts, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { SESSIONS, type SessionView, sessionsQuery } from "./settings-identity.ts";
@@ -20,8 +20,10 @@ export function SessionsPage() {
       title="Sessions"
       intro="Browsers where you are signed in. If you don’t recognise one, sign it out and change your password, which signs out all others."
     >
-      <Panel
+      <ListPanel
+        of={sessions}
         title="Signed in"
+        label="Sessions"
         action={
           sessions.length > 1 && (
             <Button kind="danger" disabled={endOthers.isPending} onClick={() => endOthers.mutate(undefined)}>
@@ -30,10 +32,8 @@ export function SessionsPage() {
           )
         }
       >
-        <RowList of={sessions} label="Sessions">
-          {(session) => <SessionRow key={session.id} of={session} />}
-        </RowList>
-      </Panel>
+        {(session) => <SessionRow key={session.id} of={session} />}
+      </ListPanel>
       <Grants />
     </SettingsPage>
   );

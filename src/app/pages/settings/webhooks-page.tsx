@@ -9,7 +9,7 @@ import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
-import { RowList } from "../../parts/settings/row-list.tsx";
+import { ListPanel, RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -45,29 +45,27 @@ export function WebhooksPage() {
       }
       action={<NewWebhook />}
     >
-      <Panel title="Endpoints">
-        <RowList of={webhooks} label="Endpoints" empty="None yet.">
-          {({ id, url, events, enabled, exhausted }) => (
-            <li key={id} className="relative flex items-center gap-3 hover:bg-hover">
-              <div className="min-w-0 grow">
-                <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
-                  <Link
-                    to="/settings/webhooks/$id"
-                    params={{ id }}
-                    className="font-medium break-all after:absolute after:inset-0"
-                  >
-                    {url}
-                  </Link>
-                  {!enabled && <Badge tone="bad">disabled</Badge>}
-                  {enabled && exhausted > 0 && <Badge tone="warn">failing</Badge>}
-                </p>
-                <p className="text-sm text-muted">{events.join(", ")}</p>
-              </div>
-              <ChevronRight size={16} className="shrink-0 text-muted" aria-hidden />
-            </li>
-          )}
-        </RowList>
-      </Panel>
+      <ListPanel of={webhooks} title="Endpoints" empty="None yet.">
+        {({ id, url, events, enabled, exhausted }) => (
+          <li key={id} className="relative flex items-center gap-3 hover:bg-hover">
+            <div className="min-w-0 grow">
+              <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
+                <Link
+                  to="/settings/webhooks/$id"
+                  params={{ id }}
+                  className="font-medium break-all after:absolute after:inset-0"
+                >
+                  {url}
+                </Link>
+                {!enabled && <Badge tone="bad">disabled</Badge>}
+                {enabled && exhausted > 0 && <Badge tone="warn">failing</Badge>}
+              </p>
+              <p className="text-sm text-muted">{events.join(", ")}</p>
+            </div>
+            <ChevronRight size={16} className="shrink-0 text-muted" aria-hidden />
+          </li>
+        )}
+      </ListPanel>
     </SettingsPage>
   );
 }

@@ -5,7 +5,7 @@ import { counted, formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
-import { RowList } from "../../parts/settings/row-list.tsx";
+import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
@@ -56,15 +56,14 @@ export function WorkspacesPage() {
       intro={`Each has its own people, domains and mail, separate from the others. Together they use ${formatByteSize(used)}.`}
       action={<NewWorkspace />}
     >
-      <Panel title={counted(workspaces.length, "workspace")}>
-        <RowList
-          of={workspaces}
-          label="Workspaces"
-          search={{ label: "Find a workspace", text: ({ name, domains }) => [name, ...domains].join(" ") }}
-        >
-          {(workspace) => <Entry key={workspace.id} workspace={workspace} />}
-        </RowList>
-      </Panel>
+      <ListPanel
+        of={workspaces}
+        title={counted(workspaces.length, "workspace")}
+        label="Workspaces"
+        search={{ label: "Find a workspace", text: ({ name, domains }) => [name, ...domains].join(" ") }}
+      >
+        {(workspace) => <Entry key={workspace.id} workspace={workspace} />}
+      </ListPanel>
     </SettingsPage>
   );
 }

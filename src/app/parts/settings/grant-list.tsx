@@ -6,22 +6,21 @@ import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { Button } from "../ui/button.tsx";
 import { PolicySentences } from "./policy-fields.tsx";
-import { RowList } from "./row-list.tsx";
-import { Badge, Facts, Panel } from "./settings-blocks.tsx";
+import { ListPanel } from "./row-list.tsx";
+import { Badge, Facts } from "./settings-blocks.tsx";
 
 /** Nothing where there is none. */
 export function Grants() {
   const { data: grants = [] } = useQuery(grantsQuery);
   if (grants.length === 0) return null;
   return (
-    <Panel
+    <ListPanel
+      of={grants}
       title="Programs"
       about="Programs that you gave access to your mail. Owners and admins see them among the API keys."
     >
-      <RowList of={grants} label="Programs">
-        {(grant) => <GrantRow key={grant.id} of={grant} />}
-      </RowList>
-    </Panel>
+      {(grant) => <GrantRow key={grant.id} of={grant} />}
+    </ListPanel>
   );
 }
 

@@ -1,6 +1,6 @@
-/** A list of rows in a panel: its text while it is empty, and a search field once it is long. */
-import { type ReactNode, useState } from "react";
-import { Nothing, Rows } from "./settings-blocks.tsx";
+/** Lists of rows: text while they are empty, and a search field once they are long. */
+import { type ComponentProps, type ReactNode, useState } from "react";
+import { Nothing, Panel, Rows } from "./settings-blocks.tsx";
 
 interface Search<T> {
   /** Label of the search field, such as "Find a person". */
@@ -9,13 +9,7 @@ interface Search<T> {
   text(entry: T): string;
 }
 
-export function RowList<T>({
-  of: entries,
-  label,
-  empty,
-  search,
-  children: row,
-}: {
+interface RowListProps<T> {
   of: readonly T[];
   /** Accessible name. */
   label: string;
@@ -24,13 +18,34 @@ export function RowList<T>({
   search?: Search<T>;
   /** The row of an entry: an <li> with a key. */
   children(entry: T, place: number): ReactNode;
-}) {
+}
+
+/** A list of rows among other things in a panel. */
+export function RowList<T>({ of: entries, label, empty, search, children: row }: RowListProps<T>) {
   const rows = (shown: readonly T[]) => <Rows label={label}>{shown.map(row)}</Rows>;
   return (
     <>
       {entries.length === 0 && empty && <Nothing>{empty}</Nothing>}
       {search === undefined ? rows(entries) : <Searched of={entries} search={search} rows={rows} />}
     </>
+  );
+}
+
+/** A panel for a list. `after`: what stands below it. */
+export function ListPanel<T>({
+  title,
+  about,
+  action,
+  label = title,
+  after,
+  ...list
+}: Omit<ComponentProps<typeof Panel>, "children"> &
+  Omit<RowListProps<T>, "label"> & { label?: string; after?: ReactNode }) {
+  return (
+    <Panel title={title} about={about} action={action}>
+      <RowList label={label} {...list} />
+      {after}
+    </Panel>
   );
 }
 
