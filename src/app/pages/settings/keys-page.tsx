@@ -1,7 +1,6 @@
 /** API keys: the list, a new one for a purpose, which is shown once, and a page for each. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { ArrowLeft } from "lucide-react";
 import { useState } from "react";
 import { api } from "../../lib/api-client.ts";
 import {
@@ -15,6 +14,7 @@ import {
 import { mailboxesQuery, useChange } from "../../lib/queries.ts";
 import { fullTime, msUntil } from "../../lib/time-format.ts";
 import { toast } from "../../lib/toast.ts";
+import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { KeyJournal } from "../../parts/settings/key-journal.tsx";
 import { PolicyFields, PolicySentences } from "../../parts/settings/policy-fields.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
@@ -250,47 +250,44 @@ export function KeyPage() {
   const key = query.data;
   const { name, hint, policy, revokedAt, client } = key;
   return (
-    <>
-      <Link to="/settings/keys" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
-        <ArrowLeft size={15} aria-hidden /> All API keys
-      </Link>
-      <SettingsPage
-        title={name}
-        intro={usedAs(key)}
-        action={
-          revokedAt === null && (
-            <div className="flex gap-2">
-              <PauseButton of={key} />
-              <RevokeButton of={key} />
-            </div>
-          )
-        }
-      >
-        <p className="-mt-3 flex flex-wrap items-center gap-2">
-          {client === null && <code className="text-xs text-muted">{hint}…</code>}
-          <KeyBadges of={key} />
-        </p>
-        {client && <p>{grantText(client)}</p>}
-        {revokedAt === null ? (
-          <>
-            <Panel title="Name">
-              <Rename of={key} />
-            </Panel>
-            <Panel
-              title="Policy"
-              about="Restricts the key further, from the next request on. You can restrict somebody else’s key more, but not less."
-            >
-              <ChangeablePolicy of={key} mailboxes={mailboxes.data} />
-            </Panel>
-          </>
-        ) : (
-          <Panel title="Policy">
-            <PolicySentences of={policy} />
+    <ItemPage
+      list="/settings/keys"
+      all="All API keys"
+      title={name}
+      intro={usedAs(key)}
+      action={
+        revokedAt === null && (
+          <div className="flex gap-2">
+            <PauseButton of={key} />
+            <RevokeButton of={key} />
+          </div>
+        )
+      }
+    >
+      <p className="-mt-3 flex flex-wrap items-center gap-2">
+        {client === null && <code className="text-xs text-muted">{hint}…</code>}
+        <KeyBadges of={key} />
+      </p>
+      {client && <p>{grantText(client)}</p>}
+      {revokedAt === null ? (
+        <>
+          <Panel title="Name">
+            <Rename of={key} />
           </Panel>
-        )}
-        <KeyJournal of={key} />
-      </SettingsPage>
-    </>
+          <Panel
+            title="Policy"
+            about="Restricts the key further, from the next request on. You can restrict somebody else’s key more, but not less."
+          >
+            <ChangeablePolicy of={key} mailboxes={mailboxes.data} />
+          </Panel>
+        </>
+      ) : (
+        <Panel title="Policy">
+          <PolicySentences of={policy} />
+        </Panel>
+      )}
+      <KeyJournal of={key} />
+    </ItemPage>
   );
 }
 

@@ -1,14 +1,15 @@
 /** One mailbox: name, owner, quota, aliases, shares, pause, expiry, and removal. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { ArrowLeft, X } from "lucide-react";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { X } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "../../lib/api-client.ts";
 import { formatByteSize } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime, localInput, msUntil } from "../../lib/time-format.ts";
+import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { RowList } from "../../parts/settings/row-list.tsx";
-import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Badge, Nothing, Panel } from "../../parts/settings/settings-blocks.tsx";
 import { Button, IconButton } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field, Select } from "../../parts/ui/fields.tsx";
@@ -37,39 +38,36 @@ export function MailboxPage() {
   if (!list.data) return <NotLoaded query={list} what="the mailbox" />;
   if (!workspace.data) return <NotLoaded query={workspace} what="the mailbox" />;
   const mailbox = list.data.find((known) => known.id === id);
+  const up = { list: "/settings/mailboxes", all: "All mailboxes" } as const;
+  if (mailbox === undefined) {
+    return (
+      <ItemPage {...up} title="Mailbox not found" intro="It may have been removed.">
+        {null}
+      </ItemPage>
+    );
+  }
   return (
-    <>
-      <Link to="/settings/mailboxes" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
-        <ArrowLeft size={15} aria-hidden /> All mailboxes
-      </Link>
-      {mailbox === undefined ? (
-        <SettingsPage title="Mailbox not found" intro="It may have been removed.">
-          {null}
-        </SettingsPage>
+    <ItemPage {...up} title={mailbox.address}>
+      {mailbox.removing ? (
+        <Removing mailbox={mailbox} />
       ) : (
-        <SettingsPage title={mailbox.address}>
-          {mailbox.removing ? (
-            <Removing mailbox={mailbox} />
-          ) : (
-            <>
-              {mailbox.lost && (
-                <p className="rounded-lg bg-notice px-4 py-3 text-sm">
-                  Another workspace verified the domain of this address: no mail comes to it, and none can be sent from
-                  it. Its mail can still be read.
-                </p>
-              )}
-              <General mailbox={mailbox} />
-              <Storage mailbox={mailbox} defaultQuotaBytes={workspace.data.defaultQuotaBytes} />
-              <Aliases mailbox={mailbox} />
-              <Shares mailbox={mailbox} />
-              <Sending mailbox={mailbox} />
-              <Expiry mailbox={mailbox} />
-              <Removal mailbox={mailbox} />
-            </>
+        <>
+          {mailbox.lost && (
+            <p className="rounded-lg bg-notice px-4 py-3 text-sm">
+              Another workspace verified the domain of this address: no mail comes to it, and none can be sent from it.
+              Its mail can still be read.
+            </p>
           )}
-        </SettingsPage>
+          <General mailbox={mailbox} />
+          <Storage mailbox={mailbox} defaultQuotaBytes={workspace.data.defaultQuotaBytes} />
+          <Aliases mailbox={mailbox} />
+          <Shares mailbox={mailbox} />
+          <Sending mailbox={mailbox} />
+          <Expiry mailbox={mailbox} />
+          <Removal mailbox={mailbox} />
+        </>
       )}
-    </>
+    </ItemPage>
   );
 }
 

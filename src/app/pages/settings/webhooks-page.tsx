@@ -1,7 +1,7 @@
 /** Webhooks: the list of endpoints, and a page for each. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { ArrowLeft, ChevronRight } from "lucide-react";
+import { ChevronRight } from "lucide-react";
 import { useState } from "react";
 import { EVENTS } from "../../../events/kinds.ts";
 import { api } from "../../lib/api-client.ts";
@@ -9,6 +9,7 @@ import { counted } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
+import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { ListPanel, RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
@@ -108,18 +109,13 @@ export function WebhookPage() {
   const webhook = useQuery(webhookQuery(id));
   if (!webhook.data) return <NotLoaded query={webhook} what="the endpoint" />;
   return (
-    <>
-      <Link to="/settings/webhooks" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
-        <ArrowLeft size={15} aria-hidden /> All endpoints
-      </Link>
-      <SettingsPage title="Webhook endpoint">
-        <State webhook={webhook.data} />
-        <DeliveryLog webhookId={id} />
-        <Target webhook={webhook.data} />
-        <Secret id={id} />
-        <Removal webhook={webhook.data} />
-      </SettingsPage>
-    </>
+    <ItemPage list="/settings/webhooks" all="All endpoints" title="Webhook endpoint">
+      <State webhook={webhook.data} />
+      <DeliveryLog webhookId={id} />
+      <Target webhook={webhook.data} />
+      <Secret id={id} />
+      <Removal webhook={webhook.data} />
+    </ItemPage>
   );
 }
 
