@@ -4,7 +4,8 @@ import { api, urlTo } from "../../lib/api-client.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
-import { CopyValue, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ShownOnce } from "../../parts/settings/shown-once.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkbox, Field, Select } from "../../parts/ui/fields.tsx";
 import { LineForm } from "../../parts/ui/form.tsx";
@@ -54,10 +55,14 @@ function NewAppPassword() {
         <Select label="It may" name="access" choices={ACCESS} />
       </LineForm>
       {create.data && (
-        <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-4">
-          <p className="font-medium">Type or paste this into the mail app now: it is not shown again.</p>
-          <p className="text-sm">Hyphens, spaces and capitals do not matter.</p>
-          <CopyValue label="New app password" value={create.data.password} />
+        <div role="status" className="mt-4">
+          <ShownOnce
+            title="Type or paste this into the mail app now: it is not shown again."
+            label="New app password"
+            value={create.data.password}
+          >
+            Hyphens, spaces and capitals do not matter.
+          </ShownOnce>
         </div>
       )}
     </Panel>

@@ -18,7 +18,8 @@ import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { KeyJournal } from "../../parts/settings/key-journal.tsx";
 import { PolicyFields, PolicySentences } from "../../parts/settings/policy-fields.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
-import { Badge, CopyValue, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ShownOnce } from "../../parts/settings/shown-once.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkboxes, Field } from "../../parts/ui/fields.tsx";
@@ -97,9 +98,8 @@ function NewKey() {
         />
       )}
       {made !== undefined && (
-        <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-4">
-          <p className="font-medium">Copy this key now: it is not shown again.</p>
-          <CopyValue label="New API key" value={made} />
+        <div role="status" className="mt-4">
+          <ShownOnce title="Copy this key now: it is not shown again." label="New API key" value={made} />
         </div>
       )}
     </Panel>

@@ -8,7 +8,8 @@ import { meQuery, useChange } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
-import { Badge, CopyValue, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Badge, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { ShownOnce } from "../../parts/settings/shown-once.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/ui/fields.tsx";
@@ -47,14 +48,10 @@ export function PeoplePage() {
 
 function MadeLink({ link, expiresAt, name }: { link: string; expiresAt: string; name: string }) {
   return (
-    <div className="space-y-2 rounded-lg bg-notice p-4">
-      <p className="font-medium">Copy this link for {name} now: it is not shown again.</p>
-      <p className="text-sm">
-        {name} chooses a password with it, once, until {dayAndTime(expiresAt)}. Whoever has it can, so give it to {name}{" "}
-        alone.
-      </p>
-      <CopyValue label={`Link for ${name}`} value={link} />
-    </div>
+    <ShownOnce title={`Copy this link for ${name} now: it is not shown again.`} label={`Link for ${name}`} value={link}>
+      {name} chooses a password with it, once, until {dayAndTime(expiresAt)}. Whoever has it can, so give it to {name}{" "}
+      alone.
+    </ShownOnce>
   );
 }
 
