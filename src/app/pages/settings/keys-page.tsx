@@ -18,6 +18,7 @@ import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { KeyJournal } from "../../parts/settings/key-journal.tsx";
 import { PolicyFields, PolicySentences } from "../../parts/settings/policy-fields.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
+import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { ShownOnce } from "../../parts/settings/shown-once.tsx";
 import { Button } from "../../parts/ui/button.tsx";
@@ -131,9 +132,7 @@ function NewKeyForm({ purpose, made }: { purpose: Purpose; made: (key: string) =
         meaning={SCOPE_MEANING}
       />
       <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
-      <Button kind="primary" type="submit" disabled={create.isPending}>
-        Create key
-      </Button>
+      <SaveRow action="Create key" sending={create} />
     </Form>
   );
 }
@@ -330,12 +329,7 @@ function PolicyForm({ of: { id, policy }, mailboxes, close }: PolicyProps & { cl
   return (
     <Form sending={save} submit={() => save.mutate(draftToPolicy(draft), { onSuccess: close })} className="space-y-4">
       <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
-      <div className="flex gap-2">
-        <Button kind="primary" type="submit" disabled={save.isPending}>
-          Save policy
-        </Button>
-        <Button onClick={close}>Cancel</Button>
-      </div>
+      <SaveRow action="Save policy" sending={save} cancel={close} />
     </Form>
   );
 }

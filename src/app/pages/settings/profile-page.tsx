@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
 import { imageSendersQuery, meQuery, queryClient, sendingQuery, useChange } from "../../lib/queries.ts";
+import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Checkbox, Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
@@ -29,9 +30,7 @@ export function ProfilePage() {
           className="max-w-96 space-y-3"
         >
           <Field label="Name shown to others here" name="name" defaultValue={me.name} autoComplete="name" required />
-          <Button kind="primary" type="submit" disabled={rename.isPending}>
-            Save name
-          </Button>
+          <SaveRow action="Save name" sending={rename} />
         </Form>
       </Panel>
       <UndoSetting />
@@ -71,9 +70,7 @@ export function ProfilePage() {
             required
           />
           <Checkbox label="End my app passwords and API keys as well" name="endAppsAndKeys" />
-          <Button kind="primary" type="submit" disabled={changePassword.isPending}>
-            Change password
-          </Button>
+          <SaveRow action="Change password" sending={changePassword} />
         </Form>
       </Panel>
     </SettingsPage>

@@ -10,6 +10,7 @@ import { threadActions } from "../../lib/thread-actions.ts";
 import { localInput, localTime } from "../../lib/time-format.ts";
 import { toast, toastFailure } from "../../lib/toast.ts";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
+import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button, IconButton } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -307,12 +308,7 @@ function RuleForm({
         />
       </div>
       <Checkbox label="Star it" name="star" value="star" defaultChecked={of("star").length > 0} />
-      <div className="flex justify-end gap-2">
-        {done && <Button onClick={done}>Cancel</Button>}
-        <Button kind="primary" type="submit" disabled={save.isPending}>
-          {done ? "Save rule" : "Make rule"}
-        </Button>
-      </div>
+      <SaveRow action={done ? "Save rule" : "Make rule"} sending={save} cancel={done} atEnd />
     </Form>
   );
 }
@@ -412,11 +408,7 @@ function OutOfOffice({ id, address }: { id: string; address: string }) {
           autoComplete="off"
         />
         <Area label="Text" name="text" defaultValue={absence?.text ?? ""} maxLength={10_000} rows={5} required />
-        <div className="flex justify-end">
-          <Button kind="primary" type="submit" disabled={save.isPending}>
-            {absence ? "Save" : "Set out-of-office"}
-          </Button>
-        </div>
+        <SaveRow action={absence ? "Save" : "Set out-of-office"} sending={save} atEnd />
       </Form>
     </Panel>
   );

@@ -4,6 +4,7 @@ import { type ReactNode, useState } from "react";
 import { api } from "../../lib/api-client.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
+import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
@@ -78,9 +79,7 @@ function ProofForm({
       <input type="hidden" autoComplete="username" value={me?.email ?? ""} />
       <Field label={code} name="code" autoComplete="one-time-code" required />
       <Field label="Your password" name="password" type="password" autoComplete="current-password" required />
-      <Button kind={danger ? "danger" : "primary"} type="submit" disabled={sending.isPending}>
-        {action}
-      </Button>
+      <SaveRow action={action} sending={sending} kind={danger ? "danger" : "primary"} />
     </Form>
   );
 }

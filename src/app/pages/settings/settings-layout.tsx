@@ -7,6 +7,7 @@ import { api } from "../../lib/api-client.ts";
 import { administers, meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { endConfirmation, useWantedProof } from "../../lib/waiting-requests.ts";
+import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton, Dialog } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
@@ -180,11 +181,8 @@ export function ConfirmIdentity() {
         {wanted?.code && (
           <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
         )}
-        <div className="flex justify-end gap-2 pt-1">
-          <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" type="submit" disabled={confirm.isPending}>
-            Confirm
-          </Button>
+        <div className="pt-1">
+          <SaveRow action="Confirm" sending={confirm} cancel={close} atEnd />
         </div>
       </Form>
     </Dialog>

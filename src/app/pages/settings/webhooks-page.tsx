@@ -11,6 +11,7 @@ import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { ListPanel, RowList } from "../../parts/settings/row-list.tsx";
+import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -182,9 +183,7 @@ function Target({ webhook: { id, url, events } }: Shown) {
       >
         <Field label="URL" name="url" type="url" defaultValue={url} hint="Waiting deliveries go there, too." required />
         <Checkboxes legend="Events" name="events" choices={eventChoices(events)} chosen={events} meaning={EVENTS} />
-        <Button type="submit" disabled={change.isPending}>
-          Save
-        </Button>
+        <SaveRow action="Save" sending={change} kind="plain" />
       </Form>
     </Panel>
   );

@@ -5,6 +5,7 @@ import { api } from "../../lib/api-client.ts";
 import type { MailboxView, Template } from "../../lib/mail-views.ts";
 import { mailboxesQuery, textsQuery, useChange } from "../../lib/queries.ts";
 import { RowList } from "../../parts/settings/row-list.tsx";
+import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -67,11 +68,7 @@ function MailboxTexts({ mailbox: { id, access } }: { mailbox: MailboxView }) {
             readOnly={!manage}
             dir="auto"
           />
-          {manage && (
-            <Button kind="primary" type="submit" disabled={save.isPending}>
-              Save signature
-            </Button>
-          )}
+          {manage && <SaveRow action="Save signature" sending={save} />}
         </Form>
       </Panel>
       <Panel
@@ -164,12 +161,7 @@ function TemplateForm({ mailboxId, template, close }: { mailboxId: string; templ
       <Field label="Name" name="name" defaultValue={template?.name} maxLength={100} required autoComplete="off" />
       <Field label="Subject (optional)" name="subject" defaultValue={template?.subject} autoComplete="off" dir="auto" />
       <Area label="Text" name="text" defaultValue={template?.text} rows={8} maxLength={20_000} required dir="auto" />
-      <div className="flex gap-2">
-        <Button kind="primary" type="submit" disabled={save.isPending}>
-          Save template
-        </Button>
-        <Button onClick={close}>Cancel</Button>
-      </div>
+      <SaveRow action="Save template" sending={save} cancel={close} />
     </Form>
   );
 }

@@ -4,6 +4,7 @@ import { type ReactNode, useState } from "react";
 import { Button } from "../ui/button.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 import { Form, type Given, type Sending } from "../ui/form.tsx";
+import { SaveRow } from "./save-row.tsx";
 
 export function AddDialog({
   title,
@@ -37,11 +38,8 @@ export function AddDialog({
       <Dialog open={open} close={close} title={title}>
         <Form sending={sending} submit={(given) => submit(given, close)} className="space-y-4">
           {children}
-          <div className="flex justify-end gap-2 pt-1">
-            <Button onClick={close}>Cancel</Button>
-            <Button kind="primary" type="submit" disabled={sending.isPending}>
-              {action}
-            </Button>
+          <div className="pt-1">
+            <SaveRow action={action} sending={sending} cancel={close} atEnd />
           </div>
         </Form>
       </Dialog>
