@@ -5,7 +5,7 @@ import { useState } from "react";
 import { api } from "../lib/api-client.ts";
 import { sessionReplaced } from "../lib/waiting-requests.ts";
 import { Button } from "../parts/ui/button.tsx";
-import { Field, PASSWORD_HINT } from "../parts/ui/fields.tsx";
+import { Field, NewPassword } from "../parts/ui/fields.tsx";
 import { Form } from "../parts/ui/form.tsx";
 import { LinkPage, useToken } from "./link-page.tsx";
 import type { InvitedView } from "./settings/settings-identity.ts";
@@ -55,13 +55,9 @@ function Chosen({ token, invited: { email, isReset } }: { token: string; invited
   return (
     <Form sending={choose} submit={({ text }) => choose.mutate(text("password"))} className="space-y-4">
       <Field label="Email address" name="email" type="email" autoComplete="username" value={email} readOnly />
-      <Field
+      <NewPassword
         label="New password"
-        name="password"
-        type="password"
-        autoComplete="new-password"
-        hint={isReset ? `${PASSWORD_HINT} You are signed out elsewhere, and your app passwords end.` : PASSWORD_HINT}
-        required
+        more={isReset ? "You are signed out elsewhere, and your app passwords end." : undefined}
         autoFocus
       />
       <Button kind="primary" type="submit" disabled={choose.isPending || choose.isSuccess} className="h-9 w-full">

@@ -7,7 +7,7 @@ import { sessionReplaced } from "../lib/waiting-requests.ts";
 import { DnsRecords } from "../parts/settings/dns-records.tsx";
 import { CopyValue } from "../parts/settings/settings-blocks.tsx";
 import { Button } from "../parts/ui/button.tsx";
-import { Field, PASSWORD_HINT } from "../parts/ui/fields.tsx";
+import { Field, NewPassword } from "../parts/ui/fields.tsx";
 import { Form } from "../parts/ui/form.tsx";
 import { LinkPage, useToken } from "./link-page.tsx";
 import type { SetupView } from "./settings/settings-identity.ts";
@@ -67,14 +67,7 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
         required
         hint="The part of your address after the @."
       />
-      <Field
-        label="Password"
-        name="password"
-        type="password"
-        autoComplete="new-password"
-        hint={PASSWORD_HINT}
-        required
-      />
+      <NewPassword label="Password" />
       <Field
         label="Name of the workspace"
         name="workspace"

@@ -12,7 +12,7 @@ import { Badge, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { ShownOnce } from "../../parts/settings/shown-once.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
-import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/ui/fields.tsx";
+import { Checkbox, Field, NewPassword, Select } from "../../parts/ui/fields.tsx";
 import { LineForm } from "../../parts/ui/form.tsx";
 import { Avatar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
@@ -130,12 +130,10 @@ function NewPerson({ say }: { say(said: Said): void }) {
       <Field label="Email address" name="email" type="email" autoComplete="off" required />
       <Checkbox label="With a mailbox of that address" name="own" defaultChecked />
       <Select label="Role" name="role" choices={ROLES} />
-      <Field
+      <NewPassword
         label="First password"
-        name="password"
-        type="password"
-        autoComplete="new-password"
-        hint={`${PASSWORD_HINT} Leave it empty for a link with which they choose one themselves.`}
+        more="Leave it empty for a link with which they choose one themselves."
+        required={false}
       />
     </AddDialog>
   );
@@ -259,14 +257,7 @@ function SigningIn({ person, say }: { person: PersonView; say(said: Said): void 
               )
             }
           >
-            <Field
-              label={`New password of ${name}`}
-              name="password"
-              type="password"
-              autoComplete="new-password"
-              hint={canSignIn ? `${PASSWORD_HINT} ${CONSEQUENCES}` : PASSWORD_HINT}
-              required
-            />
+            <NewPassword label={`New password of ${name}`} more={canSignIn ? CONSEQUENCES : undefined} />
             {canSignIn && <Checkbox label="Keep their API keys" name="keepKeys" />}
           </LineForm>
           <ConfirmButton

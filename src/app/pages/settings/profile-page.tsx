@@ -3,9 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
 import { imageSendersQuery, meQuery, queryClient, sendingQuery, useChange } from "../../lib/queries.ts";
 import { SaveRow } from "../../parts/settings/save-row.tsx";
+import { SecondFactorCode } from "../../parts/settings/second-factor-code.tsx";
 import { Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
-import { Checkbox, Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
+import { Checkbox, Field, NewPassword } from "../../parts/ui/fields.tsx";
 import { Form } from "../../parts/ui/form.tsx";
 import { secondFactorQuery } from "./settings-identity.ts";
 
@@ -58,17 +59,8 @@ export function ProfilePage() {
         >
           <input type="hidden" autoComplete="username" value={me.email} />
           <Field label="Current password" name="present" type="password" autoComplete="current-password" required />
-          {guarded && (
-            <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
-          )}
-          <Field
-            label="New password"
-            name="next"
-            type="password"
-            autoComplete="new-password"
-            hint={PASSWORD_HINT}
-            required
-          />
+          {guarded && <SecondFactorCode />}
+          <NewPassword label="New password" name="next" />
           <Checkbox label="End my app passwords and API keys as well" name="endAppsAndKeys" />
           <SaveRow action="Change password" sending={changePassword} />
         </Form>

@@ -5,6 +5,7 @@ import { api } from "../../lib/api-client.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { SaveRow } from "../../parts/settings/save-row.tsx";
+import { SecondFactorCode } from "../../parts/settings/second-factor-code.tsx";
 import { CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
@@ -62,8 +63,8 @@ function ProofForm({
   sending,
   submit,
 }: {
-  /** Label of the field for the code. */
-  code: string;
+  /** Label of the field for the code, where it is not the usual one. */
+  code?: string;
   action: string;
   danger?: boolean;
   sending: Sending;
@@ -77,7 +78,7 @@ function ProofForm({
       className="max-w-96 space-y-3"
     >
       <input type="hidden" autoComplete="username" value={me?.email ?? ""} />
-      <Field label={code} name="code" autoComplete="one-time-code" required />
+      <SecondFactorCode label={code} />
       <Field label="Your password" name="password" type="password" autoComplete="current-password" required />
       <SaveRow action={action} sending={sending} kind={danger ? "danger" : "primary"} />
     </Form>
@@ -157,8 +158,6 @@ function RecoveryCodes({ codes }: { codes: readonly string[] }) {
   );
 }
 
-const CODE = "Code from the app, or a recovery code";
-
 function Renew({ done }: { done: (codes: readonly string[]) => void }) {
   const renew = useChange(api.renewRecoveryCodes, {
     key: SECOND_FACTOR,
@@ -168,7 +167,6 @@ function Renew({ done }: { done: (codes: readonly string[]) => void }) {
   return (
     <Panel title="New recovery codes" about="The codes that you have now stop working.">
       <ProofForm
-        code={CODE}
         action="Make new codes"
         sending={renew}
         submit={(given, empty) =>
@@ -193,7 +191,6 @@ function Remove({ done }: { done: () => void }) {
   return (
     <Panel title="Turn it off" about="Your password alone then signs you in, in mail apps too.">
       <ProofForm
-        code={CODE}
         action="Turn off"
         danger
         sending={remove}

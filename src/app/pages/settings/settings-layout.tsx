@@ -8,6 +8,7 @@ import { administers, meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { endConfirmation, useWantedProof } from "../../lib/waiting-requests.ts";
 import { SaveRow } from "../../parts/settings/save-row.tsx";
+import { SecondFactorCode } from "../../parts/settings/second-factor-code.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton, Dialog } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
@@ -178,9 +179,7 @@ export function ConfirmIdentity() {
         <div ref={password}>
           <Field label="Your password" name="password" type="password" autoComplete="current-password" required />
         </div>
-        {wanted?.code && (
-          <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
-        )}
+        {wanted?.code && <SecondFactorCode />}
         <div className="pt-1">
           <SaveRow action="Confirm" sending={confirm} cancel={close} atEnd />
         </div>

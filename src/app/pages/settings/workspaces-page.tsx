@@ -8,7 +8,7 @@ import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
-import { Field, PASSWORD_HINT } from "../../parts/ui/fields.tsx";
+import { Field, NewPassword } from "../../parts/ui/fields.tsx";
 import { LineForm } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import { WORKSPACE, type WorkspaceEntryView, workspaceQuery, workspacesQuery } from "./settings-workspace.ts";
@@ -130,14 +130,7 @@ function NewWorkspace() {
         hint="They sign in with it, and get a mailbox there."
         required
       />
-      <Field
-        label="Their first password"
-        name="password"
-        type="password"
-        autoComplete="new-password"
-        hint={PASSWORD_HINT}
-        required
-      />
+      <NewPassword label="Their first password" />
     </AddDialog>
   );
 }

@@ -1,5 +1,6 @@
 /** Labelled inputs, each with its hint and refusal below: text, checkbox, choice of one, choice of several. */
 import {
+  type ComponentProps,
   createContext,
   type InputHTMLAttributes,
   type ReactNode,
@@ -17,9 +18,6 @@ function useRefusal(name: string | undefined): string | undefined {
   const { field, message } = useContext(FormRefusal);
   return name !== undefined && field === name ? message : undefined;
 }
-
-/** Help for the field of a new password: the server refuses shorter ones. */
-export const PASSWORD_HINT = "At least 10 characters.";
 
 /** Texts that label and explain an input. */
 interface Labelling {
@@ -76,6 +74,18 @@ export function Field({
       {notes}
     </div>
   );
+}
+
+/** An input for a new password. The server refuses shorter ones than its hint says. */
+export function NewPassword({
+  more,
+  ...rest
+}: Omit<ComponentProps<typeof Field>, "hint"> & {
+  /** What else the hint says. */
+  more?: string | undefined;
+}) {
+  const hint = `At least 10 characters.${more === undefined ? "" : ` ${more}`}`;
+  return <Field name="password" type="password" autoComplete="new-password" hint={hint} required {...rest} />;
 }
 
 /** An input of several lines. */
