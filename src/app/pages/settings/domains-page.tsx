@@ -6,7 +6,7 @@ import { useChange } from "../../lib/queries.ts";
 import { toast } from "../../lib/toast.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { DnsRecords } from "../../parts/settings/dns-records.tsx";
-import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Badge, ErrorLine, Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
@@ -111,11 +111,7 @@ function Domain({ domain }: { domain: DomainView }) {
         </div>
       }
     >
-      {seen.isError && (
-        <p role="alert" className="mb-3 text-sm text-danger">
-          {seen.error.message}
-        </p>
-      )}
+      <ErrorLine error={seen.error} />
       {warning !== undefined && <p className="mb-3 text-sm">{warning}</p>}
       <DnsRecords label={`Records of ${name}`} records={records}>
         <li>

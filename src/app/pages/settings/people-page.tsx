@@ -8,7 +8,7 @@ import { meQuery, useChange } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
-import { Badge, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Badge, More, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { ShownOnce } from "../../parts/settings/shown-once.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
@@ -225,8 +225,7 @@ function SigningIn({ person, say }: { person: PersonView; say(said: Said): void 
   const lock = useChange(api.lockPerson, { key: WORKSPACE });
   const unlock = useChange(api.unlockPerson, { key: WORKSPACE, success: "Unlocked" });
   return (
-    <details className="mt-2 pl-11 text-sm">
-      <summary className="inline-block text-accent">Password and access of {name}</summary>
+    <More title={`Password and access of ${name}`} className="mt-2 pl-11">
       {locked ? (
         <div className="mt-2 space-y-2">
           <p className="text-soft">
@@ -280,6 +279,6 @@ function SigningIn({ person, say }: { person: PersonView; say(said: Said): void 
           </ConfirmButton>
         </div>
       )}
-    </details>
+    </More>
   );
 }

@@ -12,7 +12,7 @@ import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { ListPanel, RowList } from "../../parts/settings/row-list.tsx";
 import { SaveRow } from "../../parts/settings/save-row.tsx";
-import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Badge, CopyValue, ErrorLine, More, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Checkboxes, Field, Select } from "../../parts/ui/fields.tsx";
@@ -205,11 +205,7 @@ function Secret({ id }: { id: string }) {
   const hours = Number(overlap);
   return (
     <Panel title="Signing secret" about="The receiver checks signatures with it.">
-      {error && (
-        <p role="alert" className="mb-3 text-sm text-danger">
-          {error.message}
-        </p>
-      )}
+      <ErrorLine error={error} />
       {shown && data && (
         <div className="mb-4 space-y-2">
           <CopyValue label="Signing secret" value={data.secret} />
@@ -322,14 +318,13 @@ function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
         </p>
         <p className="mt-1 text-sm text-muted">{facts.filter((fact) => fact !== undefined).join(" · ")}</p>
         {error !== null && <p className="mt-1 text-sm break-words text-danger">{error}</p>}
-        <details className="mt-1 text-sm">
-          <summary className="inline-block text-accent">Response and ids</summary>
+        <More title="Response and ids" className="mt-1">
           <p className="mt-1 break-words text-muted">Event {eventId}</p>
           <p className="break-words text-muted">Delivery {id}</p>
           <pre className="mt-2 rounded-md bg-code p-3 font-mono text-xs break-all whitespace-pre-wrap text-on-code">
             {response === null || response === "" ? "No response was kept." : response}
           </pre>
-        </details>
+        </More>
       </div>
       <Button
         onClick={() => resend.mutate({ id: webhookId, delivery: id })}

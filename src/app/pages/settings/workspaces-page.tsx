@@ -6,7 +6,7 @@ import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
-import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
+import { Badge, Facts, More, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field, NewPassword } from "../../parts/ui/fields.tsx";
 import { LineForm } from "../../parts/ui/form.tsx";
@@ -89,12 +89,11 @@ function Entry({ workspace }: { workspace: WorkspaceEntryView }) {
         }
         facts={facts.join(" · ")}
       />
-      <details className="mt-2 text-sm">
-        <summary className="inline-block text-accent">Sending from {name}</summary>
+      <More title={`Sending from ${name}`}>
         <div className="mt-2">
           <WorkspacePause {...workspace} />
         </div>
-      </details>
+      </More>
     </li>
   );
 }

@@ -20,7 +20,7 @@ import { Dialog } from "../ui/dialog.tsx";
 import { Field, Select } from "../ui/fields.tsx";
 import { NotLoaded } from "../ui/notice.tsx";
 import { RowList } from "./row-list.tsx";
-import { Badge, Panel } from "./settings-blocks.tsx";
+import { Badge, ErrorLine, Panel } from "./settings-blocks.tsx";
 
 const KINDS = [
   { value: "", text: "Everything" },
@@ -199,11 +199,7 @@ function Undo({ id, since, close }: { id: string; since: string; close: () => vo
   return (
     <div className="space-y-4 text-sm">
       <Report of={report} />
-      {undo.error && (
-        <p role="alert" className="text-danger">
-          {undo.error.message}
-        </p>
-      )}
+      <ErrorLine error={undo.error} className="" />
       <div className="flex justify-end gap-2">
         <Button onClick={close}>{report.dryRun ? "Cancel" : "Close"}</Button>
         {report.dryRun && (

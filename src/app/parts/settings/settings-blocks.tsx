@@ -70,6 +70,32 @@ export function Rows({ label, children }: { label: string; children: ReactNode }
 /** Text for an empty list. */
 export const Nothing = ({ children }: { children: ReactNode }) => <p className="text-sm text-muted">{children}</p>;
 
+/** Why something did not work, if it did not. */
+export const ErrorLine = ({ error, className = "mb-3" }: { error: Error | null; className?: string }) =>
+  error && (
+    <p role="alert" className={`text-sm text-danger ${className}`}>
+      {error.message}
+    </p>
+  );
+
+/** What is shown on request, below its title. */
+export function More({
+  title,
+  children,
+  className = "mt-2",
+}: {
+  title: ReactNode;
+  children: ReactNode;
+  className?: string;
+}) {
+  return (
+    <details className={`text-sm ${className}`}>
+      <summary className="inline-block text-accent">{title}</summary>
+      {children}
+    </details>
+  );
+}
+
 /** A row: title, facts below, and actions beside them. */
 export function Facts({ title, facts, children }: { title: ReactNode; facts: ReactNode; children?: ReactNode }) {
   return (
