@@ -6,7 +6,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, Refusal } from "../lib/api-client.ts";
 import { chosenMailbox, findFolderById, openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
-import type { DraftMarks, ThreadView } from "../lib/mail-views.ts";
+import type { DraftMarks, ListFilters, ThreadView } from "../lib/mail-views.ts";
 import { startMessage } from "../lib/open-composers.ts";
 import {
   draftMarksQuery,
@@ -35,7 +35,9 @@ export function FolderPage() {
   const navigate = useNavigate();
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   const mailbox = chosenMailbox(mailboxes, asked);
-  const filters = { mailbox: mailbox?.id, folder: q && folder === "inbox" ? undefined : folder, q, label };
+  /** The server refuses a folder that there is not. */
+  const asks = (q && folder === "inbox" ? undefined : folder) as ListFilters["folder"];
+  const filters = { mailbox: mailbox?.id, folder: asks, q, label };
   const list = useInfiniteQuery(threadsQuery(q === undefined ? filters : { ...filters, sort }));
   const [cursorId, setCursorId] = useState<string>();
   const [menu, setMenu] = useState<OpenMenu>();
