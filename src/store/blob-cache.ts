@@ -15,7 +15,7 @@ import { isMissing } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { blobPath } from "./blobs.ts";
 
-/** In the data folder. */
+/** Name of the cache's folder in the data folder. */
 export const BLOB_CACHE = "blob-cache";
 
 /** A file that was used a moment ago may be about to be opened. */
@@ -25,7 +25,7 @@ const STALE_MS = 3_600_000;
 /** The cache leaves so much of the disk free, or this share of a small one. */
 const SPARE_BYTES = 2_000_000_000;
 const SPARE_SHARE = 0.1;
-/** To what a full cache is cut down. */
+/** Share to which a full cache is cut down. */
 const KEPT_SHARE = 0.9;
 /** How often the use of a file is noted, ms. */
 const NOTED_MS = 30_000;

@@ -11,7 +11,7 @@ export const BLOB_MARK = "blobs.json";
 export interface BlobMark {
   /** The place in S3; null once all blobs are files again. */
   readonly place: string | null;
-  /** Where new blobs go. */
+  /** Place of new blobs. */
   readonly target: "s3" | "files";
   /** Random id of the data folder. */
   readonly id: string;

@@ -34,9 +34,9 @@ export interface Moved {
 
 export interface MoveRequest {
   remote: RemoteBlobs;
-  /** Those of the given names that rows name. */
+  /** Returns those of the given names that rows name. */
   isNamed(names: string[]): Set<string>;
-  /** All of them. */
+  /** Returns all names that rows name. */
   names(): Iterable<string>;
   runtime: Pick<Runtime, "now" | "setTimer">;
   isInterrupted(): boolean;
@@ -72,7 +72,7 @@ async function each<T>(items: readonly T[], isOver: () => boolean, work: (item: 
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
-/** Without those that nothing names any more. */
+/** The result without the lost blobs that no row names any more. */
 const stillNamed = (result: Moved, { isNamed }: MoveRequest): Moved => ({
   ...result,
   lost: [...isNamed(result.lost)].sort(),

@@ -19,15 +19,15 @@ export interface Reader {
 
 /** Ports of the listeners for mail apps; null where there is none. */
 export interface MailAppPorts {
-  /** With STARTTLS. */
+  /** Port with STARTTLS. */
   imap: number | null;
-  /** With TLS from the start. */
+  /** Port with TLS from the start. */
   imaps: number | null;
   submission: number | null;
   submissions: number | null;
 }
 
-/** Where this server is. */
+/** Names and places of this server. */
 export interface Site {
   /** The data folder. */
   readonly folder: string;

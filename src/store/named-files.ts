@@ -33,7 +33,7 @@ export interface NewFile {
   drop(): Promise<void>;
 }
 
-/** All reject with errors of the file system. */
+/** Access to files and folders. All methods reject with errors of the file system. */
 export interface NamedFiles {
   getFileKind(path: string): Promise<Kind>;
   /** Lists a folder, sorted by name. The kind of a link is "other". */

@@ -66,7 +66,7 @@ export function openReadOnlyStore({
 }: {
   /** The data folder, with the blobs. */
   folder: string;
-  /** Where the blobs are, if not on the server's disk. */
+  /** The blobs in S3; undefined if they are on the server's disk. */
   s3: S3Blobs | undefined;
   /** The database; its schema is that of this program. */
   file: string;
@@ -129,7 +129,7 @@ export function openReadOnlyStore({
     }
   }
 
-  /** Without S3, files stay on the server. */
+  /** Requires a blob that was copied here: without S3, blobs stay on the server. @throws AppError server_error 503 */
   async function requireFile(name: string): Promise<void> {
     if (existsSync(blobPath(join(folder, "blobs"), name))) return;
     throw unavailable("A standby has attachments only where MAILROOM_BLOBS names a place for them in S3");

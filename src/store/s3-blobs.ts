@@ -20,7 +20,7 @@ import { DamagedBlob, eachPiece } from "./sound.ts";
 const PATIENCE_MS = 30_000;
 const ATTEMPT_MS = 10_000;
 const SLOWEST_BYTES_PER_MS = 500;
-/** Before each further attempt. */
+/** Pauses before each further attempt. */
 const PAUSES_MS = [250, 1_000, 4_000];
 /** How long nothing is tried after an operation that failed. */
 const REST_MS = 5_000;
@@ -345,7 +345,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
         ),
       ),
 
-    /** Also fine if there is none. @throws AppError server_error 503 */
+    /** Removes an object, if there is one. @throws AppError server_error 503 */
     remove: (name: string): Promise<void> =>
       guarded(() =>
         patiently((signal) => ask("DELETE", blobObjectKey(name), { signal }, async () => ({ result: undefined }))),

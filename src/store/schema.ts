@@ -142,7 +142,7 @@ export const workspaces = sqliteTable("workspaces", {
   createdAt: integer("created_at").notNull(),
   /** Why sending is paused; null if it is not. */
   pausedReason: text("paused_reason"),
-  /** Since when all API keys are paused, also later ones. */
+  /** Time since which all API keys are paused, also later ones. */
   keysPausedAt: integer("keys_paused_at"),
   /**
    * Set while the workspace is not served here: `out` once it has left for another server, `in` during its import. See moving/.
@@ -240,7 +240,7 @@ export const mailboxes = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** Why sending is paused; null if it is not. */
     pausedReason: text("paused_reason"),
-    /** From then on it takes no mail and sends none; null: never. Epoch ms. */
+    /** Time from which the mailbox takes no mail and sends none; null: never. Epoch ms. */
     expiresAt: integer("expires_at"),
     /** The key that set this end, and when; null: a person did. */
     endedBy: text("ended_by"),
@@ -293,14 +293,14 @@ export const apiKeys = sqliteTable(
     name: text("name").notNull(),
     /** SHA-256 of the key, hex: its own 256 bits make a slow hash unnecessary. */
     hash: text("hash").notNull().unique(),
-    /** Its first characters, so that people can tell keys apart. */
+    /** The key's first characters, so that people can tell keys apart. */
     hint: text("hint").notNull(),
     scopes: json<Scope[]>("scopes").notNull(),
     createdAt: integer("created_at").notNull(),
     lastUsedAt: integer("last_used_at"),
     revokedAt: integer("revoked_at"),
     policy: json<Policy>("policy").notNull().default({}),
-    /** Since when it is paused by itself; workspaces.keys_paused_at pauses all. */
+    /** Time since which the key itself is paused; workspaces.keys_paused_at pauses all. */
     pausedAt: integer("paused_at"),
     /** The key, or the session (`ses_`; operations/person/reference-key.ts), that made it, which may be gone. */
     madeBy: text("made_by"),
@@ -404,7 +404,7 @@ export const passwordLinks = sqliteTable(
     userId: text("user_id").primaryKey(),
     /** SHA-256, hex, of its token, which has 256 bits; null until it is mailed, since only the mail has the token. */
     hash: text("hash").unique(),
-    /** Where it is to be mailed; null where it was shown. */
+    /** Address that the link is to be mailed to; null where it was shown. */
     mailTo: text("mail_to"),
     /** The person who asked for the link; null: the operator. */
     madeBy: text("made_by"),
@@ -544,7 +544,7 @@ export interface Rule {
 /** Rules of a mailbox for mail that arrives; a mailbox without rules has no row. */
 export const mailboxRules = sqliteTable("mailbox_rules", {
   mailboxId: text("mailbox_id").primaryKey(),
-  /** In their order. */
+  /** Rules in the order in which they apply. */
   rules: json<Rule[]>("rules").notNull(),
 });
 
@@ -961,7 +961,7 @@ export const imapOctets = sqliteTable(
   "imap_octets",
   {
     messageSeq: integer("message_seq").notNull(),
-    /** With the Bcc that its author sees. */
+    /** True for the octets with the Bcc, which their author sees. */
     author: flag("author").notNull(),
     size: integer("size").notNull(),
     /** SHA-256. */
@@ -1060,7 +1060,7 @@ export const junkFilters = sqliteTable("junk_filters", {
   ham: integer("ham").notNull(),
 });
 
-/** In how many of them a token occurs. */
+/** Tokens of a filter, with the numbers of messages in which each occurs. */
 export const junkTokens = sqliteTable(
   "junk_tokens",
   {
@@ -1161,7 +1161,7 @@ export const traceSteps = sqliteTable(
   {
     seq: integer("seq").primaryKey({ autoIncrement: true }),
     at: integer("at").notNull(),
-    /** Its Message-ID with the angle brackets, else messages.id. */
+    /** The message's Message-ID with the angle brackets, else messages.id. */
     key: text("key").notNull(),
     step: text("step", { enum: TRACE_STEPS }).notNull(),
     /** The trace id of its log lines. */
@@ -1293,7 +1293,7 @@ export const outboundMessages = sqliteTable(
     subject: text("subject").notNull(),
     /** Domain of the From address, A-labels; warm-up counts by it. */
     domain: text("domain").notNull(),
-    /** Its unique reverse-path, lower case, to which a later DSN returns. */
+    /** The message's unique reverse-path, lower case, to which a later DSN returns. */
     returnPath: text("return_path").notNull().unique(),
     acceptedAt: integer("accepted_at").notNull(),
     recipients: integer("recipients").notNull(),
@@ -1506,7 +1506,7 @@ export const webhookEndpoints = sqliteTable(
     afterEvent: integer("after_event").notNull(),
     /** webhook_deliveries.seq: deliveries up to here that waited when it was disabled are not attempted again. */
     voidThrough: integer("void_through").notNull().default(0),
-    /** Its deliveries have to be marked as failed, or deleted if it is removed. */
+    /** True while the endpoint's deliveries have to be marked as failed, or deleted if it is removed. */
     sweeping: flag("sweeping").notNull().default(false),
     /** The admins have to be mailed that it is disabled. */
     telling: flag("telling").notNull().default(false),

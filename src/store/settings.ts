@@ -268,7 +268,7 @@ function recipients(description: string): Setting<readonly string[]> {
   };
 }
 
-/** One of several words. */
+/** A setting whose value is one of several words. */
 function choice<const W extends string>(words: readonly W[], preset: W, description: string): Setting<W> {
   return {
     default: preset,

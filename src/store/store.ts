@@ -90,7 +90,7 @@ export interface StoreOptions {
   folder: string;
   /** The database file. For tests: `:memory:`, or bytes, of which a copy is opened in memory. */
   file?: string | Uint8Array;
-  /** Where the blobs are, if not in the folder. */
+  /** The blobs in S3; undefined if they are in the folder. */
   s3?: S3Blobs | undefined;
   /** Also opens a folder that is being restored; set by the restore itself. */
   restoring?: boolean;
@@ -120,11 +120,11 @@ const LEAST_ROOM_BYTES = 32 * 1024;
 /** Bounds of isRoomLow: free bytes, and the free share of the disk. */
 const LOW_BYTES = 2_000_000_000;
 const LOW_SHARE = 0.1;
-/** In the database header, for file(1): "MlRm". */
+/** Application id in the database header, for file(1): "MlRm". */
 const APPLICATION_ID = 0x4d6c526d;
 /**
- * In the data folder from before the first file of a restore until after the last one: while it exists, the folder is
- * incomplete.
+ * File that is in the data folder from before the first file of a restore until after the last one: while it exists, the folder
+ * is incomplete.
  */
 export const RESTORING = "restoring";
 /** How long a health check is valid. Any client may ask, and frequent requests must not keep the disk busy. */

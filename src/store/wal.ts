@@ -5,8 +5,8 @@ import type { Database } from "bun:sqlite";
 export const CHECKPOINT_PAGES = 4_000;
 
 /**
- * In the data folder of a server that has a replica (replica/replica-identity.ts): Litestream checkpoints, and neither the server
- * nor a command does.
+ * File in the data folder of a server that has a replica (replica/replica-identity.ts). While it is there, Litestream
+ * checkpoints, and neither the server nor a command does.
  */
 export const REPLICATED = "replica.json";
 
@@ -14,5 +14,8 @@ export const REPLICATED = "replica.json";
 export const leaveCheckpoints = ({ db: { $client: sqlite } }: { db: { $client: Database } }): void =>
   void sqlite.exec(`PRAGMA wal_autocheckpoint = ${REPLICATED_PAGES}`);
 
-/** Only when Litestream has not run for long. It notices, and begins with a copy of the whole database. */
+/**
+ * Pages at which SQLite checkpoints by itself, which happens only when Litestream has not run for long. Litestream notices, and
+ * begins with a copy of the whole database.
+ */
 export const REPLICATED_PAGES = 131_072;
