@@ -8,9 +8,9 @@ import { cell } from "./cell.ts";
 export interface Command {
   name: string;
   group: "Actions" | "Folders" | "Labels" | "Mailboxes" | "Settings" | "People";
-  /** Other words to find it by. */
+  /** Other words to find the command by. */
   words?: string;
-  /** Its shortcut, or something that tells it from others. */
+  /** Shortcut of the command, or something that tells it from others. */
   hint?: string | undefined;
   run: () => void;
 }

@@ -142,7 +142,7 @@ export function signed(text: string, before: string, after: string): string {
   return text.slice(0, text.length - signatureBlock(before).length) + signatureBlock(after);
 }
 
-/** Where the person's own words end: at a signature, a quotation or a forwarded message. */
+/** End of the person's own words: a signature, a quotation or a forwarded message. */
 const END_OF_OWN = /^(?:-- $|>|-{5,} ?Forwarded message)/m;
 const MENTIONS_FILE =
   /\b(?:attach(?:ed|ments?|ing)|enclosed|anbei|angehängt|im anhang|beigefügt|ci-joint|pièces? jointes?|adjunt[oa]s?|allegat[oi]|bijlagen?|bijgevoegd|em anexo)\b/iu;

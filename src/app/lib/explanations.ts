@@ -5,7 +5,7 @@ type Auth = NonNullable<MessageView["auth"]>;
 
 export interface Explained {
   tone: "good" | "bad" | "unknown";
-  /** One sentence. */
+  /** The explanation in one sentence. */
   short: string;
   checks: { name: string; verdict: string; meaning: string }[];
 }

@@ -43,7 +43,7 @@ const MOST_WINDOWS = 8;
 const WINDOW_PX = 652;
 const SIDES_PX = 300;
 
-/** In the order in which they were opened. */
+/** Open composers, in the order in which they were opened. */
 const windows = cell<readonly Composing[]>([]);
 let count = 0;
 

@@ -71,7 +71,7 @@ export const unreadQuery = (mailbox: string, folder: ListFilters["folder"]) =>
 export const threadQuery = (id: string) =>
   queryOptions({ queryKey: ["thread", id], queryFn: () => api.getThread({ id, html: false }) });
 
-/** Its key begins with the key of the conversation, so that news of the conversation reloads it, too. */
+/** The query's key begins with the key of the conversation, so that news of the conversation reloads it, too. */
 export const progressQuery = (threadId: string, messageId: string) =>
   queryOptions({
     queryKey: ["thread", threadId, "progress", messageId],
@@ -148,7 +148,7 @@ export const draftQuery = (id: string) =>
 export const draftMarksQuery = (mailboxId: string) =>
   queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.listMarkedDrafts({ mailbox: mailboxId }) });
 
-/** To approve, the longest first. */
+/** Messages to approve, the longest waiting first. */
 export const approvalsQuery = queryOptions({ queryKey: ["approvals"], queryFn: () => api.listApprovals() });
 
 export const approvalQuery = (id: string) =>

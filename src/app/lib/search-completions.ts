@@ -9,7 +9,7 @@ export interface Suggestion {
   text: string;
   /** The completed word, for the list. */
   shown: string;
-  /** Its meaning or origin. */
+  /** Meaning or origin of the completed word. */
   hint: string;
   kind: "recent" | "operator" | "person" | "label";
   /** False: there is more to type before it is a search. */
@@ -31,7 +31,7 @@ const DAYS = [
 ] as const;
 
 const MOST = 9;
-/** With nothing typed: former searches, and the whole language. */
+/** Most completions while nothing is typed: former searches, and the whole language. */
 const MOST_WITHOUT = 24;
 
 const MONTHS = "January February March April May June July August September October November December".split(" ");

@@ -37,7 +37,7 @@ function describeSpamClue(token: string): string {
 }
 
 export interface Reasons {
-  /** One sentence. */
+  /** The reason in one sentence. */
   because: string;
   /** Signs of spam and of wanted mail, the strongest first. */
   spam: string[];

@@ -32,7 +32,7 @@ export const dayAndTime = (iso: string): string =>
 /** The name of the time zone in which times are shown. */
 export const timeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** In so many milliseconds, as shortTime shows it. */
+/** The time in so many milliseconds, as shortTime shows it. */
 export const timeIn = (ms: number): string => shortTime(new Date(now().getTime() + ms).toISOString());
 
 export const msUntil = (iso: string): number => new Date(iso).getTime() - now().getTime();

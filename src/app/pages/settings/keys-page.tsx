@@ -182,7 +182,7 @@ function RevokeButton({ of: { id, name } }: { of: KeyView }) {
   );
 }
 
-/** Its scopes and whether it works. */
+/** Badges of a key: its scopes, and whether it works. */
 function KeyBadges({ of: { scopes, revokedAt, paused, policy } }: { of: KeyView }) {
   const hasExpired = policy.expiresAt !== undefined && msUntil(policy.expiresAt) <= 0;
   return (

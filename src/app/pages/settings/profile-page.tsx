@@ -69,7 +69,7 @@ export function ProfilePage() {
   );
 }
 
-/** Whose remote images are shown by themselves; each can be taken back. */
+/** Senders whose remote images are shown by themselves; each can be taken back. */
 function ImageSenders() {
   const senders = useQuery(imageSendersQuery).data?.senders ?? [];
   const hide = useChange(api.hideImagesOf, { key: imageSendersQuery.queryKey });

@@ -229,7 +229,7 @@ function RuleForm({
   id: string;
   rule: GivenRule;
   rules: readonly GivenRule[];
-  /** Where the rule stands, or will. */
+  /** Position in the list where the rule stands, or will. */
   place: number;
   forwardOutside: boolean;
   /** Undefined for a new rule. */

@@ -1,5 +1,5 @@
 /**
- * Where messages are written: drafts on a page or below a conversation, and the window over the page for a new message
+ * Places where messages are written: drafts on a page or below a conversation, and the window over the page for a new message
  * or a draft. The form itself (composer-form.tsx) is loaded when it is first shown.
  */
 import { useQuery, useQueryClient } from "@tanstack/react-query";

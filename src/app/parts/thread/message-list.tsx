@@ -5,7 +5,7 @@ import type { ThreadDetailView } from "../../lib/mail-views.ts";
 import { useShortcuts } from "../../lib/shortcuts.ts";
 import { hasCalendar, MessageCard, type Telling } from "../message/message-card.tsx";
 
-/** So many messages above the one to begin with are folded. */
+/** Fewest messages above the one to begin with that are folded. */
 const FEWEST_FOLDED = 3;
 /** Part of the visible height that Space scrolls by. */
 const PAGE = 0.85;
