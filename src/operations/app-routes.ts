@@ -1,4 +1,4 @@
-/** Where the web app's own API has its operations, and its routes that are no operations. */
+/** Paths of the web app's own API: those of its operations, and its routes that are no operations. */
 import type { Operation, Typed } from "./operation.ts";
 
 export const APP_PREFIX = "/app";

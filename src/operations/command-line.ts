@@ -13,7 +13,7 @@ import { UsageError } from "../base/errors.ts";
 export type ArgumentSpec = string | readonly string[];
 
 export interface OptionSpec {
-  /** Its value: a label, or the words that it may be. A flag has none. */
+  /** Value of the option: a label, or the words that it may be. A flag has none. */
   readonly value?: string | readonly string[];
   /** Takes several of the words, separated by commas. */
   readonly list?: true;

@@ -28,7 +28,7 @@ interface KeyedRequest {
   /** The API key of the request. Each API key has its own idempotency keys. */
   apiKeyId: string;
   key: string;
-  /** From `hashRequest`. Requests that have one in common are the same. */
+  /** Results of `hashRequest`. Requests that share one are the same. */
   fingerprints: readonly string[];
   /** The HTTP status of success. */
   status: number;

@@ -43,7 +43,7 @@ export interface MailContext {
   core: SendCore;
   caller: Caller;
   wait: Wait;
-  /** To be called by an idempotent operation, in the transaction that does what it asks. */
+  /** Records the answer. An idempotent operation calls it in the transaction that does its work. */
   record: RecordAnswer;
 }
 
@@ -119,7 +119,7 @@ export interface AppServices {
   standby(): StandbyState | undefined;
 }
 
-/** Where mail apps find the server. */
+/** Host and ports at which mail apps find the server. */
 export interface MailApps extends MailAppPorts {
   host: string;
 }
@@ -200,7 +200,7 @@ interface Definition<
   B extends Schema,
   R extends Schema | MediaType,
 > extends AnyDefinition<A, M, Path, P, Q, B> {
-  /** Under which heading documents list it. */
+  /** Heading under which documents list the operation. */
   group: string;
   /** Scope that a key needs; one of them if there are several. */
   scope: Scope | readonly Scope[];

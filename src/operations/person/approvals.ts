@@ -43,7 +43,7 @@ export const listApprovals = appOperation({
   },
 });
 
-/** One that was not sent, whatever was decided about it, with every recipient. */
+/** Answers a message that was not sent, whatever was decided about it, with every recipient. */
 export const getApproval = appOperation({
   name: "getApproval",
   audience: "person",

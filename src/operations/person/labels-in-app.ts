@@ -10,7 +10,7 @@ const MOST_LABELS = 500;
 
 /** `mailbox`: id, address or alias address. */
 const IN_MAILBOX = { mailbox: t.String() };
-/** In any case. */
+/** A label, in upper or lower case. */
 const NAMED = t.Object({ label: t.String() });
 
 export const completeLabels = appOperation({

@@ -162,7 +162,7 @@ const LONGEST_READ = 500;
 const nameIn = (names: typeof BROWSERS, userAgent: string): string | undefined =>
   names.find(([pattern]) => pattern.test(userAgent))?.[1];
 
-/** Such as `Firefox on Windows`. */
+/** Describes a browser and its system, such as `Firefox on Windows`. */
 export function describeUserAgent(userAgent: string): string {
   const read = userAgent.slice(0, LONGEST_READ);
   const browser = nameIn(BROWSERS, read);

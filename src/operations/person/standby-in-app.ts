@@ -24,7 +24,7 @@ export const getStandby = appOperation({
 export interface StandbyView {
   /** How old the mail may be that it shows; null until it knows. */
   behindSeconds: number | null;
-  /** Since when nothing was heard of the server. */
+  /** Seconds since the server was last heard. */
   heardSeconds: number | null;
   /** The server. */
   url: string | null;
