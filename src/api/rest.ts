@@ -136,7 +136,7 @@ interface Progress {
   caller?: Caller;
 }
 
-/** On every response: no cache keeps somebody's mail, and no browser takes it for another type than it has. */
+/** Headers of every response: no cache keeps somebody's mail, and no browser takes it for another type than it has. */
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
 /** The tighter of two rates: the one that lets less through, and for longer. */

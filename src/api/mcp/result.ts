@@ -11,13 +11,13 @@ export interface RenderArguments {
   /** LEAST_CHARS to MOST_CHARS. */
   maxChars?: number | undefined;
   /**
-   * Where to continue: at a character of the text (get_message, get_raw_message, get_attachment), or at an item of the
-   * list (list_messages, list_mailboxes; get_message with `list`). A result that is cut names the next one.
+   * Position to continue at: a character of the text (get_message, get_raw_message, get_attachment), or an item of the list
+   * (list_messages, list_mailboxes; get_message with `list`). A result that is cut names the next one.
    */
   offset?: number | undefined;
   /** get_thread: only messages older than the one with this id. A result that is cut names it. */
   before?: string | undefined;
-  /** Without the quoted history of replies. Default: get_thread true, get_message false. */
+  /** Leaves out the quoted history of replies. Default: get_thread true, get_message false. */
   newTextOnly?: boolean | undefined;
   /** get_message: the HTML instead of the text. Default false. */
   html?: boolean | undefined;
@@ -44,7 +44,7 @@ export interface RenderContext {
 
 export interface Rendered {
   text: string;
-  /** At most `maxChars` long as JSON, too. No value but `text` comes from mail. */
+  /** The content as JSON, which is at most `maxChars` long, too. No value but `text` comes from mail. */
   structured: Record<string, unknown>;
   /**
    * Set when fewer rows fit than the call asked for. The caller performs the operation again with this `limit` and

@@ -56,7 +56,7 @@ export interface ApiDocument {
 
 /** An operation with its method and path. */
 export interface Endpoint {
-  /** In upper case. */
+  /** The HTTP method in upper case. */
   method: string;
   path: string;
   operation: Operation;

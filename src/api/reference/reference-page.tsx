@@ -98,7 +98,7 @@ function GroupSections({ of: { title, document, endpoints } }: { of: Group }) {
 interface ReferenceParts {
   /** The API of mail, then the others. */
   apis: readonly [Api, ...NamedApi[]];
-  /** Those of the MCP server. */
+  /** Tools of the MCP server. */
   tools: readonly Tool[];
   /** Public origin. */
   origin: string;

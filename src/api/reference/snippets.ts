@@ -28,7 +28,7 @@ interface Example {
   /** Headers beside those of the key and of JSON. */
   headers: [name: string, value: string][];
   body: unknown;
-  /** Under which name a download is saved; undefined when the answer is JSON. */
+  /** File name under which a download is saved; undefined when the answer is JSON. */
   file: string | undefined;
 }
 
