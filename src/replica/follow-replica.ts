@@ -76,9 +76,9 @@ export interface StandbyState {
 
 export type Standby = ReturnType<typeof openStandby>;
 
-/** Between looks at the lease and at the replica. */
+/** Pause between looks at the lease and at the replica. */
 const LOOK_MS = 2_000;
-/** Between looks at what has been applied. */
+/** Pause between looks at what has been applied. */
 const APPLIED_MS = 250;
 const SCHEMA_PATIENCE_MS = 20;
 /** Looks at the replica that are remembered while they wait to be applied: half an hour. */

@@ -19,7 +19,7 @@ import { LITESTREAM, litestreamEnvironment } from "./litestream.ts";
 
 export type Follower = ReturnType<typeof followEpoch>;
 
-/** Between Litestream's looks for changes. Each is a request to list objects, which costs money on some servers. */
+/** Pause between Litestream's looks for changes. Each look is a request to list objects, which costs money on some servers. */
 const FOLLOW_INTERVAL = "1s";
 const LOOK_MS = 200;
 const FIRST_RETRY_MS = 1_000;

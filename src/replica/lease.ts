@@ -14,14 +14,16 @@ import type { Identity, KnownIdentity } from "./replica-identity.ts";
 
 /** The lease is over when it was unchanged for so long, ms. */
 export const TERM_MS = 30_000;
-/** Its holder stops this long after it sent its last renewal. The rest is for clocks that differ, and for stopping. */
+/**
+ * The holder stops this long after it sent its last renewal. The rest of the term is for clocks that differ, and for stopping.
+ */
 export const HOLD_MS = 22_000;
-/** Between renewals, and after one that failed. */
+/** Pauses between renewals, and after one that failed. */
 const RENEW_MS = 3_000;
 const RETRY_MS = 1_000;
 /** A lease that this folder wrote last and did not release is another's, on a copy of it, if it changes within this time. */
 const COPY_MS = RENEW_MS + 2_000;
-/** Between looks at another's lease. */
+/** Pause between looks at another server's lease. */
 const LOOK_MS = 1_000;
 
 const KEY = "lease";
@@ -31,14 +33,14 @@ const LONGEST_TEXT = 100;
 const LONGEST_URL = 2_048;
 const EPOCHS = "epochs/";
 
-/** Where the replica of an epoch is, below the prefix. */
+/** Path of the replica of an epoch, below the prefix. */
 export const epochPath = (epoch: number): string => `${EPOCHS}${epoch}`;
 
 export interface Lease {
   readonly epoch: number;
   /** Random id of a data folder. */
   readonly holder: string;
-  /** Another one in each write: ETags are hashes of the content. */
+  /** Random text, a new one in each write: ETags are hashes of the content. */
   readonly nonce: string;
   readonly released: boolean;
   /** Base URL of the holder. */
@@ -79,7 +81,7 @@ function readJson(text: string): Record<keyof Lease, unknown> {
   }
 }
 
-/** Another server has the lease, or has had it after this one. */
+/** Thrown when another server has the lease, or has had it after this one. */
 export class LeaseTaken extends Error {
   override readonly name = "LeaseTaken";
   readonly lease: Lease;
@@ -119,7 +121,7 @@ const newNonce = (runtime: Pick<Runtime, "randomBytes">): string => base32(runti
 export interface Observer {
   /** `askedAt`: when the look at `lease` began, as of the runtime's `elapsed`. `changed` since the look before. */
   look(lease: Lease, askedAt: number): "first" | "changed" | "same" | "over";
-  /** Another one that has seen the same. */
+  /** Returns another observer that has seen the same. */
   copy(): Observer;
 }
 
@@ -148,7 +150,7 @@ type LeaseObjects = Pick<S3Objects, "get" | "put" | "remove" | "folders">;
 export interface LeaseParts {
   objects: LeaseObjects;
   runtime: Pick<Runtime, "now" | "elapsed" | "setTimer" | "randomBytes">;
-  /** Where the replica is (replica-identity.ts). */
+  /** Place of the replica (replica-identity.ts). */
   place: string;
   /** Base URL of this server. */
   url: string;
@@ -205,7 +207,7 @@ const describeCopy = (lease: Lease): string =>
 
 /** Why a server may not write any more. */
 export type Loss =
-  /** Another took the lease; undefined: it is gone. */
+  /** Another server took the lease; undefined: the lease is gone. */
   | { reason: "taken"; by: Lease | undefined }
   /** This server did not renew the lease in time. */
   | { reason: "sight"; error: string };

@@ -31,10 +31,10 @@ export const LITESTREAM: Program = {
   versionForm: /^v?(\d+\.\d+\.\d+\S*)$/,
 };
 
-/** Those that Mailroom works with: 0.5.18 and later ones of 0.5. */
+/** Versions that Mailroom works with: 0.5.18 and later ones of 0.5. */
 const KNOWN_VERSION = /^0\.5\.(1[89]|[2-9]\d|\d{3,})$/;
 
-/** In the data folder: everything of Litestream's. */
+/** Folder in the data folder that has everything of Litestream's. */
 export const REPLICA_FOLDER = "replica";
 const CONFIG_FILE = "litestream.yml";
 const SOCKET = "litestream.sock";
@@ -58,7 +58,7 @@ const LONGEST_SOCKET = 107;
 const INTERVAL = "250ms";
 /** Space of other processes' transactions for its own, which bound the log. */
 const BUSY = "2s";
-/** Between looks at a process that starts, ms. */
+/** Pause between looks at a process that starts, ms. */
 const STARTING_MS = 50;
 /** Time limit for /info, ms. */
 const RESPONSE_LIMIT_MS = 10_000;

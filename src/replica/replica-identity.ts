@@ -16,7 +16,7 @@ export interface Identity {
   readonly holder: string;
   /** The epoch in which it writes. */
   readonly epoch: number;
-  /** Those of its last write of the lease that succeeded, and of the one that was tried after it. */
+  /** Nonces of its last write of the lease that succeeded, and of the write that was tried after it. */
   readonly nonces: readonly string[];
 }
 
@@ -58,7 +58,10 @@ export function readIdentity(data: string, location: S3Location): KnownIdentity 
   }
 }
 
-/** So that each write takes the place of the one before, and a full disk does not end the lease. One page: it is not torn. */
+/**
+ * Size of the file. Each write takes the place of the one before, so that a full disk does not end the lease. The file is
+ * within one page, so that no write is torn.
+ */
 const BYTES = 2_048;
 
 /**
@@ -78,5 +81,5 @@ export async function writeIdentity(data: string, identity: Identity): Promise<v
   await syncFolder(data);
 }
 
-/** Another server has taken over from this folder for good, or it follows one. */
+/** Removes the identity, once another server has taken over from this folder for good, or the folder follows one. */
 export const forgetIdentity = (data: string): void => rmSync(join(data, IDENTITY_FILE), { force: true });

@@ -19,9 +19,9 @@ import { type Identity, type KnownIdentity, readIdentity, writeIdentity } from "
 
 /** How long an acknowledgement waits for the replica, ms. */
 const ACK_LIMIT_MS = 10_000;
-/** Between rounds that nobody waits for, which tell the lag. */
+/** Pause between rounds that no request waits for, which tell the lag. */
 const ROUND_MS = 1_000;
-/** Between tries to take the lease while the server of the replica cannot be reached. */
+/** Pause between tries to take the lease while the server of the replica cannot be reached. */
 const RETRY_MS = 3_000;
 /** Parts of the time for stopping: for the last round, and for Litestream to end. */
 const LAST_ROUND_MS = 3_000;
@@ -184,7 +184,7 @@ export function createReplication(core: Core, location: S3Location) {
     }
   }
 
-  /** Without the lease, what this server wrote would be lost with it. */
+  /** Refuses to write without the lease: what this server wrote would be lost with it. @throws AppError server_error 503 */
   function requireLease(): void {
     if (fenced) throw unavailable(fenced.message);
     if (lease?.isCertain() || options.get("replica.onLost") === "serve") return;
