@@ -1,7 +1,7 @@
 /**
- * Which messages of the selected mailbox a search finds. Numbers, flags, ids and the words of the search index decide about most
- * without a look; what they leave open is looked at, the least that may decide first. Text is found in any case, in what the
- * mailbox stores of a message.
+ * Finds the messages of the selected mailbox that a search asks for. Numbers, flags, ids and the words of the search index
+ * decide about most without a look; what they leave open is looked at, the least that may decide first. Text is found in any
+ * case, in what the mailbox stores of a message.
  */
 import { letOthersRun } from "../base/pause.ts";
 import {
@@ -94,7 +94,7 @@ class Written<T> {
 }
 
 interface Header {
-  /** In lower case. */
+  /** Name of the field in lower case. */
   name: string;
   /** Folded. */
   value: string;
@@ -199,7 +199,7 @@ function keptFor(rows: readonly unknown[]): Map<string, Marks> {
 /** Makes the matcher of a key, and tells what it may have to look at. */
 class Plan {
   readonly stages = new Set<Stage>();
-  /** That are looked for. */
+  /** Number of the texts that are looked for. */
   texts = 0;
   readonly #made = new Map<string, Marks>();
 

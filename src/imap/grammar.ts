@@ -226,7 +226,7 @@ export class Parser {
     return this.#need(FLAG, "a flag")[0];
   }
 
-  /** In parentheses, or bare as RFC 3501 allows. */
+  /** Reads flags in parentheses, or bare as RFC 3501 allows. */
   flags(): string[] {
     if (this.next("(")) return this.list(() => this.flag(), { empty: true });
     const flags = [this.flag()];

@@ -583,7 +583,7 @@ export function createImap(
         return now + SWEEP_MS;
       },
     } satisfies Job,
-    /** Another process may have changed mail. */
+    /** Has idle sessions look for news; called when another process may have changed mail. */
     look,
     isListening: (): boolean => servers.every((server) => server.listening),
     open: (): number => connections.size,

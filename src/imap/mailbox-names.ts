@@ -12,7 +12,7 @@ import type { Folder } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import { encodeUtf7 } from "./grammar.ts";
 
-/** In the order of LIST; the attribute of RFC 6154. */
+/** Folders in the order of LIST, with the attribute of RFC 6154. */
 const FOLDERS: readonly (readonly [name: string, folder: Folder, use: string | undefined])[] = [
   ["INBOX", "inbox", undefined],
   ["Archive", "archive", "\\Archive"],
@@ -73,7 +73,7 @@ export function reachedBy(db: Db, caller: Caller): Reached[] {
   }));
 }
 
-/** Its labels, as mailboxes. */
+/** Labels of a mailbox, as mailboxes of their own. */
 export function listLabelFolders(db: Db, { reach, prefix }: Reached): Named[] {
   const byName = new Map<string, string>();
   for (const label of labelFolderNames(db, reach.mailbox.id, MOST_LISTED)) {

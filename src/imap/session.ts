@@ -251,7 +251,7 @@ export class ImapSession {
 
 /** Messages whose flags are told at once. */
 const PORTION = 500;
-/** Some 3 MB. */
+/** Most messages in `#copied`, which take some 3 MB. */
 const MOST_COPIED = 50_000;
 const LONGEST_LABEL = 60;
 /** Labels of a mailbox whose keywords are compared. */

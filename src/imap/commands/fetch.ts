@@ -122,7 +122,7 @@ export async function fetch(session: ImapSession, parser: Parser, byUid: boolean
   return `${isOneGone ? "[EXPUNGEISSUED] " : ""}FETCH completed`;
 }
 
-/** Those of a set that vanished since (RFC 7162 §3.2.6); all that are missing where that is no longer known. */
+/** Tells which UIDs of a set vanished since (RFC 7162 §3.2.6); where that is no longer known, all that are missing. */
 async function tellVanished(session: ImapSession, view: View, set: SequenceSet, since: number): Promise<void> {
   const { uids } = session;
   const present = uids.present(view.folder) ?? view.folder;

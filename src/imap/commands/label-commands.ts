@@ -116,7 +116,7 @@ export async function remove(session: ImapSession, parser: Parser): Promise<stri
   return "The label is gone";
 }
 
-/** With the labels below it. */
+/** Renames a label, with the labels below it. */
 export async function rename(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const old = parser.astring();

@@ -109,7 +109,7 @@ const childrenAttribute = (isAbove: boolean): string => (isAbove ? "\\HasChildre
 const SELECTION = ["SUBSCRIBED", "REMOTE", "RECURSIVEMATCH", "SPECIAL-USE"];
 const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
 
-/** Those names that are, also in modified UTF-7, of a pattern. @throws Ended */
+/** The names that match one of the patterns, as they are or in modified UTF-7. @throws Ended */
 async function matched(
   session: ImapSession,
   names: readonly string[],
@@ -172,7 +172,7 @@ export async function list(session: ImapSession, parser: Parser): Promise<string
   const matching = await matched(session, [...none, ...all.map(({ name }) => name)], wanted);
   const meets = ({ use }: Named): boolean => use !== undefined || !criteria.includes("SPECIAL-USE");
   const above = namesAbove(all);
-  /** With others below that meet the criteria, and that no pattern has. */
+  /** Names that have others below them that meet the criteria and that no pattern matches. */
   const hiding = isRecursive ? namesAbove(all.filter((one) => !matching.has(one.name) && meets(one))) : new Set();
   const info = (name: string): string =>
     hiding.has(name) ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";

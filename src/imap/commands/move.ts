@@ -91,11 +91,11 @@ async function transfer(session: ImapSession, parser: Parser, byUid: boolean, mo
   return `${await session.tellRemoved(view)} MOVE completed`;
 }
 
-/** Both sets are in the order of the pairs (RFC 4315 §3). */
+/** The code with the UIDs before and after; both sets are in the order of the pairs (RFC 4315 §3). */
 const copyUid = ({ uidValidity }: ImapFolder, done: readonly Pair[]): string =>
   `[COPYUID ${uidValidity} ${formatSequenceSet(done.map(({ from }) => from.uid))} ${formatSequenceSet(done.map(({ to }) => to))}]`;
 
-/** Where messages go. */
+/** The mailbox that messages go to. */
 interface Target extends Named {
   opened: ImapFolder;
   /** The folder that a message is in then. */

@@ -68,7 +68,7 @@ export async function select(session: ImapSession, parser: Parser, examines: boo
 interface Known {
   uidValidity: number;
   modseq: number;
-  /** Its UIDs; undefined for all. */
+  /** UIDs that the client knows; undefined for all. */
   uids?: SequenceSet;
 }
 
