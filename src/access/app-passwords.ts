@@ -64,7 +64,7 @@ export interface AppPasswordRecord {
   id: string;
   name: string;
   createdAt: number;
-  /** To the minute; null if it was never used. */
+  /** Time of the last use, to the minute; null if it was never used. */
   lastUsedAt: number | null;
   access: AppPasswordAccess;
 }

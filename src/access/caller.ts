@@ -41,7 +41,7 @@ export interface Caller {
   email: string;
   /** Absent for a session of the web app. */
   keyId?: string;
-  /** Where the request comes from, as canonicalAddress gives it. */
+  /** Address of the client, as canonicalAddress gives it. */
   address?: string;
   /** Restrictions of the key. */
   policy?: Policy;

@@ -349,7 +349,7 @@ export interface KeyRecord {
   lastUsedAt: number | null;
   revokedAt: number | null;
   policy: Policy;
-  /** Since when it is paused by itself. */
+  /** Time since which the key itself is paused. */
   pausedAt: number | null;
   /** The program, of a grant. */
   client: { id: string; name: string; host: string } | null;
@@ -380,7 +380,7 @@ const selectKeys = (db: Db) =>
 export const listKeys = (db: Db, workspaceId: string): KeyRecord[] =>
   selectKeys(db).where(eq(users.workspaceId, workspaceId)).orderBy(desc(apiKeys.createdAt), desc(apiKeys.id)).all();
 
-/** Those of these keys that there are, even revoked ones, by id. */
+/** Those of the given keys that exist, even revoked ones, by id. */
 export const keysById = (db: Db, ids: readonly string[]): ReadonlyMap<string, KeyRecord> =>
   new Map(
     selectKeys(db)

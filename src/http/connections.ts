@@ -40,19 +40,19 @@ const mostOfSource = (most: number): number => Math.min(256, Math.ceil(most / 4)
 
 /** How long a client may make the server wait, ms: normally, and while the server is full. */
 const PATIENCE = {
-  /** From connecting, TLS handshake included, or from the first byte of the next request, to the end of its head. */
+  /** Time from connecting, TLS handshake included, or from the first byte of the next request, to the end of its head. */
   head: [20_000, 5_000],
-  /** To send a response. Whether the client takes it is seen when it stalls. */
+  /** Time to send a response. If the client does not take it, the connection stalls. */
   response: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
-  /** Between requests; normally Bun.serve ends idle connections (listener.ts). */
+  /** Time between requests; normally Bun.serve ends idle connections (listener.ts). */
   idle: [Number.POSITIVE_INFINITY, 5_000],
-  /** Between two bytes of a body. */
+  /** Time between two bytes of a body. */
   body: [30_000, 5_000],
   /** For a whole body: 26 MB at 30 kB a second. */
   wholeBody: [15 * 60_000, 15 * 60_000],
-  /** To take what was written, half a megabyte at most. */
+  /** Time for the client to take what was written, half a megabyte at most. */
   stalled: [60_000, 10_000],
-  /** To take the last bytes. */
+  /** Time for the client to take the last bytes. */
   closing: [30_000, 5_000],
 } as const;
 type Awaited = Exclude<keyof typeof PATIENCE, "body" | "wholeBody" | "stalled">;

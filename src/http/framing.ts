@@ -370,7 +370,7 @@ export class ResponseReader {
     return this.#fields !== undefined && isClosing(this.#fields);
   }
 
-  /** Its body is a stream of events. */
+  /** True if the body is a stream of events. */
   get isStream(): boolean {
     return this.#fields?.type === "text/event-stream";
   }

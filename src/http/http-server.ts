@@ -40,7 +40,7 @@ interface OpenParts {
    * Web).
    */
   search?: () => { engine: string; reason?: string };
-  /** Where attachments are, if not in the data folder, and whether that fails. Does not change the status (rules: Web). */
+  /** Place of the attachments, if not in the data folder, and whether it fails. Does not change the status (rules: Web). */
   blobs?: () => string;
   /** How far the replica is behind, where there is one. Does not change the status. */
   replica?: () => ReplicaHealth;
@@ -61,7 +61,7 @@ interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "pools" | "
   policyAt?: (host: string, path: string) => string | null | undefined;
   /** The settings of mail apps; undefined for requests for something else. */
   discovery?: Discovery;
-  /** Behind our TLS: responses tell browsers to use HTTPS only. */
+  /** True behind our TLS: responses tell browsers to use HTTPS only. */
   secure?: boolean;
   /**
    * Answers only requests to loopback addresses and names. A page whose own name leads here (DNS rebinding) could
@@ -101,7 +101,7 @@ async function healthResponse({ health: checks, search, blobs, replica, standby 
   );
 }
 
-/** Without the reason, which names servers: the page is public. */
+/** State of the replica without the reason, which names servers: the page is public. */
 const describeReplica = ({ lag, works }: ReplicaHealth): string =>
   `${works ? "ok" : "failing"}, ${(lag / 1_000).toFixed(1)} s behind`;
 

@@ -101,7 +101,7 @@ export function openImageProxy({
   }
 
   return {
-    /** This server's URL of the image at `url`, for that caller. */
+    /** Returns this server's URL of the image at `url`, for that caller. */
     urlFor(caller: Caller, url: string): string {
       const query = new URLSearchParams({ url, signature: signImageUrl(caller, url).toString("base64url") });
       return `${IMAGES_PATH}?${query}`;

@@ -4,7 +4,7 @@ import { acceptedEncodings } from "../api/compression.ts";
 import { asStreamed } from "../api/unread-answers.ts";
 import { PAGE_HEADERS } from "./response-headers.ts";
 
-/** All responses share the memory of its content. */
+/** A file to serve. All responses share the memory of its content. */
 export interface File {
   type: string;
   content: Blob;

@@ -111,7 +111,7 @@ export function createClients({ store, options, runtime }: Core) {
     return networks === "none" ? NONE : networks;
   };
   const http = openHttpClient({ runtime, allow: allowed, mostIdle: 1 });
-  /** One document at a time for a person, and few waiting. */
+  /** Fetches of documents: one at a time for a person, and few waiting. */
   const fetches = createSlots({ atOnce: 1, mostWaiting: 3 });
   const underWay = createShares({ most: MOST_REQUESTS.clientDocuments, runtime });
 

@@ -21,9 +21,9 @@ const REFRESH_TOKEN_PREFIX = "mrr_";
 const DAY_MS = 86_400_000;
 const CODE_MS = 60_000;
 export const ACCESS_MS = 3_600_000;
-/** For a program that does not renew its access. */
+/** Lifetime of the access of a program that does not renew it. */
 export const LASTING_ACCESS_MS = 30 * DAY_MS;
-/** From its last renewal. */
+/** Lifetime of a refresh token; each renewal gives a new one. */
 const REFRESH_MS = 90 * DAY_MS;
 /** The latest tokens of a grant that are kept: far more than one program has in use. */
 const MOST_KEPT: Record<(typeof TOKEN_KINDS)[number], number> = { access: 20, refresh: 1_000 };

@@ -6,7 +6,10 @@ export const AUTHORIZE_PATH = "/oauth/authorize";
 export const TOKEN_PATH = "/oauth/token";
 export const REVOKE_PATH = "/oauth/revoke";
 export const REGISTER_PATH = "/oauth/register";
-/** With the path of the resource behind it (RFC 9728 §3.1), and by itself for programs that look only there. */
+/**
+ * Path of the metadata: with the path of the resource behind it (RFC 9728 §3.1), and by itself for programs that look only
+ * there.
+ */
 const RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource";
 const SERVER_METADATA_PATH = "/.well-known/oauth-authorization-server";
 
@@ -21,7 +24,7 @@ export const OFFLINE = "offline_access";
 /** The only resource that tokens are for, as its identifier. `baseUrl`: public origin. */
 export const resourceIdentifier = (baseUrl: string): string => `${baseUrl}${RESOURCE_PATH}`;
 
-/** Where the 401 of MCP leads. */
+/** URL that the 401 of MCP leads to. */
 export const resourceMetadataUrl = (baseUrl: string): string => `${baseUrl}${RESOURCE_METADATA_PATH}${RESOURCE_PATH}`;
 
 /** The documents by path. */

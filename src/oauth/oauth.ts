@@ -28,7 +28,7 @@ interface Pending extends AuthorizationRequest {
   openedAt: number;
   client: Pick<Client, "id" | "name" | "host">;
   place: Place;
-  /** Where the answer goes. */
+  /** URI that the answer goes to. */
   returnsTo: string;
   state: string | undefined;
 }
@@ -41,9 +41,9 @@ export interface Opened {
     /** The host whose document it is; absent for a program that registered itself, which proves nothing. */
     host?: string;
   };
-  /** Where the answer leads. */
+  /** Place that the answer leads to. */
   place: Place;
-  /** To be answered by approve or deny. */
+  /** The request that approve or deny answers. */
   request?: { id: string; scopes: readonly Scope[]; suggested: readonly Scope[] };
   /** The request cannot be granted. `returnTo` tells the program so, if the person goes there. */
   refusal?: { code: string; reason: string; returnTo: string };
