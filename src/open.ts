@@ -31,7 +31,7 @@ export interface Following {
 export interface OpenOptions {
   /** Reads this, and changes nothing: no listeners for mail and mail apps, no jobs. */
   following?: Following | undefined;
-  /** Another database file than the folder's (store.ts). */
+  /** Database file in place of the folder's (store.ts). */
   file?: string | Uint8Array;
   /** How long a write waits for another process's, ms. */
   busyTimeoutMs?: number;

@@ -74,7 +74,7 @@ export interface Ready {
   mx: string;
   submission: string;
   submissions: string;
-  /** Only where they are on. */
+  /** Undefined when it is off, as is `imaps`. */
   imap?: string;
   imaps?: string;
 }
@@ -110,12 +110,12 @@ export interface ServeOptions {
 const FOLLOW_MS = 600;
 /** How often to end HTTP connections that make the server wait too long. */
 const SWEEP_MS = 1_000;
-/** After so long without mail before a start, the clock may be ahead. */
+/** If no mail came for so long before a start, the clock may be ahead. */
 const SILENT_MS = 24 * 60 * 60_000;
 /** Leaves some of the ten seconds for closing the store (rules: Stopping). */
 const GRACE_MS = 9_000;
 
-/** Where commands reach the running server: in its data folder. */
+/** Socket in the data folder at which commands reach the running server. */
 const CONTROL = "server.sock";
 
 /** A started part. */

@@ -42,7 +42,7 @@ export async function startStandby(parts: {
   let server: Server | undefined;
   let store: ReadOnlyStore | undefined;
   let read: string | undefined;
-  /** One change at a time. */
+  /** The change under way, which the next one waits for. */
   let turn = Promise.resolve();
 
   function unreadable(): AppError | undefined {
@@ -57,7 +57,7 @@ export async function startStandby(parts: {
     return open(config, runtime, log, { following: { store, state: standby.state, unreadable } });
   }
 
-  /** At once: the file that was read before is removed after this. */
+  /** Opens another database at once: the file that was read before is removed after this. */
   function changed(): void {
     const file = standby.database();
     if (file === undefined || file === read) return;
