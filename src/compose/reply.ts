@@ -21,7 +21,7 @@ import type { Db } from "../store/store.ts";
 /** The newest received message, or, if none was received, the newest sent one. */
 export interface AnsweredMessage {
   kind: "received" | "sent";
-  /** With its angle brackets, as are the next two. */
+  /** Message-ID with its angle brackets, which the next two fields have, too. */
   messageId?: string | undefined;
   inReplyTo?: string;
   /** Oldest first. */

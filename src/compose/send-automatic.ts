@@ -120,7 +120,7 @@ async function composeAutomaticForward(
   );
 }
 
-/** Undefined once nobody is absent. */
+/** Composes the reply of a mailbox whose owner is absent; undefined once that is over. */
 function composeAbsenceReply(core: Core, arrived: Arrived, { recipient }: AutomaticMail): OutgoingMessage | undefined {
   const { mailbox: box, receivedOn, subject } = arrived;
   const absence = findAbsence(core.db, box.id);

@@ -25,7 +25,7 @@ export interface NewEndpoint {
   id: string;
   workspaceId: string;
   url: string;
-  /** For people; empty by default. */
+  /** Description for people; empty by default. */
   description?: string;
   events: readonly EventName[];
   /** Addresses of the mailboxes that it is told of; all by default. */

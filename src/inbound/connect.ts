@@ -21,7 +21,7 @@ import { createBlocklists, type Listing } from "./dnsbl.ts";
 /** A server that sends mail here, for one connection. */
 export interface Peer {
   isTrusted: boolean;
-  /** Undefined when the operating system does not tell it. */
+  /** IP address; undefined when the operating system does not tell it. */
   address: string | undefined;
   source: string;
   network: string;

@@ -35,10 +35,10 @@ import { considerReport, type Finding } from "./feedback.ts";
 import { isKnownNetwork, noteDelivery } from "./known.ts";
 import { notVerified } from "./rcpt.ts";
 
-/** From the last byte of a report to its reply. To file it takes much less. */
+/** Most time from the last byte of a report to its reply. To file it takes much less. */
 const REPORT_MS = 1_000;
 
-/** What became of a message at the MX listener. */
+/** Outcome of a message at the MX listener. */
 export interface AcceptResult {
   /** Empty for a report that our own notice replaces, or that may name a Bcc recipient. */
   emailIds: string[];

@@ -300,7 +300,7 @@ export interface NoticeRecipient {
   status: string;
   /** Name of the host that refused the message. */
   remoteMta?: string;
-  /** Its reply, or the reason why there was none. */
+  /** The host's reply, or the reason why there was none. */
   diagnostic?: string;
 }
 
@@ -309,7 +309,7 @@ export interface NoticeParts {
   id: string;
   /** [name, value] in order: From, To, Subject, Date, Message-ID… */
   headers: MessageParts["headers"];
-  /** For people. */
+  /** The text for people. */
   text: string;
   /** This server's host name. */
   reportingMta: string;

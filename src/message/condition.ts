@@ -16,7 +16,7 @@ export const both = (one: Truth, other: Truth): Truth =>
 export const either = (one: Truth, other: Truth): Truth => not(both(not(one), not(other)));
 
 const MAX_DEPTH = 10;
-/** In characters. */
+/** Limit on the length of a condition, in characters. */
 export const LONGEST_CONDITION = 500;
 
 /** `test`: a feature, as it stands in brackets, and the function that they belong to, "" for none. */

@@ -316,7 +316,7 @@ const SHIFTING = /^(?:cs)?(?:iso-?2022|hz)/;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
 const SHIFT = /\u001b(?:\$[@AB]|\$?\([A-J])|[\u000e\u000f]|~[{}]/g;
-/** Those after which ASCII follows. */
+/** Escape sequences after which ASCII follows. */
 const BACK: ReadonlySet<string> = new Set(["\u001b(B", "\u001b(H", "\u001b(J", "\u000f", "~}"]);
 
 /** True for octets of such a charset that end in the middle of a text: the next word goes on with it. */

@@ -19,7 +19,7 @@ export const NOTHING = /^(?=[\d.])(?:0*(?:\.0\d*)?|\d(?:\.\d*)?%|\de-\d+)(?:\s|$
 /** Properties each of which alone moves an element out of sight, or makes it flat. */
 export const MOVING = ["transform", "translate", "scale", "rotate"];
 
-/** With `position`, they put an element out of sight. */
+/** Properties that, with `position`, put an element out of sight. */
 export const PLACING = [...SIDES, "clip"];
 export const isOut = (property: string, value: string | undefined): boolean =>
   property === "clip" ? isCutOff(value) : isFar(value);

@@ -30,7 +30,10 @@ export interface Content {
   readonly root: Part;
 }
 
-/** Its parts are found when they are asked for. They throw TooComplex, which no message of this server is. */
+/**
+ * Opens the octets of a message. Its parts are read when they are first asked for; reading throws TooComplex, which no message
+ * of this server causes.
+ */
 export function openMessageContent(bytes: Buffer): Content {
   let root: Part | undefined;
   return {

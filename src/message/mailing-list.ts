@@ -14,7 +14,10 @@ const MOST_URLS = 10;
 const LONGEST_URL = 2_000;
 const SCHEME = /^(?:https?:\/\/|mailto:)/i;
 
-/** Undefined for a message that names no URL. Its sender chose the URLs, and they may lead anywhere. */
+/**
+ * Reads the URLs for leaving a list; undefined for a message that names none. The sender chose the URLs, and they may lead
+ * anywhere.
+ */
 export function readListUnsubscribe(
   headers: readonly (readonly [name: string, value: string])[],
 ): ListUnsubscribe | undefined {

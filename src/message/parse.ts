@@ -46,7 +46,7 @@ interface ParsedAttachment {
   content: Uint8Array;
   /** The HTML body shows it through `cid:`. */
   inline: boolean;
-  /** Without angle brackets. */
+  /** Content-ID without angle brackets. */
   contentId?: string;
 }
 
@@ -56,7 +56,7 @@ export interface ParsedMessage {
    * Content-* and MIME-Version, which compose.ts creates anew, and without Bcc.
    */
   headers: [name: string, value: string][];
-  /** With angle brackets, as are the next two. */
+  /** Message-ID with its angle brackets, which the next two fields have, too. */
   messageId?: string;
   inReplyTo?: string;
   /** Oldest first, without duplicates. */

@@ -25,7 +25,7 @@ const WROTE =
 const BEGINS_ATTRIBUTION =
   /^(?:on|am|le|el|il|em|op|den|på|w dniu|dnia|dne|ne|în|a|la|pada|vào|[\d<"])(?=[\s\d]|$)|^(?:在|于)/iu;
 const DATE_OR_TIME = /\d[:.h]\d\d|\d{4}/;
-/** With an address and a date in it, a program wrote it. */
+/** True for an attribution that a program wrote, because it has an address and a date. */
 const isStrong = (attribution: string): boolean => attribution.includes("@") && DATE_OR_TIME.test(attribution);
 
 const SEPARATOR =

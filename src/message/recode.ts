@@ -85,7 +85,7 @@ const headerOfMessage = (bytes: Buffer): Buffer => {
   return end < 0 ? bytes : bytes.subarray(0, end);
 };
 
-/** Undefined if nothing changes. `depth`: of attached messages around it. */
+/** Makes a message fit; undefined if nothing changes. `depth`: number of attached messages around it. */
 async function recodeMessage(bytes: Buffer, takes: Carriage, depth: number): Promise<Buffer | undefined> {
   if (fits(bytes, takes)) return undefined;
   const root = tryReadStructure(bytes);

@@ -179,7 +179,7 @@ async function readDelivery({ buffer, fields, parts }: Message, isNested = false
   };
 }
 
-/** Each recipient once: the same report may come twice in one message. */
+/** Keeps the first mention of each recipient: the same report may come twice in one message. */
 function firstOfEach(reported: readonly ReportedRecipient[]): ReportedRecipient[] {
   const first = new Map<string, ReportedRecipient>();
   for (const one of reported) {

@@ -161,7 +161,9 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
 }
 const SENT_NAMES = /^[\w\s:.-]{1,500}$/;
 
-/** For whom HTML is made safe: to be shown beside other content; to leave in a mail; or for a model, which needs no sheets. */
+/**
+ * Use for which HTML is made safe: to be shown beside other content; to leave in a mail; or for a model, which needs no sheets.
+ */
 type Audience = "reader" | "recipient" | "model";
 
 /** Safe HTML; beyond the budget, its text. Never throws. */

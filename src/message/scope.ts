@@ -97,7 +97,7 @@ export function serveSheets(
         }),
       ),
     ].join(",");
-  /** Undefined if no element is in it. */
+  /** Writes an at-rule; undefined if no element is in it. */
   function writeAround(one: Around): string | undefined {
     if (typeof one === "string") return one;
     // One layer is not put into another: their order says it all.

@@ -7,7 +7,7 @@ import type { Compound, Selector, Simple } from "./selector.ts";
 
 /** Comparisons. Chromium took less than two seconds for as many of each kind, on a busy machine. */
 const MOST = 400_000_000;
-/** Those that counting the place of an element among others takes: browsers remember it. */
+/** Comparisons that counting the place of an element among others takes: browsers remember it. */
 const COUNTED = 8;
 
 interface Shape {

@@ -63,9 +63,9 @@ export const UNSERVED = "unserved";
 export interface Place {
   /** The simple selector that `&` stands for. */
   nesting: Simple;
-  /** In a style rule, every selector begins there. */
+  /** True in a style rule, where every selector begins at `nesting`. */
   isNested: boolean;
-  /** In `@scope`, whose selectors begin at its root. */
+  /** True in `@scope`, whose selectors begin at its root. */
   isScoped: boolean;
 }
 
@@ -78,7 +78,7 @@ export const SCOPE_ROOT: Selector = [{ combinator: "", simples: [AT_SCOPE] }];
 /** Outside of rules, and in an `@scope`. */
 export const OUTERMOST: Place = { nesting: ROOT, isNested: false, isScoped: false };
 export const IN_SCOPE: Place = { nesting: AT_SCOPE, isNested: false, isScoped: true };
-/** In a rule with these selectors, which stands there. */
+/** The place inside a rule with these selectors. */
 export const placeInside = (selectors: readonly Selector[], { isScoped }: Place): Place => ({
   nesting: { kind: "logic", name: "is", selectors },
   isNested: true,

@@ -31,9 +31,9 @@ export interface StyleRule {
   declarations: readonly Written[];
   /** Applies only in another medium than the window in which mail is read, or in other browsers. */
   isElsewhere: boolean;
-  /** Undefined for none, which comes after all layers. */
+  /** The cascade layer; undefined for none, which comes after all layers. */
   layer: Layer | undefined;
-  /** Undefined outside of `@scope`. */
+  /** The innermost `@scope` around the rule; undefined outside of any. */
   scope: StyleScope | undefined;
   /** The conditions on the containers around its elements, in lower case. */
   containers: readonly string[];
@@ -44,7 +44,7 @@ export interface StyleRule {
 /** A cascade layer (CSS Cascade 5 §6.4). */
 export interface Layer {
   kind: "layer";
-  /** From 1, in the order of precedence. */
+  /** Place in the order of precedence, from 1. */
   order: number;
   layers: Map<string, Layer>;
 }
@@ -62,7 +62,7 @@ export type Around = string | Layer | StyleScope;
 
 export interface Sheets {
   rules: readonly StyleRule[];
-  /** In the order of precedence. */
+  /** Layers in the order of precedence. */
   layers: readonly Layer[];
 }
 

@@ -11,8 +11,8 @@ import { inflateSync } from "node:zlib";
 export type Cms = { kind: "signed"; content: Buffer } | { kind: "encrypted" };
 
 /**
- * Undefined for what is neither, such as certificates alone, and for what cannot be read. Never throws. `most`: octets of the
- * content of a compressed one.
+ * Reads signed, compressed or encrypted content (CMS). Undefined for other content, such as certificates alone, and for content
+ * that cannot be read. Never throws. `most`: limit on the octets of decompressed content.
  */
 export function readCms(octets: Buffer, most: number): Cms | undefined {
   try {

@@ -216,7 +216,7 @@ const isGradient = calls(
 
 type Grammar = (parts: readonly Part[]) => string | undefined;
 
-/** At most so many parts, each of one of the kinds. */
+/** A grammar for at most `most` parts, each of one of the kinds. */
 function list(most: number, ...kinds: Fits[]): Grammar {
   const fits = either(...kinds);
   return (parts) => (parts.length <= most && parts.every(fits) ? formatValueParts(parts) : undefined);
@@ -270,7 +270,7 @@ const isTypeSize = either(
   ({ kind, unit, number }) => kind === "dimension" && /^v(?:w|h|min|max)$/.test(unit) && number >= 0 && number <= 50,
   words("xx-small x-small small medium large x-large xx-large xxx-large smaller larger"),
 );
-/** So thin that it covers nothing. */
+/** True for a width so thin that it covers nothing. */
 const isThin = either(size(0, 5), words("auto from-font thin medium thick"));
 /** A shadow that stays close. */
 const isShade = either(size(-24, 40), words("none inset"), isColor, isComma);

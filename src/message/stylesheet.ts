@@ -92,9 +92,9 @@ function listRuleDeclarations(
   ];
 }
 
-/** For whom declarations are served, and where they stand. */
+/** Audience of declarations, and the place where they stand. */
 export interface Serving {
-  /** In a rule: others may position its elements. */
+  /** The declarations are those of a rule: other rules may position its elements. */
   ofRule?: boolean;
   /** The mail leaves. */
   isSent?: boolean;

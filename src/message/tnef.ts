@@ -14,7 +14,7 @@ export interface TnefFile {
   /** Media type, by its name if nothing else says it. */
   type: string;
   content: Buffer;
-  /** Without angle brackets. */
+  /** Content-ID without angle brackets. */
   contentId?: string;
 }
 
@@ -38,7 +38,7 @@ const MOST_RTF = 4 * 1024 * 1024;
 
 export const isTnef = (octets: Buffer): boolean => octets.length >= HEADER && octets.readUInt32LE(0) === SIGNATURE;
 
-/** Undefined for octets that are no TNEF. Never throws. */
+/** Reads TNEF; undefined for octets that are none. Never throws. */
 export function readTnef(octets: Buffer): Tnef | undefined {
   return isTnef(octets) ? bodyAndFiles(readObject(octets, 0)) : undefined;
 }
@@ -159,7 +159,7 @@ const SIZES: Readonly<Record<number, number>> = {
 
 interface Property {
   type: number;
-  /** Its first value. */
+  /** The first value of the property. */
   value: Buffer;
 }
 /** Properties by their identifier; those that nobody asks for are left out. */

@@ -38,7 +38,7 @@ export interface VisibleHtml {
   hidden: number;
 }
 
-/** One for each reader: as received, and as shown. */
+/** Inks for both readers: of the HTML as received, and as shown. */
 type Inks = readonly [received: Ink, shown: Ink];
 
 interface Open extends Styled {
@@ -140,7 +140,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   let isHead = true;
   /** The elements that every document has, of those so far. */
   const entered = new Set<string>();
-  /** For each open marker: how many hiding elements, by name, continue past an end tag of another element. */
+  /** Number of hiding elements, by name, that continue past an end tag of another element, for each open marker. */
   const continuing: Map<string, number>[] = [new Map()];
   /** The last element that is in no other one. */
   let last: Open | undefined;

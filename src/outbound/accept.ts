@@ -39,7 +39,7 @@ export interface Submission {
   mailbox: Reach["mailbox"];
   /** Address of the From header; normalized. */
   from: string;
-  /** At least one, each address once. */
+  /** Recipients, at least one, each address once. */
   recipients: readonly Recipient[];
   /** Header value with its angle brackets. */
   messageId: string;

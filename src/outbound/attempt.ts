@@ -31,7 +31,7 @@ import type { Connection } from "./transport.ts";
 export interface AttemptOptions {
   /** Hold mail for other servers instead of sending it. */
   hold: boolean;
-  /** For contents in memory: of deliveries here, and of those to other servers, which may take their time. */
+  /** Rooms for contents in memory: of deliveries here, and of those to other servers, which may take their time. */
   rooms: { here: Room; away: Room };
 }
 

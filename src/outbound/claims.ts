@@ -29,7 +29,7 @@ import {
 /** Entries of one message that are attempted together, under a lease. */
 export interface Claim {
   message: OutboundMessage;
-  /** At least one, in the order of the message. */
+  /** Entries in the order of the message, at least one. */
   entries: QueueEntry[];
   /** The domain of the entry that was due first, and of the others unless they go `together`. */
   domain: string;
@@ -43,9 +43,9 @@ export interface ClaimTerms {
   leaseUntil: number;
   /** Tells whether entries at the domain `other` go in the same SMTP transaction as those at `domain`. */
   together?: (message: OutboundMessage, domain: string, other: string) => boolean;
-  /** Only entries of this domain. */
+  /** Domain to which the claimed entries are limited. */
   domain?: string;
-  /** Only entries of verified domains of this server. Mail to them stays here, whoever sends it. */
+  /** True: only entries of verified domains of this server are claimed. Mail to them stays here, whoever sends it. */
   own?: boolean;
   /** Returns the time from which a domain may be attempted: in the future while it rests, Infinity while it is busy. */
   notBefore?: (domain: string) => number;

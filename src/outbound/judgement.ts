@@ -149,8 +149,9 @@ const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>
   statements.verified(db).get(splitAddress(address).domain, workspaceId) !== null;
 
 /**
- * Those of the sought addresses, as comparableAddress gives them, that are of a sender, or in To or Cc, of the conversation's
- * received and sent messages, but for those that a key had filed. Reads them once, however many are sought, the newest first.
+ * Finds which of the sought addresses (see comparableAddress) are a sender's, or stand in To or Cc, of the conversation's
+ * received and sent messages, except messages that a key had filed. Reads the messages once, newest first, however many
+ * addresses are sought.
  */
 function participantsAmong(db: Db, mailboxId: string, threadId: string, sought: ReadonlySet<string>): Set<string> {
   const found = new Set<string>();
@@ -175,7 +176,7 @@ function participantsAmong(db: Db, mailboxId: string, threadId: string, sought: 
 /** A part of an address that is quick to compare: the local part, up to a tag. */
 const addressStart = (address: string): string => (/^[^+@]*/.exec(address)?.[0] ?? "").toLowerCase();
 
-/** For everybody who may read the message, so without Bcc. */
+/** Lists the refused recipients for everybody who may read the message, so without Bcc. */
 function formatRefusedRecipients({ recipients }: Judged, refused: readonly string[]): string {
   const hidden = new Set(recipients.filter(({ field }) => field === "bcc").map(({ email }) => email));
   const shown = refused.filter((address) => !hidden.has(address));

@@ -27,7 +27,7 @@ import { suppressedAmong } from "./suppression.ts";
 
 export interface AdminNotice {
   workspaceId: string;
-  /** Its recipients. Default: the owners and admins. */
+  /** Recipients of the notice. Default: the owners and admins. */
   to?: { email: string; name: string } | { email: string; name: string }[];
   subject: string;
   text: string;

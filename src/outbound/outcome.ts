@@ -221,7 +221,7 @@ function recordBounced(
 interface Notice {
   /** Goes before the subject of the message. */
   title: string;
-  /** For people. */
+  /** The text for people. */
   text: string;
   recipients: NoticeRecipient[];
   /** The message, to return it whole. */

@@ -80,7 +80,7 @@ export function listRecipientProgress(db: Db, caller: Caller, emailId: string): 
     }));
 }
 
-/** Undefined for a message that was not sent from here. @throws AppError not_found */
+/** Sums up the delivery of a message; undefined for a message that was not sent from here. @throws AppError not_found */
 export function findDeliveryView(db: Db, caller: Caller, emailId: string): DeliveryView | undefined {
   const progress = listRecipientProgress(db, caller, emailId);
   if (progress.length === 0) return undefined;

@@ -105,7 +105,9 @@ const MOST_READ = 10_000;
 
 /** Keeps the lines and rests of destinations. Times are epoch ms. */
 export function createDestinationHealth(db: Db) {
-  /** In the order of the last note; new destinations are not in it. Read from the queue when it is first asked. */
+  /**
+   * Lines of destinations, in the order of the last note, without new destinations. Read from the queue when it is first asked.
+   */
   let known: Map<string, QueueLine> | undefined;
   /** End of each rest, in the order in which the rests began. */
   const rests = new Map<string, number>();

@@ -17,9 +17,9 @@ export interface SubmittedMessage {
   from: string;
   /** The only addr-spec of the Sender field. */
   sender?: string;
-  /** With its angle brackets. */
+  /** Message-ID with its angle brackets. */
   messageId?: string;
-  /** With angle brackets, as are the references, oldest first. */
+  /** In-Reply-To with its angle brackets. The references have them, too, oldest first. */
   inReplyTo?: string;
   references: string[];
   hasDate: boolean;
@@ -32,7 +32,7 @@ export interface SubmittedMessage {
 
 /** Fields that may occur once (RFC 5322 §3.6): of two, one reader would take the first and another the last. */
 const ONCE = ["from", "sender", "reply-to", "to", "cc", "message-id", "in-reply-to", "references", "subject", "date"];
-/** Its name has to stand on one line (RFC 5322 §2.2). */
+/** Beginning of a header field, whose name has to stand on one line (RFC 5322 §2.2). */
 const FIELD = /^[!-9;-~]{1,900}[ \t]*:/;
 
 /**

@@ -106,7 +106,7 @@ interface Inside {
   readonly _socket: Socket | false;
   /** The message, while it is being written; else false. */
   _currentDataStream: unknown;
-  /** One for each reply that is awaited. */
+  /** Handlers of awaited replies, one for each. */
   readonly _responseActions: ((reply: string) => void)[];
   readonly _envelope: Pick<SMTPConnectionEnvelope, "accepted" | "size"> & { mailError?: SmtpError };
   /** Writes every command. */

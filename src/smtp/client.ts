@@ -19,9 +19,9 @@ import { DeliveryFailure, type DeliveryResult, toDeliveryResult } from "./delive
 import { mailParameters, rcptParameters, type TransactionDsn } from "./dsn.ts";
 
 export interface Transaction {
-  /** Without angle brackets; "" for the null reverse-path. */
+  /** Reverse-path without angle brackets; "" for the null reverse-path. */
   reversePath: string;
-  /** Without angle brackets, domains in A-labels; no two the same. */
+  /** Addresses without angle brackets, domains in A-labels; no two the same. */
   recipients: readonly string[];
   /** The message, its lines ending in CRLF. */
   content: Uint8Array;
@@ -32,7 +32,7 @@ export interface Transaction {
 }
 
 export interface Transmission {
-  /** One for each recipient, in order. */
+  /** Results, one for each recipient, in order. */
   results: DeliveryResult[];
   /** The connection ended before the remote decided about any recipient: nothing was transmitted. */
   unstarted: boolean;

@@ -32,11 +32,11 @@ export interface Limits extends SessionLimits {
   /** A quarter is kept for peers that the role trusts or knows, unless it knows nobody. */
   connections: number;
   /**
-   * From one source: an IPv4 address, or an IPv6 /64. This limit and the next do not apply to peers that the role
+   * Connections from one source: an IPv4 address, or an IPv6 /64. This limit and the next do not apply to peers that the role
    * trusts.
    */
   connectionsPerSource: number;
-  /** From one network: an IPv4 /24, or an IPv6 /48. */
+  /** Connections from one network: an IPv4 /24, or an IPv6 /48. */
   connectionsPerNetwork: number;
   /** Time from 354 to the last byte of the message. */
   dataMs: number;

@@ -41,7 +41,7 @@ export interface Kept {
   readonly path: string;
   /** Bytes. */
   readonly size: number;
-  /** In hex. */
+  /** SHA-256 of the content, hex. */
   readonly sha256: string;
   /** Removes the file, unless it has been moved. */
   dispose(): Promise<void>;

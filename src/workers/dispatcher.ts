@@ -47,7 +47,7 @@ export interface Work {
   source: string;
   /** Charged, too: so the people of a workspace wait together while another asks. */
   workspace?: string | undefined;
-  /** Its network has not delivered wanted mail lately. */
+  /** True if the network has not delivered wanted mail lately. */
   isStranger?: boolean;
 }
 
@@ -296,7 +296,7 @@ export function createDispatcher({
     task.reject(unavailable(why, error));
   }
 
-  /** Those that are closed count until they are gone: their successors wait until their memory is free. */
+  /** The isolated parser of a group. A closed one counts until it is gone: its successor waits until its memory is free. */
   function isolatedIn({ slots }: Group): Slot | undefined {
     const isolated = [...slots].filter((slot) => slot.isolated);
     return isolated.find((slot) => !slot.isClosed) ?? isolated[0];

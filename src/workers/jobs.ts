@@ -77,11 +77,11 @@ export interface MessageJob {
 export interface Prepared {
   /** Absent if the job has `shownFrom`. */
   message?: PreparedMessage;
-  /** For an arriving message. */
+  /** The authentication of an arriving message. */
   authentication?: Authentication;
-  /** With `stage`, the blobs that were not here yet: their names and durable files. */
+  /** Blobs that were not here yet, if the job has a `stage`: their names and durable files. */
   staged?: { name: string; file: string }[];
-  /** For a message that is sent, what to transmit: its signatures, then the message. Absent if recoding changes nothing. */
+  /** The bytes to transmit of a message that is sent: its signatures, then the message. Absent if recoding changes nothing. */
   content?: OutboundContent;
   /** The result of composing octets. */
   octets?: Described;
@@ -93,7 +93,7 @@ export interface Prepared {
   invitation?: ReadInvitation | null;
 }
 export interface PreparedInbound extends Required<Pick<Prepared, "message" | "authentication">> {
-  /** Its attachments, which are no blobs before it is accepted: what is refused leaves none. */
+  /** Attachments, which are no blobs before the message is accepted: a refused message leaves none. */
   staged: Staged;
 }
 
@@ -124,7 +124,7 @@ export async function keepContent(
   return { bytes: joined(signatures, message) };
 }
 
-/** Both in an array of their own. */
+/** Copies both into one new array. */
 export function joined(signatures: Uint8Array, message: Uint8Array): Uint8Array {
   const bytes = new Uint8Array(signatures.byteLength + message.byteLength);
   bytes.set(signatures);

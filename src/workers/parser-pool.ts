@@ -312,7 +312,7 @@ export function createParserPool({
   };
 }
 
-/** One for each group, where each may take what it may take; on a small machine they take turns. */
+/** Most isolated parsers: one for each group, where each may take what it may take; on a small machine they take turns. */
 const mostIsolatedFor = (memory: number): number => (memory < SMALL_MACHINE ? 1 : 3);
 
 /** Leaves a processor to the main thread. `memory`: bytes. */

@@ -108,7 +108,7 @@ export class Slot {
   readonly #events: SlotEvents;
   /** The last look: when (epoch ms), the work of the parser until then (ms), and what the system told of it. */
   #seen: { at: number; work: number; processorTime: number | undefined } = { at: 0, work: 0, processorTime: undefined };
-  /** Its work when it was last heard, or got a task after idling. */
+  /** Work of the parser when it was last heard, or got a task after idling. */
   #heardAt = 0;
   /** The parser was silent for too long at the last look, but may not have been heard: the main thread may have been busy. */
   #isOver = false;

@@ -157,7 +157,7 @@ interface FeedPosition {
   seq: number;
   /** Time of the position, epoch ms. */
   at: number;
-  /** In the row after it, which is about reach: the last conversation (threads.seq) that was read. */
+  /** Position within the next row, if that is about reach: the last conversation (threads.seq) that was read. */
   within: number;
 }
 

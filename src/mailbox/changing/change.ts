@@ -45,7 +45,7 @@ const NEEDS_MANAGE = ["starred", "folder", "labels", "addLabels", "removeLabels"
 interface State {
   folder?: Folder;
   snoozedUntil?: number | null;
-  /** With `folder`: the messages that do not follow it. */
+  /** Messages that do not follow the folder of the conversation; present with `folder`. */
   apart?: readonly Apart[];
   starred?: boolean;
   labels?: readonly string[];

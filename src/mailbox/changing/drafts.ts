@@ -44,7 +44,7 @@ export interface Draft {
   emailId: string;
   threadSeq: number;
   reach: Reach;
-  /** With its angle brackets. */
+  /** Message-ID with its angle brackets. */
   messageId?: string;
   from: EmailAddress;
   to: EmailAddress[];

@@ -238,7 +238,7 @@ export function deleteDiscarded({ store, options }: Core): Job {
 const FIRST_SWEEP_MS = HOUR_MS;
 const SWEEP_INTERVAL_MS = DAY_MS;
 
-/** Those of the given blobs that a message, the outbound queue or a held message names. */
+/** Query for those of the given blobs that a message, the outbound queue or a held message names. */
 const named = prepared((db) => {
   const among = sql`(select value from json_each(${sql.placeholder("names")}))`;
   return db

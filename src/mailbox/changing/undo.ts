@@ -56,7 +56,7 @@ export interface Undoing {
   /** Returns the person as they are by now; absent for the operator. @throws AppError */
   person?(db: Db): Caller;
   face: Face;
-  /** Only tells what would be taken back. */
+  /** True: the run only reports what would be taken back. */
   dryRun: boolean;
 }
 

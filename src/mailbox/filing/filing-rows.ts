@@ -195,7 +195,7 @@ export interface NewDraft {
   writtenBy?: string;
 }
 
-/** For a draft without unfinished recipients. */
+/** Recipients of a draft that has no unfinished ones. */
 const FINISHED: Unfinished = { to: "", cc: "", bcc: "" };
 
 /** The stored properties of a message besides its content. */
@@ -215,7 +215,7 @@ export interface MessageFacts {
   sentBy?: string | undefined;
   /** See messages.byKey. */
   byKey?: boolean | undefined;
-  /** For a draft only. */
+  /** Properties of a draft; absent for other messages. */
   draft?: NewDraft | undefined;
   /** The message becomes searchable soon after the commit, not with it. */
   indexLater?: boolean | undefined;

@@ -51,7 +51,7 @@ export interface Filing {
   listSigner?: string | undefined;
   /** The user who sent it or wrote the draft, and therefore sees all of its Bcc. */
   sentBy?: string;
-  /** For a draft only. */
+  /** Properties of a draft; absent for other messages. */
   draft?: NewDraft;
   /** The draft is a held message, which nobody may change. */
   held?: boolean;

@@ -51,7 +51,7 @@ const queries = prepared((db) => ({
     .prepare(),
 }));
 
-/** In their order. */
+/** Reads the rules of a mailbox, in their order. */
 export function readMailboxRules(db: Db, mailboxId: string): Rule[] {
   return JSON.parse(queries(db).rules.get({ mailboxId })?.text ?? "[]");
 }

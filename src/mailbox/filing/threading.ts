@@ -107,10 +107,7 @@ export interface UnfiledMessage {
   /** Epoch ms. */
   date: number;
   spam: boolean;
-  /**
-   * For mail kept elsewhere: true if it was in trash. Such mail in trash or spam joins only conversations of the same
-   * kind.
-   */
+  /** True for mail kept elsewhere that was in trash. Such mail in trash or spam joins only conversations of the same kind. */
   trash?: boolean;
 }
 

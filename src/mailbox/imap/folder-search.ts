@@ -173,7 +173,7 @@ export const readBodies = ({ db }: Reader, seqs: readonly number[], characters: 
     ({ text }) => text.length,
   );
 
-/** With the visible text of the HTML below, where that differs. */
+/** Adds to each text the visible text of the HTML on a line below, where that differs. */
 function* wholeTexts(rows: Iterable<BodyRow & { seen: Uint8Array | null }>): Generator<BodyRow> {
   for (const { seq, text, seen } of rows) yield { seq, text: seen ? `${text}\n${unpackText(seen)}` : text };
 }

@@ -290,7 +290,7 @@ function add(tx: Tx, labelId: number, seqs: readonly number[]): void {
 interface Changes {
   /** messages.seq */
   seqs: number[];
-  /** Up to where that is all, by imap_folders.id. */
+  /** The modification sequence up to which `seqs` has all changes, by imap_folders.id. */
   through: Map<number, number>;
   isMore: boolean;
 }

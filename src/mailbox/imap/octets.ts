@@ -95,7 +95,7 @@ const queries = prepared((db) => ({
       /** Bytes of the message's content: its text, HTML and files. */
       bytes: sql<number>`octet_length(${messageBodies.text}) + coalesce(octet_length(${messageBodies.htmlSource}), 0)
         + (select coalesce(sum(${attachments.size}), 0) from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`,
-      /** Its text is all of it. */
+      /** True if the message is its text alone, without HTML and files. */
       isPlain: sql<boolean>`${messageBodies.htmlSource} is null
         and not exists (select 1 from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`.mapWith(
         Boolean,
@@ -232,7 +232,7 @@ export function createOctets(core: MailCore) {
     return true;
   }
 
-  /** One after the other: the same mail is not frozen twice. */
+  /** Freezes some mail once earlier calls are done, so that no message is frozen twice. */
   function inTurn(folder?: typeof first): Promise<boolean> {
     const work = (): Promise<boolean> => freezeSome(folder);
     const done = turn.then(work, work);

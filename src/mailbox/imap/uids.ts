@@ -20,7 +20,7 @@ import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "
 /** The flags that only IMAP has, as bits of imap_messages.flags: those that the server itself asks for. */
 export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;
 /**
- * All of them, in the order of their bits: system flags (RFC 9051 §2.3.2), and keywords that mail apps have for a message alone
+ * All flags, in the order of their bits: system flags (RFC 9051 §2.3.2), and keywords that mail apps have for a message alone
  * (RFC 5788 §3.1; the tags of Thunderbird and the coloured flags of Apple Mail). New ones go to the end.
  */
 const NAMES = `\\Deleted \\Answered $Forwarded $MDNSent $label1 $label2 $label3 $label4 $label5 $Important $Phishing
@@ -47,13 +47,13 @@ export type ImapFolder = Pick<
   FolderRow,
   "id" | "mailboxId" | "uidValidity" | "uidNext" | "modseq" | "vanishedThrough"
 > & {
-  /** Undefined for a label's. */
+  /** The folder; undefined for the mailbox of a label. */
   folder?: Folder;
   /** The label as it is written in the mailbox. */
   label?: string;
 };
 
-/** Those whose mail the mailboxes of labels have. */
+/** Folders whose mail the mailboxes of labels have. */
 const LABELLED: readonly Folder[] = ["inbox", "archive", "sent", "drafts"];
 const isLabel = (id: number): boolean => id < 0;
 /** The statements for the mailbox with an id, and its number in them. */
@@ -273,7 +273,7 @@ const queries = prepared((db) => ({
   folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
 }));
 
-/** Undefined until the mailbox is opened. */
+/** The row of a folder; undefined until the mailbox is opened. */
 export const imapFolder = (db: Db, mailboxId: string, folder: Folder): FolderRow | undefined =>
   queries(db).folder.get({ mailboxId, folder });
 

@@ -138,7 +138,9 @@ const UNSEEN = 0.5;
 
 const isTrained = ({ spam, ham }: Trained): boolean => spam >= LEAST_TRAINED && ham >= LEAST_TRAINED;
 
-/** Undefined while too little is known about the mailbox's mail or the message. The order of `tokens` is irrelevant. */
+/**
+ * Scores a message by its tokens, in any order. Undefined while too little is known about the mailbox's mail or the message.
+ */
 export function scoreTokens(trained: Trained, tokens: readonly TokenCounts[]): Scored | undefined {
   if (!isTrained(trained)) return undefined;
   const clues: JunkClue[] = [];

@@ -77,7 +77,10 @@ export function readJunkSender(from: EmailAddress, auth: AuthVerdicts | null | u
   };
 }
 
-/** Undefined if nothing was learned. A spoofed sender also gets the verdict spam of the address it shows. */
+/**
+ * The learned verdict on a sender; undefined if nothing was learned. A spoofed sender also gets the verdict spam of the address
+ * it shows.
+ */
 export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sender): SenderVerdict | undefined {
   if (isAnonymous(address)) return undefined;
   const learned = statements(tx).verdicts.all({ mailboxId, sender: address });

@@ -145,7 +145,7 @@ export function* splitIntoTurns(
   if (turn.messages.length > 0) yield turn;
 }
 
-/** In the order of `seqs`; a message deleted meanwhile is left out. */
+/** Reads messages, in the order of `seqs`; leaves out a message that was deleted meanwhile. */
 export function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
   const { rows = "[]" } = statements.messages(db).get(JSON.stringify(seqs)) ?? {};
   const textsOf = new Map(

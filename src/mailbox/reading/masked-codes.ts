@@ -112,7 +112,7 @@ const unchecked = (): Uint8Array => Buffer.from(UNCHECKED_MASK);
 /** The subjects and codes of messages whose views were masked, for what is read of them later. */
 const readBefore = new WeakMap<object, { subject: string; codes: readonly string[] }>();
 
-/** Each message on its own. @throws AppError server_error 503 */
+/** Masks each message on its own. @throws AppError server_error 503 */
 async function mask(
   { parser }: MailCore,
   caller: Caller,

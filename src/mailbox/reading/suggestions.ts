@@ -188,7 +188,7 @@ export async function suggest(
   return undefined;
 }
 
-/** Undefined for a query that would be refused: a misread `before:` may lack a date. */
+/** Parses a query; undefined if it would be refused: a misread `before:` may lack a date. */
 function readQuery(text: string, now: number): Query | undefined {
   try {
     return parseQuery(text, now);
@@ -202,7 +202,7 @@ function readQuery(text: string, now: number): Query | undefined {
 const LATEST_OF_MAILBOX = 400;
 const MOST_LOOKED_AT = 4_000;
 
-/** In the order of the conversations, which SQLite keeps in a cross join. */
+/** Participants of conversations, in the order of the conversations, which SQLite keeps in a cross join. */
 const peopleOfThreads = statement<EmailAddress & { name: string | null }, [string]>(
   `SELECT person.value ->> 'email' AS email, person.value ->> 'name' AS name
      FROM json_each(?) AS latest CROSS JOIN threads ON seq = latest.value CROSS JOIN json_each(participants) AS person

@@ -11,13 +11,13 @@ import { prepared, statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import type { MessageFilters } from "../state/views.ts";
 
-/** For each folder of conversations: whether those that are snoozed are selected, and those that are not. */
+/** Whether snoozed and awake conversations are selected, for each folder. */
 export type Places = Readonly<Record<Folder, { awake: boolean; snoozed: boolean }>>;
 
 /** The conditions that select the conversations of a list within a mailbox. */
 export interface Selection {
   places: Places;
-  /** Only starred ones. */
+  /** True: only starred conversations are selected. */
   starred: boolean;
   unread: boolean;
   hasAttachments: boolean | undefined;

@@ -23,7 +23,7 @@ export interface MailboxRoute {
   workspaceId: string;
   /** The row of the address's domain that belongs to the workspace. */
   domainId: string;
-  /** Without the tag. */
+  /** The address without the tag. */
   receivedOn: string;
   /** postmaster@ and abuse@: exempt from quota and DMARC rejection. */
   exempt: boolean;

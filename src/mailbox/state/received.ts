@@ -74,7 +74,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** Undefined for a message that was sent, or that the server wrote. @throws AppError not_found */
+/** Finds a received message. Undefined for a message that was sent, or that the server wrote. @throws AppError not_found */
 export function receivedMessage(db: Db, caller: Caller, id: string): ReceivedMessage | undefined {
   const found = statements(db).one.get({ id });
   const reach = found && reachTo(db, caller, found.mailboxId);

@@ -27,7 +27,7 @@ type Template = Static<typeof Template>;
 
 export interface Texts {
   signature: string;
-  /** In the order in which they are offered. */
+  /** Templates in the order in which they are offered. */
   templates: Template[];
 }
 
@@ -101,7 +101,7 @@ function getTemplateIndex(templates: readonly Template[], name: string): number 
   return at;
 }
 
-/** For somebody who sends from the mailbox. @throws AppError not_found, forbidden */
+/** Reads the texts of a mailbox for somebody who sends from it. @throws AppError not_found, forbidden */
 export function readTexts(db: Db, caller: Caller, mailboxId: string): Texts {
   requireAccess(requireReach(db, caller, mailboxId), "send");
   return readMailboxTexts(db, mailboxId);
