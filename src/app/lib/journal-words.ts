@@ -70,16 +70,15 @@ function describeJournalEntry({
 
 type UndoneField = UndoView["fields"][number];
 
-const FIELDS: Readonly<Record<UndoneField["field"], string>> = {
-  folder: "folder",
+/** Fields that have another name for people. */
+const FIELDS: Readonly<Partial<Record<UndoneField["field"], string>>> = {
   starred: "star",
   unread: "read mark",
-  label: "label",
   training: "what the spam filter learned",
 };
 
 const fieldName = ({ field, label }: UndoneField): string =>
-  field === "label" && label !== undefined ? `the label “${label}”` : FIELDS[field];
+  field === "label" && label !== undefined ? `the label “${label}”` : (FIELDS[field] ?? field);
 
 /** The fields of each conversation, in the order in which the conversations come. */
 export function byThread(fields: readonly UndoneField[]): [threadId: string, fields: string[]][] {

@@ -11,7 +11,7 @@ import { AppError } from "../../base/errors.ts";
 import type { Job } from "../../base/scheduler.ts";
 import { confirmLabels, noteTouches, settle, type Touch } from "../../journal/key-changes.ts";
 import type { Core } from "../../store/core.ts";
-import { type Folder, messages, threads } from "../../store/schema.ts";
+import { CHANGED_FIELDS, type Folder, messages, threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { isDraft, type ThreadRow } from "../filing/threading.ts";
@@ -184,7 +184,7 @@ export const folderState = ({
   folder,
   snoozedUntil,
   apart = [],
-}: State): Omit<State, "starred" | "labels" | "unread"> => ({
+}: State): Pick<State, "folder" | "snoozedUntil" | "apart"> => ({
   ...(folder !== undefined && { folder }),
   ...(snoozedUntil !== undefined && { snoozedUntil }),
   ...(apart.length > 0 && { apart }),
@@ -221,8 +221,8 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
   }
   putBack(tx, thread, before, changed.readState);
   forgetTaught(tx, thread.mailboxId, changed);
-  for (const name of touched) {
-    if (name === "folder" || name === "starred" || name === "unread") settle(tx, thread.seq, name, "person");
+  for (const name of CHANGED_FIELDS) {
+    if (Object.hasOwn(after, name)) settle(tx, thread.seq, name, "person");
   }
   for (const { labelKey: label } of labelTouches(after.labels ?? [], before.labels ?? [])) {
     settle(tx, thread.seq, "label", "person", label);
@@ -237,6 +237,19 @@ export function putBack(tx: Tx, thread: ThreadRow, before: Omit<State, "unread">
   if (labels !== undefined) writeLabels(tx, thread.seq, labels);
   if (readState) putBackReadState(tx, thread.seq, readState);
 }
+
+/** The fields of a conversation but for its labels, each as key_changes keeps it. */
+export interface KeptFields {
+  folder: ReturnType<typeof folderState>;
+  starred: boolean;
+  unread: ReadState;
+}
+
+export const readKeptFields = (tx: Tx, thread: ThreadRow): KeptFields => ({
+  folder: folderState({ ...thread, apart: listApartMessages(tx, thread) }),
+  starred: thread.starred,
+  unread: loadReadState(tx, thread.seq),
+});
 
 /** Takes back what a move taught a mailbox, except what it was taught otherwise since. */
 export function forgetTaught(

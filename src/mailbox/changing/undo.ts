@@ -23,10 +23,8 @@ import type { Core } from "../../store/core.ts";
 import { type ChangedField, type Face, type Settler, threads } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import type { ThreadRow } from "../filing/threading.ts";
 import { labelKey, labelsPutBack, listThreadLabels, type PlacedLabel } from "../state/labels.ts";
-import { listApartMessages, loadReadState, type ReadState } from "../state/message-state.ts";
-import { type AppliedChange, folderState, forgetTaught, putBack } from "./change.ts";
+import { type AppliedChange, forgetTaught, type KeptFields, putBack, readKeptFields } from "./change.ts";
 
 /** Why a field was left: who changed or confirmed it, or `deleted`, `out_of_reach`, `too_many_labels`. */
 export type LeftReason = Exclude<Settler, "undone"> | "deleted" | "out_of_reach" | "too_many_labels";
@@ -162,9 +160,9 @@ function restore(
   if (!first) return;
   const thread = bySeq(tx).get({ seq: first.threadSeq });
   const reach = person && thread && reachTo(tx, person, thread.mailboxId);
-  const present = thread && readPresentState(tx, thread);
+  const present = thread && readKeptFields(tx, thread);
   const open: KeyChange[] = [];
-  const before: Partial<Present> = {};
+  const before: Partial<KeptFields> = {};
   const labels = new Map<string, PlacedLabel | null>();
   for (const [, ofField] of Map.groupBy(changes, ({ field, labelKey: label }) => `${field} ${label}`)) {
     const last = ofField.at(-1) as KeyChange;
@@ -188,7 +186,7 @@ function restore(
   }
   if (!thread || !present || open.length === 0) return;
 
-  for (const name of Object.keys(before) as (keyof Present)[]) {
+  for (const name of Object.keys(before) as (keyof KeptFields)[]) {
     if (isChanged(name, before, present)) tally.takenBack({ threadId: thread.id, field: name });
   }
   const labelsNow = listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [];
@@ -204,13 +202,8 @@ function restore(
     } else if (is !== becomes) tally.takenBack(field);
   }
   if (dryRun) return;
-  const { folder, starred, unread } = before;
-  putBack(
-    tx,
-    thread,
-    { ...folder, ...(starred !== undefined && { starred }), ...(labels.size > 0 && { labels: labelsThen }) },
-    unread,
-  );
+  const { folder, unread, ...others } = before;
+  putBack(tx, thread, { ...folder, ...others, ...(labels.size > 0 && { labels: labelsThen }) }, unread);
   const undone = open.filter(({ field, labelKey: label }) => field !== "label" || !unfit.has(label));
   markUndone(
     tx,
@@ -258,21 +251,8 @@ export async function undoKey(core: Core, wanted: Wanted, { person, face, dryRun
 
 type Taught = Pick<AppliedChange, "relearned" | "taught">;
 
-/** The fields of a conversation but for its labels, each as its change keeps the value before. */
-interface Present {
-  folder: ReturnType<typeof folderState>;
-  starred: boolean;
-  unread: ReadState;
-}
-
-const readPresentState = (tx: Tx, thread: ThreadRow): Present => ({
-  folder: folderState({ ...thread, apart: listApartMessages(tx, thread) }),
-  starred: thread.starred,
-  unread: loadReadState(tx, thread.seq),
-});
-
 /** True if a field has another value than before. Messages that came later do not count. */
-function isChanged(name: keyof Present, before: Partial<Present>, present: Present): boolean {
+function isChanged(name: keyof KeptFields, before: Partial<KeptFields>, present: KeptFields): boolean {
   if (name !== "unread" || before.unread === undefined) return !isDeepStrictEqual(before[name], present[name]);
   const { unreadSeqs, newestSeq } = before.unread;
   return !isDeepStrictEqual(new Set(unreadSeqs), new Set(present.unread.unreadSeqs.filter((seq) => seq <= newestSeq)));
