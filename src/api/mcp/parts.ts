@@ -107,6 +107,14 @@ export function shownThread(thread: ThreadView, budget: number) {
   };
 }
 
+/** What a change of a conversation may have changed. */
+export const changedFields = ({ id, folder, unread, starred }: ReturnType<typeof shownThread>) => ({
+  id,
+  folder,
+  unread,
+  starred,
+});
+
 /** Enough to know which message to read. */
 const HIGHLIGHTS_SHOWN = 3;
 

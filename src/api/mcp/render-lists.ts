@@ -5,6 +5,7 @@ import { jsonLengthOfText, resultBudget } from "./budget.ts";
 import { drawNonce, fence, fencedLine } from "./fence.ts";
 import {
   addressText,
+  changedFields,
   listText,
   shortenAddresses,
   shownAddress,
@@ -110,9 +111,8 @@ export function renderUpdated(
   context: RenderContext,
 ): Rendered {
   const shown = shownThread(thread, resultBudget(args));
-  const { id, folder, unread, starred } = shown;
   return fencedResult(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`, {
-    thread: { id, folder, unread, starred },
+    thread: changedFields(shown),
   });
 }
 
