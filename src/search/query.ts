@@ -59,6 +59,9 @@ export type ThreadCondition =
   | { readonly kind: "unread"; readonly negated: boolean }
   | { readonly kind: "starred"; readonly negated: boolean };
 
+/** A condition on a mark, which a conversation has as a whole; mailbox/reading/walk.ts knows what each mark is. */
+export type MarkCondition = Exclude<ThreadCondition, { kind: "folder" | "label" | "unread" }>;
+
 /** All conditions must hold. */
 export interface Query {
   readonly message: readonly MessageCondition[];

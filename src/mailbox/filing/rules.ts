@@ -15,7 +15,7 @@ import { type Folder, mailboxRules, RULE_ACTIONS, type Rule, type RuleAction } f
 import type { Options } from "../../store/settings.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { shows } from "../reading/walk.ts";
+import { isMarked, shows } from "../reading/walk.ts";
 import { isVerifiedFor } from "../state/addresses.ts";
 import { addLabels, labelKey, listThreadLabels, requireLabels } from "../state/labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
@@ -303,8 +303,8 @@ function threadTest(tx: Tx, { joined, state }: Arriving): (condition: ThreadCond
         return hasLabel(condition.label);
       case "unread":
         return state.unread;
-      case "starred":
-        return starred;
+      default:
+        return isMarked(joined, condition);
     }
   };
   return (condition) => test(condition) !== condition.negated;

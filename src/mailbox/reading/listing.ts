@@ -54,6 +54,7 @@ import {
   type FolderTerm,
   inFolders,
   isNewer,
+  markedSeqs,
   NEWEST,
   newestFirst,
   type Selection,
@@ -236,13 +237,14 @@ async function narrow(core: MailCore, asked: Asked, scope: SearchScope): Promise
   }
   const ids = [...mailboxes.keys()];
   for (const condition of query.thread) {
+    const among = condition.negated ? excluded : sets;
     if (condition.kind === "label") {
-      (condition.negated ? excluded : sets).push(createSeqSet(threadsLabelled(db, condition.label)));
+      among.push(createSeqSet(threadsLabelled(db, condition.label)));
     } else if (condition.kind === "folder") {
       // The selection has the others.
-      if (isNotStarred(condition)) excluded.push(createSeqSet(starredSeqs(db, ids, "listed")));
-    } else if (condition.kind === "starred") {
-      (condition.negated ? excluded : sets).push(createSeqSet(starredSeqs(db, ids, "any")));
+      if (isNotStarred(condition)) excluded.push(createSeqSet(starredSeqs(db, ids)));
+    } else if (condition.kind !== "unread") {
+      among.push(createSeqSet(markedSeqs(db, ids, condition)));
     } else if (condition.negated) {
       excluded.push(unreadIn(db, ids, selection));
     }

@@ -5,8 +5,9 @@
  */
 import type { Statement } from "bun:sqlite";
 import type { ListFolder } from "../../search/operators.ts";
+import type { MarkCondition } from "../../search/query.ts";
 import type { Position } from "../../store/cursor.ts";
-import { FOLDERS, type Folder } from "../../store/schema.ts";
+import { FOLDERS, type Folder, type threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import type { MessageFilters } from "../state/views.ts";
@@ -215,11 +216,33 @@ export function unreadSeqs(db: Db, mailboxIds: readonly string[], selection: Sel
 
 const STARRED: FolderTerm = { folder: "starred", negated: false };
 
-/** The starred conversations in any folder, or those of the list `starred`, unordered. */
-export function starredSeqs(db: Db, mailboxIds: readonly string[], which: "any" | "listed"): number[] {
-  const where = `starred = 1 AND ${placesCondition(inFolders(which === "any" ? [] : [STARRED]).places)}`;
+/** The conversations of the list `starred`, unordered. */
+export function starredSeqs(db: Db, mailboxIds: readonly string[]): number[] {
+  const where = `starred = 1 AND ${placesCondition(inFolders([STARRED]).places)}`;
   return listThreadSeqs(db, mailboxIds, [{ index: "threads_starred", where }]);
 }
+
+/** A mark: where the conversations that have it are found, and whether one has it. */
+interface Mark {
+  source: Source;
+  /** Undefined: a conversation that begins. */
+  isOn(thread: typeof threads.$inferSelect | undefined): boolean;
+}
+
+const MARKS: Readonly<Record<MarkCondition["kind"], Mark>> = {
+  starred: {
+    source: { index: "threads_starred", where: "starred = 1" },
+    isOn: (thread) => thread?.starred === true,
+  },
+};
+
+/** The conversations in any folder that have the mark of a condition, negated or not, unordered. */
+export const markedSeqs = (db: Db, mailboxIds: readonly string[], { kind }: MarkCondition): number[] =>
+  listThreadSeqs(db, mailboxIds, [MARKS[kind].source]);
+
+/** True if a conversation has the mark of a condition, negated or not; undefined: one that begins. */
+export const isMarked = (thread: typeof threads.$inferSelect | undefined, { kind }: MarkCondition): boolean =>
+  MARKS[kind].isOn(thread);
 
 function listThreadSeqs(db: Db, mailboxIds: readonly string[], sources: readonly Source[]): number[] {
   const found: number[][] = [];
