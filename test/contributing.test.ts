@@ -3,9 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_NAMES } from "../src/events/kinds.ts";
-import { MessageView, ThreadView } from "../src/mailbox/state/views.ts";
+import { MessageView, ThreadPatch, ThreadView } from "../src/mailbox/state/views.ts";
 import { TABLES } from "../src/moving/tables.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, EXT_OPERATIONS, MAIL_OPERATIONS } from "../src/operations/operations.ts";
+import { CHANGED_FIELDS } from "../src/store/schema.ts";
 import { SETTINGS } from "../src/store/settings.ts";
 
 const root = join(import.meta.dir, "..");
@@ -55,6 +56,9 @@ const KINDS: Record<string, Group[]> = {
   ],
   // Those that no other resource has; one word, such as `starred`, is the name of many things.
   "A field of a resource": [{ what: "of Thread", names: fieldsOfThread }],
+  "A field that a PATCH changes": [
+    { what: "of ThreadPatch", names: [...Object.keys(ThreadPatch.properties), ...CHANGED_FIELDS] },
+  ],
   "A webhook event": [group("of all", EVENT_NAMES)],
   "A setting": [group("of all", Object.keys(SETTINGS))],
   "A migration": [group("by its file", migrations), { what: "by its table", names: Object.keys(TABLES) }],
