@@ -1,4 +1,4 @@
-/** What every part of the benchmark uses: figures and how they are printed, timings, and a place to serve from. */
+/** Helpers that every part of the benchmark uses: figures and how they are printed, timings, and a place to serve from. */
 import type { Database } from "bun:sqlite";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,11 +14,11 @@ export interface Figure {
   figure: string;
   value: number;
   unit: string;
-  /** The same work without Mailroom, and value / floor. */
+  /** Value of the same work without Mailroom; value / floor is printed, too. */
   floor?: number;
-  /** The same work by another server. */
+  /** Value of the same work by another server. */
   peer?: number;
-  /** Of several turns beside the peer, instead of value / peer. */
+  /** Ratio from several turns beside the peer, instead of value / peer. */
   ratio?: number;
   toReach?: string;
 }
@@ -76,7 +76,7 @@ export const residentMB = (pid: number): number => {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
 };
 
-/** What a process and its children that have ended have used of the processors, in steps of 10 ms. */
+/** Processor time in ms, in steps of 10, that a process and its children that have ended have used. */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   // proc(5): utime, stime, cutime and cstime.

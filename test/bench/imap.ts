@@ -17,20 +17,20 @@ import { PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
 import { pump } from "./smtp-load.ts";
 
 const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
-/** Of a whole folder that is fetched. */
+/** Messages of a whole folder that is fetched. */
 const SYNCED = Math.min(MESSAGES, 10_000);
 const PAGE = 25;
 /** Messages that are fetched at once, to be given to Dovecot. */
 const PORTION = 2_000;
 const IDLING = 1_000;
-/** As many as one network and one person may have. */
+/** Most connections that one network and one person may have. */
 const OF_NETWORK = 50;
 const OF_PERSON = 25;
 const TIMES = 20;
-/** Of arriving mail: turns, and messages of each. */
+/** Turns of arriving mail, and messages of each. */
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const ARRIVING = 1_000;
-/** As Dovecot's directories are owned: see harness/peers/dovecot.ts. */
+/** Owner of Dovecot's directories (harness/peers/dovecot.ts). */
 const OWNER = 65_534;
 
 const ENVELOPES = "(UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)";
@@ -127,7 +127,10 @@ async function idling(pid: number, open: (n: number) => Promise<ImapClient>): Pr
   return each;
 }
 
-/** What UIDs and octets cost arriving mail: the same mail into a mailbox that was opened over IMAP and one that was not, in turns. */
+/**
+ * Measures what UIDs and octets cost arriving mail: the same mail goes, in turns, into a mailbox that was opened over IMAP and
+ * one that was not.
+ */
 async function ingest(): Promise<void> {
   const sides = await Promise.all(
     ["opened", "unopened"].map(async (name) => {

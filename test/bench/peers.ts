@@ -31,7 +31,7 @@ const MESSAGES = 1_000;
 const INDEXED_MESSAGES = 50;
 const CONNECTIONS = 10;
 const LOOK_MS = 20;
-/** What a server still does after the last message counts as its cost for so long. */
+/** Work that a server still does for so long after the last message counts as its cost. */
 const REST_MS = 1_000;
 /** Messages of a mailbox that is read. Dovecot takes half a minute to index them. */
 const READ_MESSAGES = 1_000;
@@ -62,13 +62,18 @@ interface Contender extends Pick<PostfixDovecot, "port" | "processes" | "filed" 
 
 interface Usage {
   cpuMs: number;
-  /** Of the processes: pages of files that they have changed. */
+  /** Bytes of pages of files that the processes have changed. */
   writtenBytes: number;
-  /** Of the disk, with the journal of its file system and what others write; NaN where the folder lies on no disk of its own. */
+  /**
+   * Bytes written to the disk, with the journal of its file system and what others write; NaN where the folder lies on no disk
+   * of its own.
+   */
   diskBytes: number;
 }
 
-/** What processes and their children, also those that have ended, have used so far. Flushes what waits to be written. */
+/**
+ * Measures what processes and their children, also those that have ended, have used so far. Flushes what waits to be written.
+ */
 function used(processes: readonly number[]): Usage {
   Bun.spawnSync(["sync"]);
   for (let attempt = 1; ; attempt++) {

@@ -1,4 +1,7 @@
-/** What it takes to pick the next recipient out of 100,000, however they are spread over domains, and the memory for it. */
+/**
+ * Measures what it takes to pick the next recipient out of 100,000, however they are spread over domains, and the memory for
+ * it.
+ */
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { newId, systemRuntime } from "../../src/base/runtime.ts";
@@ -11,7 +14,7 @@ import { ADDRESS, folder, newPlace, print, residentMB, timings } from "./figures
 const ENTRIES = 100_000;
 const PER_TRANSACTION = 1_000;
 const LEASE_MS = 1_800_000;
-/** Nobody listens there. */
+/** A relay at a port where nobody listens. */
 export const NOWHERE = "smtp://127.0.0.1:1";
 const CONTENT = new Uint8Array(1_000).fill(0x61);
 
@@ -78,7 +81,7 @@ export async function measureQueue(): Promise<void> {
   await measureMemory();
 }
 
-/** Of a server with as many waiting for a smarthost that is away, once it has turned to it. */
+/** Measures the memory of a server with as many recipients waiting for a smarthost that is away, once it has turned to it. */
 async function measureMemory(): Promise<void> {
   const { place, workspaceId } = await newPlace("waiting");
   const store = openStore({ folder: place.data, runtime: systemRuntime() });

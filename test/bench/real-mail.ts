@@ -4,7 +4,7 @@ import { labelledPresent, readLabelled } from "../harness/mail/labelled-mail.ts"
 
 /**
  * Mail that people wrote, spread over the corpus, and again from its start after all of it: Message-IDs, and the fields that
- * refer to them, get the number of the pass. What has no Message-ID of its own is left out.
+ * refer to them, get the number of the pass. Mail without a Message-ID of its own is left out.
  */
 export function realMail(): (n: number) => Buffer {
   const known = new Map<string, { head: string; body: string }>();

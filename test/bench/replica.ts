@@ -1,6 +1,6 @@
 /**
- * What a replica costs: servers without one, with one, and with one that acknowledgements wait for, take turns under the
- * same load. The server of the replica is on the same machine, and takes its share of the processors.
+ * Measures what a replica costs: servers without one, with one, and with one that acknowledgements wait for, take turns under
+ * the same load. The server of the replica is on the same machine, and takes its share of the processors.
  */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";

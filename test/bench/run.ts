@@ -36,7 +36,7 @@ import { tails } from "./tails.ts";
 import { uploads } from "./uploads.ts";
 import { webhooks } from "./webhooks.ts";
 
-/** The same load into smtp-server alone, which throws it away. */
+/** Messages per second of the same load into smtp-server alone, which throws it away. */
 async function discardRate(connections: number, messages: number, bytes: number): Promise<number> {
   const child = Bun.spawn([process.execPath, join(import.meta.dir, "discard-server.ts")], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -1,6 +1,6 @@
 /**
- * What one machine holds: a mailbox of many short messages, seeded as rows (seed.ts) or imported, and what it costs: disk, start,
- * lists, searches, arriving mail beside it, a backup, and moving its workspace to another server.
+ * Measures what one machine holds: a mailbox of many short messages, seeded as rows (seed.ts) or imported, and what it costs:
+ * disk, start, lists, searches, arriving mail beside it, a backup, and moving its workspace to another server.
  *
  *   BENCH_MESSAGES=10000000 bun run bench scale        (a million unless it says otherwise; only when it is named)
  *   BENCH_IMPORT=yes bun run bench scale               (messages of 4 kB go through `mailroom import`)

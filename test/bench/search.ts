@@ -26,12 +26,12 @@ const AT_A_TIME = 20;
 /** Words of these ranks: as many as make the engine forget the first (search/fts5/fts5.ts) before it is asked for again. */
 const ranked = (from: number, step: number): string[] =>
   Array.from({ length: AT_A_TIME }, (_, i) => wordAt(from + i * step));
-/** In about a tenth of the messages each, and in some ten of ten thousand. */
+/** Words that are in about a tenth of the messages each, and words in some ten of ten thousand. */
 const COMMON = ranked(150, 1);
 const RARE = ranked(20_000, 97);
 const person = (i: number): string => `person${37 * i}@remote${(37 * i) % 31}.example`;
 
-/** By kind, each found anew, but for the one that says otherwise. The day is one that most of the mail came after. */
+/** Queries by kind. Each is found anew, but for the kind that says otherwise. Most of the mail came after the day in them. */
 const QUERIES: Readonly<Record<string, readonly string[]>> = {
   "a common word": COMMON,
   "a common word, again": COMMON.slice(0, 1),
@@ -51,7 +51,7 @@ interface Seeded {
   mailboxId: string;
 }
 
-/** What there is to reach is said of the embedded engine. */
+/** Adds what there is to reach to figures of the embedded engine alone. */
 const ofFts5 = (figure: string, toReach: string) => (figure.includes("fts5") ? { toReach } : {});
 
 async function printTimings(figure: string, queries: readonly string[], ask: (q: string) => unknown): Promise<void> {
@@ -80,7 +80,7 @@ async function printPages(engine: string, { http }: Served, apiKey: string): Pro
   );
 }
 
-/** What the engine says in the process of the benchmark, beside the server. */
+/** Prints what the engine takes to find matches in the process of the benchmark, beside the server. */
 async function printMatches({ place, mailboxId }: Seeded): Promise<void> {
   const store = openStore({ folder: place.data, runtime: systemRuntime() });
   const engine = createFts5Engine(store);
@@ -146,7 +146,7 @@ async function withFts5(seeded: Seeded, sqlite: Database, text: number): Promise
   await printMatches(seeded);
 }
 
-/** What it takes for mail that people wrote, which is longer than what is generated, and says a word again. */
+/** Measures searches in mail that people wrote, which is longer than generated mail and repeats its words. */
 async function printNatural(): Promise<void> {
   if (!labelledPresent) return console.error(`mail that people wrote is not measured${labelledNote}`);
   const { place } = await newPlace("natural");

@@ -12,7 +12,7 @@ import { measureQueue, NOWHERE } from "./queue.ts";
 const MESSAGES = 3_000;
 const BYTES = 10_000;
 const CONNECTIONS = 20;
-/** As many as the queue opens to one destination. */
+/** Connections that the queue opens at most to one destination. */
 const RELAY_CONNECTIONS = 5;
 
 interface Sink {
