@@ -1,4 +1,4 @@
-/** What the children of this process take of the machine. */
+/** Memory that the children of this process take of the machine. */
 import { readdirSync, readFileSync } from "node:fs";
 
 function read(path: string): string {

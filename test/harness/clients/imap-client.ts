@@ -8,7 +8,7 @@ import { connect as connectTls } from "node:tls";
 export interface Reply {
   /** `OK`, `NO`, `BAD`; `BYE` if the session ended. */
   status: string;
-  /** What follows it. */
+  /** Text that follows the status. */
   text: string;
   /** The untagged responses before it, literals in place of `{n}\r\n`. */
   untagged: string[];
@@ -25,7 +25,7 @@ export interface ImapAccount {
   readonly uids: (number | undefined)[];
   /** Flags by UID, as they were last told. */
   readonly flags: Map<number, string>;
-  /** What was told that must not be told. */
+  /** Untagged responses that the server must not have sent. */
   readonly mistakes: string[];
   end(): void;
 }
@@ -37,7 +37,7 @@ export async function imapAccount(port: number, user: string, password: string):
   return account;
 }
 
-/** The same before it signs in. */
+/** Opens a connection that has not signed in. */
 export async function imapStranger(port: number, localAddress = "127.0.0.1"): Promise<ImapAccount> {
   const raw = connect({ host: "127.0.0.1", port, localAddress });
   const socket = connectTls({ socket: raw, rejectUnauthorized: false });

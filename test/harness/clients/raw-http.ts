@@ -65,7 +65,7 @@ export async function openRaw(port: number, { secure = false } = {}): Promise<Ra
   });
   socket.setNoDelay(true);
   let text = "";
-  /** What is in none of the responses that were found. */
+  /** Text that is in none of the responses that were found. */
   let unread = "";
   let isEnded = false;
   let changed = Promise.withResolvers<void>();

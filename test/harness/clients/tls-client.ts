@@ -11,7 +11,7 @@ export const openTls = (port: number, options: ConnectionOptions = {}): Promise<
     socket.once("error", reject);
   });
 
-/** What a client says before TLS, and how the replies to it begin. */
+/** Lines that a client sends before TLS, and how the replies to them begin. */
 const BEFORE = {
   smtp: [
     ["", /^220 /m],

@@ -11,7 +11,7 @@ import { fakeRuntime } from "../runtime.ts";
 import { openSetUp, openTerminal, type Terminal } from "../servers/terminal.ts";
 
 export interface BackupRig extends Terminal {
-  /** The same with parts of the runtime replaced. */
+  /** Opens the same data folder with parts of the runtime replaced. */
   openWith(runtime: Partial<Runtime>): Terminal;
   /** The backup folder, which does not exist yet. */
   folder: string;

@@ -140,7 +140,7 @@ export function seedIndex(
     return seqsIn(await engine.match(parseQuery(q, NOW), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
   }
 
-  /** The same by relevance, best first, where they differ. */
+  /** Names of the conversations found, the best first, by relevance where the engine ranks them apart. */
   async function ranked(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const query = parseQuery(q, NOW);

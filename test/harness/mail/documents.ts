@@ -6,7 +6,7 @@ import type { FileHints } from "../../../src/documents/kind.ts";
 export interface Entry {
   name: string;
   content: Uint8Array | string;
-  /** What the archive says of it, in place of the truth. */
+  /** Size and encryption that the archive states, in place of the truth. */
   says?: { size?: number; encrypted?: boolean };
   /** Its data is that of the entry before. */
   overlaps?: boolean;
@@ -260,7 +260,7 @@ export const mapBomb = () => {
   );
 };
 
-/** What extractText gives of a document, called in this thread. Fails for a file that is no document. */
+/** Gives the result of extractText for a document, called in this thread. Fails for a file that is no document. */
 export async function extracted(
   bytes: Uint8Array<ArrayBuffer>,
   hints: Partial<FileHints> = {},

@@ -53,7 +53,7 @@ const UNITS = [
   "Final-Recipient: rfc822; a@b.example\n\n",
 ] as const;
 
-/** The same for parsers that read line by line. */
+/** Pieces of hostile texts for parsers that read line by line. */
 export const LINES = [
   "X: y\n",
   "X:\n",

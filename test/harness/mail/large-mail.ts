@@ -4,7 +4,7 @@ import { words } from "../../bench/generator.ts";
 
 /** Less than the largest message that is taken, by the header. */
 const BYTES = 26_000_000;
-/** Of which base64 makes BYTES. */
+/** Octets that base64 turns into BYTES. */
 const OCTETS = Math.floor(BYTES * 0.72);
 
 const lines = (text: string): string => text.replace(/(.{60,72}) /g, "$1\r\n");
@@ -23,7 +23,7 @@ const TEXT = "text/plain; charset=utf-8";
 const HTML = "text/html; charset=utf-8";
 const prose = (bytes: number): string => words(3).text(bytes).slice(0, bytes);
 
-/** By name: makes the fields that describe the content, and the content. */
+/** Makers of large messages, by name. Each makes the fields that describe the content, and the content. */
 export const LARGE_MAIL: Readonly<Record<string, () => string>> = {
   "one attachment": () => multipart([part(TEXT, "7bit", "Attached."), file("a.bin", OCTETS)]),
   "900 attachments": () =>

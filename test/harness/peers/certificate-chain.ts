@@ -11,16 +11,16 @@ const UNTIL = new Date(START + 3_650 * DAY_MS);
 
 const newKeys = () => crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
 
-/** What is odd about the certificate of a host. */
+/** Oddities of the certificate of a host. */
 export interface Oddities {
-  /** In place of the host's own. */
+  /** Names in place of the host's own. */
   names?: readonly { type: "dns" | "ip" | "url"; value: string }[];
   from?: Date;
-  /** Its issuer is no authority. */
+  /** True if its issuer is no authority. */
   isOfNoAuthority?: true;
-  /** It is for clients. */
+  /** True if it is for clients. */
   isForClients?: true;
-  /** Another key has signed it. */
+  /** True if another key has signed it. */
   isForged?: true;
 }
 

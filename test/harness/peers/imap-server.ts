@@ -18,7 +18,7 @@ export interface ImapScript {
   messages?: readonly string[];
   /** In place of the usual greeting. */
   greeting?: string | ((socket: Socket) => void);
-  /** By the command, such as `UID FETCH`. */
+  /** Answers by command, such as `UID FETCH`. */
   answers?: Readonly<Record<string, ImapAnswer>>;
 }
 

@@ -109,8 +109,8 @@ export interface Rig {
   /** Resolves once it holds; checked whenever the supervisor reports a change. */
   until(isSo: () => boolean): Promise<void>;
   /**
-   * The same while the clock advances to whatever is due next: while it runs or waits, not while it starts. A request
-   * first gets its response; `unanswered`: there will be none, so its time limit passes, too.
+   * Waits like `until`, while the clock advances to whatever is due next: while the supervisor runs or waits, not while it
+   * starts. A request first gets its response; `unanswered`: there will be none, so its time limit passes, too.
    */
   passing(isSo: () => boolean, how?: "unanswered"): Promise<void>;
   /** A request to it has neither a response nor timed out. */

@@ -3,7 +3,7 @@ import { atEndOfFile } from "../end.ts";
 
 export interface Hook {
   headers: Headers;
-  /** As received. */
+  /** Body as received. */
   body: string;
   path: string;
 }

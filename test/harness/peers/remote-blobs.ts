@@ -44,7 +44,7 @@ export interface RemoteRig {
   data: string;
   runtime: ReturnType<typeof hurriedRuntime>;
   blobs: RemoteBlobs;
-  /** The same data folder, as another process opens it. */
+  /** Opens the same data folder as another process does. */
   again(): RemoteBlobs;
   /** The requests since the last call, without LIST, as `PUT name`. */
   asked(): string[];

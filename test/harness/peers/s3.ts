@@ -69,15 +69,15 @@ let buckets = 0;
 export interface S3 {
   /** A place in a new bucket. */
   location: S3Location;
-  /** As `location`, for MAILROOM_BLOBS and MAILROOM_REPLICA, which need `credentials` beside them. */
+  /** The `location` as MAILROOM_BLOBS and MAILROOM_REPLICA take it; they need `credentials` beside it. */
   url: string;
   credentials: { AWS_ACCESS_KEY_ID: string; AWS_SECRET_ACCESS_KEY: string };
-  /** Of the server itself, past the proxy. */
+  /** URL of the server itself, past the proxy. */
   endpoint: string;
-  /** The same objects, read and changed past the proxy. */
+  /** Client that reads and changes the same objects past the proxy. */
   direct: Bun.S3Client;
   /**
-   * What the proxy does to each request from now on: its result is the response; undefined hands the request on.
+   * Sets what the proxy does to each request from now on: the rule's result is the response; undefined hands the request on.
    * `forward` hands it on and returns the response, which may then be changed.
    */
   interfere(rule: Interference | undefined): void;

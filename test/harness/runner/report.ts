@@ -9,7 +9,7 @@ export interface Failure {
   test: string;
   /** The expected and the actual value, and the place. */
   said: string;
-  /** It took too long, and still runs beside later tests. */
+  /** True if the test took too long; it still runs beside later tests. */
   timedOut: boolean;
 }
 

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 /** Milliseconds by file, as a path from the root of the project. */
 type Timings = Record<string, number>;
 
-/** What `bun test --update-timings` reads and writes. */
+/** Format of the file that `bun test --update-timings` reads and writes. */
 interface TimingsFile {
   version: number;
   files: Timings;

@@ -107,7 +107,10 @@ export async function boot(
   return { ...started, ...seenBy(started, owner) };
 }
 
-/** The same server as it is to another workspace, which it adds: at this domain, with its owner alice@domain. */
+/**
+ * Adds a workspace at this domain, with its owner alice@domain, to the same server, and returns the server as that workspace
+ * sees it.
+ */
 export async function bootBeside(booted: Booted, name: string, domain: string): Promise<Booted> {
   const keys = await dkimKeys;
   const owner = booted.write((tx) => addOwner(booted.core, tx, keys, name, domain));

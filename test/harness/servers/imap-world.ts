@@ -17,7 +17,7 @@ export interface ImapWorld {
   alice: string;
   /** Files what arrives at an address of the workspace. */
   arrive(mail: Letter, at?: string): Promise<{ seq: number; messageId: string; threadId: string }>;
-  /** The same of many, in one transaction, with these subjects. */
+  /** Files many messages with these subjects like `arrive`, in one transaction. */
   arriveAll(subjects: readonly string[], at?: string): Promise<{ seq: number; messageId: string; threadId: string }[]>;
   /** Adds a member with a mailbox and a share of Alice's. */
   member(name: string, access?: GrantAccess): Person;
@@ -69,8 +69,8 @@ atEndOfFile(() => {
 });
 
 /**
- * Others' people and mail, on the server that such worlds of a file share, since a start takes longer than most tests. The
- * apps of the world before have ended. What is counted for the whole server, and its clock, go on.
+ * Makes other people and mail on the server that such worlds of a file share, since a start takes longer than most tests. The
+ * apps of the world before have ended. The counts of the whole server, and its clock, go on.
  */
 export async function sharedImapWorld(): Promise<ImapWorld> {
   endApps();

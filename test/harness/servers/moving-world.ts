@@ -150,7 +150,7 @@ export async function copySource(): Promise<Source> {
 
 export const SECOND_FACTOR = new TextEncoder().encode("a secret of 20 bytes");
 
-/** What people have to prove who they are. */
+/** Adds whatever lets people prove who they are. */
 function addAccess(db: Database, data: string, userId: string): void {
   const runtime = fakeRuntime();
   const seal = openSeal(

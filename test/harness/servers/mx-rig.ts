@@ -103,7 +103,7 @@ export async function listenAs(role: SmtpRole, options: ListenerOptions = {}): P
 
 interface ReceivedMessage {
   envelope: Envelope;
-  /** As latin1, which shows every byte. */
+  /** Content as latin1, which shows every byte. */
   content: string;
 }
 

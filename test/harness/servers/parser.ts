@@ -43,7 +43,7 @@ function start(): Shared {
   return started;
 }
 
-/** What a pool uses as its parser. */
+/** Starts a parser for a pool: one process that all pools of a file share. */
 export const shareParser: StartParser = (pool) => {
   shared ??= start();
   const mine = shared;

@@ -96,7 +96,7 @@ function beginCommand(place: Place, ...args: string[]) {
 /** Starts `mailroom serve` and waits for its ready line. */
 export const serve = (place: Place, ...args: string[]): Promise<Served> => start(place, "serve", ...args);
 
-/** The same for another command that serves. */
+/** Starts a command that serves. */
 export async function start(place: Place, ...args: string[]): Promise<Served> {
   const { child, stderr, ended, kill } = beginCommand(place, ...args);
   let line = "";

@@ -20,7 +20,7 @@ const hash = quickHash(PASSWORD);
 
 /** A message in the pipeline. */
 export type Submitted = Omit<Submission, "compose"> & {
-  /** As latin1, which shows every byte. */
+  /** Content as latin1, which shows every byte. */
   content: string;
 };
 

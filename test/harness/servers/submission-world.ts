@@ -69,7 +69,7 @@ async function sentMail({ api }: World): Promise<Message[]> {
   return Promise.all(body.messages.map(({ id }) => read(id)));
 }
 
-/** What the server tells Alice about a message. */
+/** Notice of the server to Alice about a message. */
 export interface Notice {
   subject: string;
   text: string;

@@ -40,7 +40,7 @@ export interface ImportOptions extends Partial<Pick<Destination, "folder" | "rea
   /** Address of the mailbox, by default the owner's. */
   into?: string;
   request?: Partial<Pick<ImportRequest, "isInterrupted" | "onProgress" | "messages">>;
-  /** By default the appliance's. */
+  /** Transaction in place of the appliance's own. */
   transact?: Store["transact"];
 }
 
