@@ -24,7 +24,7 @@ async function append(folder: string, octets: string, flags = "", date = ""): Pr
   return uid === undefined ? undefined : Number(uid);
 }
 
-/** As a mail app sends, with a key. */
+/** Sends a message as a mail app does, with a key. */
 async function submit(octets: string, key = world.app.owner.apiKey): Promise<void> {
   const { host, port } = world.app.submissions;
   const transport = createTransport({

@@ -1,4 +1,4 @@
-/** What a client costs at most: time before it signs in, memory for what it appends and for what it does not read. */
+/** Bounds on the cost of a client: time before it signs in, memory for what it appends and for what it does not read. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import * as developers from "../../src/admin/developers.ts";

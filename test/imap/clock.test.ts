@@ -40,7 +40,7 @@ async function waiting() {
   };
 }
 
-/** They are told of a message that comes. */
+/** Expects that these apps are told of a message that comes. */
 async function expectNews(...apps: ImapAccount[]): Promise<void> {
   await arrive(world, { subject: "News" });
   await world.advance(1_000);

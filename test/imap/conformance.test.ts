@@ -1,4 +1,4 @@
-/** What the RFCs say of the order of replies, their codes and their states, sentence by sentence, over a socket. */
+/** Sentences of the RFCs on the order of replies, their codes and their states, one by one, over a socket. */
 import { describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import * as developers from "../../src/admin/developers.ts";

@@ -16,7 +16,7 @@ const app = corpusPresent ? await boot({ MAILROOM_IMAPS: "127.0.0.1:0" }) : unde
 afterAll(() => app?.server.stop(0));
 const port = Number(app?.ready.imaps?.split(":")[1]);
 
-/** By UID. */
+/** Names of the filed messages by UID. */
 const filed = new Map<number, string>();
 for (const { name, bytes } of corpusFiles()) {
   if (!app) break;

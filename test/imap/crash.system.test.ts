@@ -34,7 +34,10 @@ function message(n: number): string {
   });
 }
 
-/** What a database has of the octets of messages, by their number. */
+/**
+ * Reads from a database the digests of octets and the UIDs, by numbers of messages, and how many messages still wait for their
+ * octets.
+ */
 function octetsIn(data: string) {
   const sqlite = new Database(join(data, "mailroom.db"), { readonly: true });
   try {

@@ -1,4 +1,4 @@
-/** What a command does beside the running server is told to an app in IDLE within a second. */
+/** An app in IDLE hears within a second of the work of a command beside the running server. */
 
 import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";

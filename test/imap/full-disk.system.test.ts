@@ -21,7 +21,7 @@ const message = (n: number, text = `Text ${n}`): string =>
   letter({ to: OWNER, subject: `Message ${n}`, messageId: `<m${n}@remote.example>`, text });
 const textOf = (bytes: number): string => randomBytes(bytes).toString("base64").replace(/.{76}/g, "$&\n");
 
-/** What the server says to an APPEND. */
+/** Appends a message and returns the server's reply. */
 async function append(client: ImapAccount, text: string): Promise<string> {
   const octets = text.replaceAll("\n", "\r\n");
   client.write(`a APPEND Archive {${octets.length}}\r\n`);

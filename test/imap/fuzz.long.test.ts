@@ -11,7 +11,7 @@ import { chance } from "./chance.ts";
 
 const SEED = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const SECONDS = Number(process.env.FUZZ_SECONDS ?? 600);
-/** Nobody waits longer for a NOOP, ms, while somebody else sends whatever they like. */
+/** Longest time in ms that a client waits for a NOOP while another one sends whatever it likes. */
 const PATIENCE_MS = 2_000;
 
 const COMMANDS = [

@@ -1,4 +1,4 @@
-/** What a key does over IMAP: its journal, and taking it back. */
+/** The journal of a key that acts over IMAP, and taking back what it did. */
 import { beforeEach, expect, test } from "bun:test";
 import * as developers from "../../src/admin/developers.ts";
 import * as journal from "../../src/admin/journal.ts";

@@ -14,7 +14,7 @@ export function want({ app }: ImapWorld, wanted = true, userId = app.owner.userI
   app.write((tx) => people.setLabelFolders(tx, userId, wanted));
 }
 
-/** By default on the server that the worlds of a file share. */
+/** Makes a world with labels as mailboxes, by default on the server that the worlds of a file share. */
 export async function labelled(made: ImapWorld | Promise<ImapWorld> = sharedImapWorld()): Promise<Labels> {
   const world = await made;
   want(world);

@@ -218,7 +218,7 @@ describe("between mailboxes", () => {
 });
 
 describe("of a command that fails midway", () => {
-  /** As a disk that fails when this message is moved to Archive, or filed. */
+  /** Runs a command on a disk that fails when this message is moved to Archive, or filed there. */
   async function failing<T>(subject: string, run: () => Promise<T>): Promise<T> {
     const { $client } = world.app.core.store.db;
     for (const [name, event] of [

@@ -66,7 +66,7 @@ async function replies(subject: string, { mailboxId }: { mailboxId?: string } = 
   return (await world.app.apiWith(key).post(`/threads/${threadId}/reply`, { text: "Hi", to: VICTIM })).status;
 }
 
-/** The same by submission, where In-Reply-To names the conversation. */
+/** Submits a reply to the victim with the key; In-Reply-To names the conversation. Returns whether the server took it. */
 async function submits(subject: string): Promise<boolean> {
   const { host, port } = world.app.submissions;
   const auth = { user: world.alice, pass: key };

@@ -1,4 +1,4 @@
-/** What ends while an app reads, and what is written anew under its eyes. */
+/** Access that ends while an app reads, and data that is written anew meanwhile. */
 import { describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { sharedImapWorld, uidsOf } from "../harness/servers/imap-world.ts";

@@ -1,4 +1,4 @@
-/** What IMAP keeps of a mailbox, and of its people's apps, goes with it: counted in every table that there is. */
+/** Rows that IMAP keeps of a mailbox, and of its people's apps, go with it: every table that there is is counted. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
@@ -12,7 +12,7 @@ import { tablesOf } from "../harness/data/table-rows.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { type ImapWorld, imapWorld } from "../harness/servers/imap-world.ts";
 
-/** What IMAP keeps of people and their mail; also tables that are not made yet. */
+/** Tables that IMAP keeps of people and their mail, even those that are not made yet. */
 const KEPT = /^(?:imap_|app_passwords$|discarded_messages$)/;
 
 /** Rows of every table but the one that tells programs which follow that conversations are gone. */

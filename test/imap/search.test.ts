@@ -35,7 +35,7 @@ const HOUR = 3_600_000;
 const WORDS = ["Zanzibar", "grüße", "ΑΘΗΝΑ", "東京", "plan", "a.b-c", "100%", "Straße", "x", "café", "ﬁsh"];
 const FLAGS = ["\\Seen", "\\Flagged", "\\Answered", "\\Deleted", "$Forwarded", "$MDNSent", "Work", "Gr&APwA3w-e"];
 const ME = "alice@example.test";
-/** Of which the index does not know all. */
+/** Characters of a text of which the index does not know all. */
 const LONG = 70_000;
 
 let world: ImapWorld;
@@ -130,7 +130,7 @@ const literal = (text: string): string => {
   return `{${octets.length}+}\r\n${octets}`;
 };
 
-/** As the index has it: without case and accents; of Chinese, characters. */
+/** Text as the index has it: without case and accents; Chinese as single characters. */
 const indexed = (text: string): string =>
   text
     .normalize("NFKD")

@@ -1,4 +1,4 @@
-/** What a session remembers, and what changes while it answers. */
+/** The memory of a session, and changes while it answers. */
 import { expect, test } from "bun:test";
 import { select } from "../../src/imap/commands/select.ts";
 import { Parser } from "../../src/imap/grammar.ts";

@@ -1,4 +1,4 @@
-/** Who signs in over IMAP, with what, what they may do then, and when their sessions end. */
+/** Signing in over IMAP: who does, with what, what they may do then, and when their sessions end. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";

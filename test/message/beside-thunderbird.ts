@@ -35,7 +35,7 @@ const COMMENT_BEHIND = "a comment behind an address is none of its name: it may 
 const UNPADDED = "base64 without its padding: it drops the last letter";
 const OWN_NAME = "the attached message has a file name of its own, which it leaves out";
 
-/** What Thunderbird shows and we do not, by message and place, with the reason. */
+/** Content that Thunderbird shows and we do not, by message and place, with the reason. */
 const EXCEPTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "alternative plain enriched": { text: OTHER_FORM },
   "body 8859-1 label on utf8": { text: CHARSET },

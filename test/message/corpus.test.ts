@@ -273,7 +273,7 @@ describe("stalwart's header cases", () => {
   });
 });
 
-/** The same mail with LF and with CRLF, named like its expectations. */
+/** Copies of a message with LF and with CRLF, named like their expectations. */
 function withCrlf({ name, bytes }: CorpusFile): CorpusFile[] {
   const crlf = Buffer.from(bytes).toString("latin1").replace(/\r?\n/g, "\r\n");
   return [
@@ -324,7 +324,10 @@ async function hasContent(message: ParsedMessage, octets: Buffer): Promise<boole
   return false;
 }
 
-/** As an attachment, apart from line ends, which postal-mime normalises; or shown, in any charset. */
+/**
+ * True if a message has these octets as an attachment, apart from line ends, which postal-mime normalises, or shows them in any
+ * charset.
+ */
 function hasHere(message: ParsedMessage, octets: Buffer): boolean {
   const lines = (content: Uint8Array) =>
     Buffer.from(content).toString("latin1").replace(/\r\n/g, "\n").replace(/\n+$/, "");

@@ -1,4 +1,4 @@
-/** What is expected of HTML that is costly to read. */
+/** Expectations of the cost of HTML that is hard to read. */
 import { expect } from "bun:test";
 import { createBudget } from "../../src/message/markup.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";

@@ -1,5 +1,5 @@
 /**
- * What a browser shows of mail as received is what it shows of it as served, and what its text says: for each way of hiding words,
+ * A browser shows the same words of mail as received and as served, and its text has these words: for each way of hiding words,
  * or of undoing that, and for combinations of them. Words are looked for in the pixels, each alone.
  */
 import { describe, expect, test } from "bun:test";

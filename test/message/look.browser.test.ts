@@ -36,13 +36,13 @@ const FRAMED = {
   "content-security-policy": FRAME_HEADERS["content-security-policy"].replace(/; sandbox.*/, ""),
 };
 
-/** What the app's frame gives to all mail. */
+/** Style that the app's frame gives to all mail. */
 const BASE =
   "<style>html{color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}body{margin:0}" +
   "img{max-width:100%}blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}" +
   "pre{white-space:pre-wrap}</style>";
 
-/** As received, by a browser that renders by the standards. */
+/** Document of the mail as received, for a browser that renders by the standards. */
 function received(html: string): string {
   const bare = html.replace(/^\s*<!doctype[^>]*>/i, "");
   const head = /<head\b[^>]*>/i.exec(bare);
@@ -50,7 +50,7 @@ function received(html: string): string {
   return `<!doctype html>${bare.slice(0, at)}${BASE}${bare.slice(at)}`;
 }
 
-/** What a forwarded message quotes is not folded. */
+/** Document of the app's frame. The subject says that the mail is forwarded, so that its quotation is not folded. */
 const framed = (html: string): string =>
   frameDocument(
     { subject: "Fwd: Mail", text: "", html: sanitizeHtml(html), attachments: [] },
@@ -157,7 +157,7 @@ async function show(page: Page, html: string, headers: Record<string, string>): 
   return page.evaluate(lookOf);
 }
 
-/** What each block with a <b> in it was made to be by its own style, in order. */
+/** Lists the style that each block with a <b> in it got from its own style, in order. */
 async function computed(page: Page, html: string): Promise<string[]> {
   shown = {
     html: html.replace("</head>", "<style>main{padding:0!important;overflow:visible!important}</style></head>"),

@@ -17,7 +17,7 @@ const layouts = [
   ...Object.entries(MAIL_TEMPLATES).map(([name, html]) => mailOf(name, name, html, "View in HTML")),
 ];
 
-/** Of many bounces that are alike, every tenth; the long test has them all. */
+/** True for every tenth of the many bounces that are alike, and for all other mail; the long test has all bounces. */
 const isSome = ({ name }: CorpusFile, index: number) => !name.startsWith("sisimai/") || index % 10 === 0;
 
 describeBeside({

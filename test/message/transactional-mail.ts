@@ -7,7 +7,7 @@ export interface Layout {
   subject: string;
   text?: string;
   html?: string;
-  /** What must not be readable once it is masked. */
+  /** Texts that must not be readable once the mail is masked. */
   secrets: string[];
 }
 

@@ -138,7 +138,7 @@ const styles = [
 
 const of = (css: string, html: string): string => `<style>${css}</style>${html}`;
 
-/** By what they use. */
+/** Mail that hides words, by the means that it uses. */
 export const WAYS_OF_HIDING: Readonly<Record<string, readonly string[]>> = {
   "the style of a block": styles.map((style) => `<div style="${style}">W1</div>`),
   "the style of a word": styles.map((style) => `<span style="${style}">W1</span>`),

@@ -1,4 +1,4 @@
-/** What rules do with mail that arrives (rules: Mail rules, Forwarding). */
+/** Rules act on mail that arrives (rules: Mail rules, Forwarding). */
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import { deleteThreads, updateThread } from "../../../src/mailbox/changing/threads.ts";
@@ -27,7 +27,7 @@ function world(...rules: GivenRule[]) {
   return {
     ...alice,
     set,
-    /** What is to be forwarded and answered. */
+    /** Lists the mail that is to be forwarded and answered. */
     asked: () =>
       store.db
         .select({ kind: automaticMail.kind, recipient: automaticMail.recipient, passed: automaticMail.passed })

@@ -214,7 +214,10 @@ test("the header alone is that of the whole", async () => {
   }
 });
 
-/** What composer 1 made when it was released: a mail app may have kept it. Never change these; add a composer instead. */
+/**
+ * Digests of the octets that composer 1 made when it was released: a mail app may have kept these octets. Never change them;
+ * add a composer instead.
+ */
 const KEPT: [name: string, mail: Parameters<ReturnType<typeof office>["receive"]>[0], digest: string][] = [
   ["plain", { text: "Hello", messageId: "<1@x>" }, "9eadf7cca4d1a61ab0f3d79d92b4d8b2c0dc0db1a8dce94ac7e19e188b2c80c5"],
   [

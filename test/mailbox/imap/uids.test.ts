@@ -155,7 +155,7 @@ test("random changes agree with a model", async () => {
       await send({ headers: ["In-Reply-To: <root@x>"] });
       await open();
       for (const folder of FOLDERS) await uids.opened(state("inbox").mailboxId, folder);
-      /** What a client knows of each folder, and by which modification sequence. */
+      /** A client's knowledge of each folder, and the modification sequence by which it has it. */
       const known = new Map(
         FOLDERS.map((folder) => [folder, { modseq: 0, uids: new Map<number, string>(), highest: 0 }]),
       );

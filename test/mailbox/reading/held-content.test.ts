@@ -1,4 +1,4 @@
-/** What a text part says beside its HTML (mailbox/reading/held-content.ts). */
+/** Differences between a text part and the HTML beside it (mailbox/reading/held-content.ts). */
 import { describe, expect, test } from "bun:test";
 import { saysElse } from "../../../src/mailbox/reading/held-content.ts";
 import { seenText } from "../../../src/message/visible.ts";

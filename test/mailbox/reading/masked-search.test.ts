@@ -1,4 +1,4 @@
-/** What a query finds in masked mail, within its bounds, whatever the engine said (rules: Codes). */
+/** Matches of a query in masked mail, within the bounds of the search, whatever the engine said (rules: Codes). */
 import { expect, test } from "bun:test";
 import { inArray } from "drizzle-orm";
 import type { MaskRows } from "../../../src/mailbox/reading/highlights.ts";

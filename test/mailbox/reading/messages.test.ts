@@ -173,7 +173,7 @@ describe("HTML", () => {
 describe("Bcc", () => {
   const BCC = ["Bcc: Alice <ALICE@example.test>, Sales <sales@example.test>, Eve <eve@remote.example>"];
 
-  /** What each person sees of a message's Bcc, on every path. */
+  /** Lists the Bcc of a message that each person sees, on every path. */
   async function seenBy(sentByAlice: boolean) {
     const office = createAlice();
     const { world, workspaceId, box, core, alice } = office;
