@@ -9,7 +9,7 @@ import { ALICE, bootExt, type ExtWorld } from "../harness/servers/ext-world.ts";
 import { until } from "../harness/until.ts";
 
 const WIDE = { width: 1280, height: 800 };
-/** What such a window has at 200 %, in CSS pixels. */
+/** Size of such a window at 200 %, in CSS pixels. */
 const ZOOMED = { width: 640, height: 400 };
 
 let world: ExtWorld;
@@ -22,7 +22,7 @@ interface Shown {
   name: string;
   path: () => string;
   heading: string;
-  /** What is done there. */
+  /** Steps to do on the page. */
   more?: () => Promise<unknown>;
 }
 
@@ -77,7 +77,7 @@ async function open({ path, heading, more }: Shown): Promise<void> {
   await more?.();
 }
 
-/** What lies outside of the window, and cannot be reached but by scrolling in both directions. */
+/** CSS pixels by which the page is wider than the window, so that reading it takes scrolling in both directions. */
 const sideways = () => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
 
 /** Names the buttons that are beside the window, where nobody can scroll to them. */

@@ -1,4 +1,4 @@
-/** What a person does while the server does not answer, in a real browser. */
+/** A person works on while the server does not answer, in a real browser. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { barriers } from "../harness/clients/barriers.ts";

@@ -28,7 +28,7 @@ async function download(app: Booted): Promise<Response> {
   return (await signIn(app, ALICE)).fetch("/mail-apps/profile");
 }
 
-/** What plistlib reads. @throws for what is no property list */
+/** Reads a property list with plistlib. @throws for what is no property list */
 async function readPlist(text: string): Promise<Record<string, unknown>> {
   const script = "import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))";
   return JSON.parse((await run(["python3", "-c", script], text)).output);

@@ -1,4 +1,4 @@
-/** What a person does with received mail, in a real browser: leave its list, see a sender's images, answer invitations. */
+/** A person works with received mail, in a real browser: they leave its list, see a sender's images, and answer invitations. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import * as people from "../../src/admin/people.ts";

@@ -1,6 +1,6 @@
 /**
- * Attachments in S3, and a kill -9: of the server around an upload, and of a move beside a server that takes mail. What
- * senders were told is compared with what the API serves.
+ * Attachments in S3, and a kill -9: of the server around an upload, and of a move beside a server that takes mail. The replies
+ * to senders are compared with the API's mail.
  */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";

@@ -103,7 +103,7 @@ const messagesIn = async (api: Client, folder: string, subject: RegExp): Promise
   const { body } = await api.get<{ messages: Message[] }>(`/messages?folder=${folder}&limit=100`);
   return body.messages.filter((message) => subject.test(message.subject));
 };
-/** Of files, in hex. */
+/** Contents of files, in hex. */
 const contentsOf = (api: Client, files: readonly File[]): Promise<string[]> =>
   Promise.all(files.map(async ({ id }) => Buffer.from((await api.bytes(`/attachments/${id}`)).body).toString("hex")));
 const hexOf = (files: readonly Buffer[]): string[] => files.map((file) => file.toString("hex"));
@@ -244,7 +244,7 @@ test("kill -9 during uploads and changes leaves each as before or as after", asy
   }
   const changes = [upload(world), await draft(world), bulk(world, ids.slice(0, AT_ONCE)), label(world, ids)];
 
-  /** What a change takes, in ms, measured in the first round; in the others the kill falls into that time. */
+  /** Times that changes take, in ms, measured in the first round. In the other rounds the kill falls into that time. */
   const took: number[] = [];
   const done = [0, 0, 0, 0];
   for (let round = 0; round <= ROUNDS; round++) {

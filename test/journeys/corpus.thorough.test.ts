@@ -1,6 +1,6 @@
 /**
- * Every message of the corpus goes the whole way: over SMTP into an appliance, and out again through the API. None is
- * refused, none is lost, and what the API serves of it is whole. (What parsing makes of each is test/message's matter.)
+ * Every message of the corpus goes the whole way: over SMTP into an appliance, and out again through the API. The server
+ * refuses none of them, loses none, and serves each whole. (test/message covers the parsing.)
  */
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";

@@ -1,6 +1,6 @@
 /**
- * What was answered 250 survives a kill -9 the moment after (rules: Arrival), and nothing is half filed: the process
- * is killed at random points while mail pours in, and what the senders were told is compared with what the API serves.
+ * Mail that was answered 250 survives a kill -9 the moment after (rules: Arrival), and none is half filed: the process is
+ * killed at random points while mail pours in, and the replies to senders are compared with the API's mail.
  */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";

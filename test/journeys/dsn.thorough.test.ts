@@ -1,4 +1,7 @@
-/** What a mail app asks for with DSN (RFC 3461), through the whole appliance to mailboxes here and to a server elsewhere. */
+/**
+ * Notifications that a mail app asks for with DSN (RFC 3461), through the whole appliance to mailboxes here and to a server
+ * elsewhere.
+ */
 import { describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import { connectSmtp, type SmtpClient } from "../harness/clients/smtp-client.ts";

@@ -51,7 +51,7 @@ interface Imported {
   stopped?: string;
 }
 
-/** What the database says of itself and of the mail in it. */
+/** Reads the database's check of itself and the mail in it. */
 function inspect({ data }: Place) {
   const sqlite = new Database(join(data, "mailroom.db"));
   try {

@@ -1,6 +1,6 @@
 /**
- * A limit on the memory of programs, as of a small machine: a control group of the system, version 1 or 2. What the group
- * takes beyond that, the kernel first gives back from its cache of files; then it kills one of its processes.
+ * Limits the memory of programs to that of a small machine, with a control group of the system, version 1 or 2. When the group
+ * takes more, the kernel first takes memory back from its cache of files; then it kills one of its processes.
  */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, statfsSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";

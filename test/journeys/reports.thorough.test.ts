@@ -85,7 +85,7 @@ async function world({ script = {}, relay = false }: { script?: RemoteScript; re
     remote,
     send,
     hand,
-    /** What was told of recipients after all had been accepted. */
+    /** Lists the bounces and complaints that were announced, each with its recipient. */
     told: () =>
       store.db
         .select()

@@ -1,4 +1,4 @@
-/** What a person reads is what counts: text, snippets, search, rules and quotations (rules: Text of a message, Search). */
+/** The words that a person reads count, in text, snippets, search, rules and quotations (rules: Text of a message, Search). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { putRules, readRules } from "../../src/mailbox/filing/rules.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";

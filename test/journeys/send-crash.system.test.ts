@@ -1,6 +1,6 @@
 /**
- * What was answered 202 is sent although the process is killed at random points (rules: Arrival), and what a remote
- * accepted and we recorded is not sent again: counted on both sides.
+ * Mail that was answered 202 is sent although the process is killed at random points (rules: Arrival), and mail that a remote
+ * accepted and we recorded is not sent again: both sides are counted.
  */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
@@ -43,7 +43,7 @@ test("kill -9 while sending: each accepted message arrives, and those recorded a
     "smtp.retrySeconds": "0.1,0.1,0.1,0.1,0.1,0.1",
   });
 
-  /** By their number, the Message-ID each was answered with. */
+  /** The Message-ID with which each message was answered, by the message's number. */
   const accepted = new Map<string, string>();
   for (let round = 0; round < ROUNDS; round++) {
     const server = await serve(place);

@@ -48,7 +48,7 @@ function subjectsLike({ data }: Place, pattern: string): string[] {
   return (rows as { subject: string }[]).map(({ subject }) => subject);
 }
 
-/** Delivers on some connections at once while `isWanted`. What is acknowledged is there. */
+/** Delivers on some connections at once while `isWanted`, and expects that all mail that was acknowledged is there. */
 async function deliverOnAll(
   machine: LimitedPlace,
   server: Served,

@@ -31,7 +31,7 @@ async function world() {
   const bob = app.join("bob@example.test", "member", { name: "Bob" });
   const sender = mailer(app.mx);
 
-  /** What message.inbound says of a message that came with that reverse-path. */
+  /** Lets a message with that reverse-path arrive. Returns the data of its message.inbound. */
   async function arrive(mail: Letter, reversePath = "list@unknown.example"): Promise<Arrived> {
     const to = mail.to ?? "alice@example.test";
     await sender.send({ from: reversePath, to }, letter(mail));

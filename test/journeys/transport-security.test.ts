@@ -1,4 +1,4 @@
-/** What a domain asks of TLS, from the API to the wire: mail waits with its reason, and goes once it can go as asked. */
+/** A domain's demands on TLS, from the API to the wire: mail waits with its reason, and goes once it can go as demanded. */
 import { expect, test } from "bun:test";
 import { createDnsClient } from "../../src/base/dns-client.ts";
 import { queueEntries } from "../../src/store/schema.ts";

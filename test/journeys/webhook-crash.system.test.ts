@@ -1,6 +1,6 @@
 /**
- * What happened is told although the process is killed between accepting mail and telling of it, and at random points
- * while it tells (rules: Arrival, Webhook delivery states): counted at the receiver.
+ * Events are told although the process is killed between accepting mail and telling of it, and at random points while it tells
+ * (rules: Arrival, Webhook delivery states): the receiver counts them.
  */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";

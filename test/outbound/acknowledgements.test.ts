@@ -1,6 +1,6 @@
 /**
- * What is told to the outside waits until the replica has it (rules: Acknowledgements): every road that takes mail or
- * changes something, and the relay. Here, a switch stands for the replica.
+ * Every answer to the outside waits until the replica has the change (rules: Acknowledgements), on every road that takes mail
+ * or changes something, and in the relay. Here, a switch stands for the replica.
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";

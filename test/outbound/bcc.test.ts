@@ -88,7 +88,7 @@ test("a text takes the same steps whether it names a Bcc recipient or nobody", (
   const namesBcc = bccDetector(RECIPIENTS, "example.test");
   const lookups = spyOn(Set.prototype, "has");
   const searches = spyOn(String.prototype, "indexOf");
-  /** Of a list of hosts behind a guess: those looked up, and the searches for words. */
+  /** Steps for a list of hosts behind a guess: the hosts looked up, and the searches for words. */
   const stepsOf = (guess: string): [names: boolean, looked: number, searched: number] => {
     lookups.mockClear();
     searches.mockClear();

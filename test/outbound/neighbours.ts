@@ -16,9 +16,9 @@ export interface Surroundings {
   ours: number;
   /** Port of the server that gets all other mail. */
   beyond: number;
-  /** Of the neighbour. */
+  /** Key and certificate of the neighbour. */
   pair: KeyPair;
-  /** It offers neither 8BITMIME nor SMTPUTF8. */
+  /** True if it offers neither 8BITMIME nor SMTPUTF8. */
   sevenBit?: boolean;
 }
 
@@ -32,7 +32,7 @@ interface Kind {
   name: string;
   /** Why it cannot run here. */
   absent: string | undefined;
-  /** It can be had without 8BITMIME. */
+  /** True if it can be had without 8BITMIME. */
   canBeSevenBit: boolean;
   start(surroundings: Surroundings): Promise<Neighbour>;
 }

@@ -1,4 +1,4 @@
-/** What leaves is what SMTP can carry: mail of mail apps and rules on its way to servers that take less than others. */
+/** Mail that leaves is what SMTP can carry: mail of mail apps and rules on its way to servers that take less than others. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { isAscii } from "node:buffer";
 import { putRules, readRules } from "../../src/mailbox/filing/rules.ts";

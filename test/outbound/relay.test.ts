@@ -193,9 +193,9 @@ describe("sharing slots", () => {
 describe("servers that hang", () => {
   const forever = new Promise<undefined>(() => {});
   const isPit = (destination: string): boolean => destination.startsWith("pit");
-  /** They never greet. */
+  /** Script of servers that never greet. */
   const closed: Script = { connect: (destination) => (isPit(destination) ? forever : undefined) };
-  /** They take the message, and never reply. */
+  /** Script of servers that take the message, and never reply. */
   const mute: Script = {
     send: ({ destination }) => (isPit(destination) ? forever : undefined),
     transmits: () => true,

@@ -20,7 +20,7 @@ const LETTER =
   "Message-ID: <plans@app.example>\r\nDate: Mon, 05 Jan 2026 08:00:00 +0000\r\n\r\nLunch?";
 
 let letters = 0;
-/** The same with a Message-ID of its own. */
+/** Makes a copy of LETTER with a Message-ID of its own. */
 const letter = (): string => LETTER.replace("<plans@", `<plans-${++letters}@`);
 
 const swaks = installed("swaks");

@@ -142,7 +142,7 @@ describe.skipIf(machineMissing !== undefined)(
   `the systems that install.sh is for${machineMissing ? ` (skipped: ${machineMissing})` : ""}`,
   () => {
     const release = (id: string, like = "") => `NAME="X"\nVERSION_ID="1"\nID=${id}\n${like && `ID_LIKE=${like}\n`}`;
-    /** What is said when the system will do: what is asked for next. */
+    /** Complaint when the system will do: it asks for what comes next. */
     const GOES_ON = "--domain is missing";
 
     test("are recognised by os-release, derivatives too; others are refused", async () => {

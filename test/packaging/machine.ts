@@ -22,7 +22,7 @@ export const machineMissing =
       ? ["unshare", "nsenter", "ip"].find((program) => Bun.which(program) === null)
       : "needs MAILROOM_TEST_ROOT, made by: debootstrap --variant=minbase --include=systemd,systemd-sysv,curl,wget bookworm FOLDER";
 
-/** The same for a machine that systemd boots. */
+/** Reason why a machine that systemd boots is missing; undefined where it is there. */
 export const systemdMissing =
   machineMissing ??
   (Bun.which("systemd-nspawn") === null
@@ -71,7 +71,10 @@ export interface Machine {
 }
 
 const running = new Set<Bun.Subprocess>();
-/** Of the machines, outside. With each end all processes of its machine, which outlive the one that booted it. */
+/**
+ * Process ids, as seen from outside, of the machines' first processes. When one ends, so do all processes of its machine, which
+ * outlive the program that booted it.
+ */
 const firstProcesses: number[] = [];
 atEndOfFile(async () => {
   for (const pid of firstProcesses.splice(0)) if (existsSync(`/proc/${pid}`)) process.kill(pid, "SIGKILL");

@@ -26,7 +26,7 @@ import { run, runJson, serve } from "../harness/servers/process.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const TARGET = arch() === "arm64" ? "linux-arm64" : "linux-x64";
-/** What `mailroom version` prints. */
+/** Pattern of what `mailroom version` prints. */
 const BUILD = new RegExp(`^${RegExp.escape(version)}\\+[0-9a-f]{12}$`);
 const NAME = `mailroom-${version}-${TARGET}`;
 
@@ -87,7 +87,7 @@ const KINDS: [target: string, machine: number, loader: string][] = [
   ["linux-arm64", 183, "/lib/ld-linux-aarch64.so.1"],
   ["linux-arm64-musl", 183, "/lib/ld-musl-aarch64.so.1"],
 ];
-/** As Debian's qemu-user-static and libc6-arm64-cross have them. */
+/** Names from Debian's qemu-user-static and libc6-arm64-cross. */
 const EMULATOR = "qemu-aarch64-static";
 const ARM64_ROOT = "/usr/aarch64-linux-gnu";
 

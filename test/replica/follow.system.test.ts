@@ -1,4 +1,4 @@
-/** What a standby follows: changes, epochs, what Litestream removes, and processes that are killed. */
+/** A standby follows changes, epochs, Litestream's removals, and processes that are killed. */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdirSync, writeFileSync } from "node:fs";

@@ -72,7 +72,7 @@ function machine(
   return self;
 }
 
-/** What a copy of the data folder on another machine has. */
+/** Identity in a copy of the data folder on another machine. */
 const copied = (identity: KnownIdentity | undefined): KnownIdentity => ({
   ...(identity as KnownIdentity),
   isHere: false,

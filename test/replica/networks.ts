@@ -8,9 +8,9 @@ import { PROGRAM, type Program } from "../harness/servers/process.ts";
 export interface NetworkedMachine {
   /** The executable, run in its network. */
   readonly program: Program;
-  /** Of the machine, on its wire to the tests. */
+  /** Address of the machine, on its wire to the tests. */
   readonly address: string;
-  /** Of the tests, on the wire that is for the bucket. */
+  /** Address of the tests, on the wire that is for the bucket. */
   readonly bucketAddress: string;
   /** Takes the wire to the bucket out, and puts it in again: what was sent meanwhile is lost. */
   cut(): void;

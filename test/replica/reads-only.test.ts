@@ -21,7 +21,7 @@ import { until } from "../harness/until.ts";
 
 let standby: BootedStandby;
 let key: string;
-/** Of Ben, who has a second factor. */
+/** Sign-in name of Ben, who has a second factor. */
 const BEN = "ben2@example.test";
 let secret: string;
 let recoveryCode: string;
@@ -231,7 +231,7 @@ async function statusSlowed(asked: Promise<number>): Promise<number> {
   return status as unknown as number;
 }
 
-/** As Litestream does when the server has committed. */
+/** Changes the database as Litestream does when the server has committed. */
 function changeOnServer(sql: string): void {
   const writer = new Database(standby.file);
   writer.run(sql);

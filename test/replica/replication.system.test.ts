@@ -350,7 +350,7 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
   }, 90_000);
 });
 
-/** What the doctor says of the replica, by id. */
+/** Findings of the doctor about the replica, by id. */
 async function findings(place: Place): Promise<Record<string, unknown>> {
   const { stdout } = await run(place, ["doctor", "--json"]);
   const all = JSON.parse(stdout) as { id: string }[];
@@ -363,7 +363,7 @@ async function refusedToServe(place: Place): Promise<{ exitCode: number | null; 
   return { exitCode: await server.ended, stderr: server.stderr() };
 }
 
-/** What a look gives at last. */
+/** Looks until there is a result, and returns it. */
 async function found<T>(look: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const result = await look();

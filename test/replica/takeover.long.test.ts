@@ -19,7 +19,7 @@ import { until } from "../harness/until.ts";
 const OWNER = "owner@example.test";
 const LANES = 4;
 
-/** What was acknowledged, by subject, and when (of `performance.now`). */
+/** Times at which mail was acknowledged, by subject (of `performance.now`). */
 type Told = Map<string, number>;
 
 /** Sends and receives until `over`. Resolves when all lanes have ended; a request that is cut off ends its lane. */

@@ -101,7 +101,7 @@ const shownCertificate = (): Promise<string> =>
     socket.once("error", reject);
   });
 
-/** What was taken off the machine in time. */
+/** Copy of the backups that was taken off the machine in time. */
 const elsewhere = join(temporaryFolder(), "elsewhere");
 let certificate: string;
 let there: string[];

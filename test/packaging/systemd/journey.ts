@@ -71,7 +71,7 @@ interface Finding {
   detail: string;
 }
 
-/** What the doctor finds, whom the server itself asks, under its unit. */
+/** Asks the server, under its unit, for the findings of its doctor. */
 async function findingsWithin(): Promise<Finding[]> {
   interface Known {
     running: unknown;
