@@ -27,7 +27,7 @@ const mayImport = readTable();
 /** Packages that any file may import; every other one lives behind a single file. */
 const EVERYWHERE = new Set(["elysia", "drizzle-orm", "bun", "nodemailer"]);
 
-/** The same of the code that makes pages, and nowhere else. */
+/** Packages that any file of the code that makes pages may import, and no other file. */
 const OF_PAGES = new Set([
   "react",
   "react-dom",

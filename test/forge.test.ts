@@ -1,4 +1,4 @@
-/** What a forge reads, in .github/, and what editors read: the commands, pages and options that it names exist. */
+/** Files that a forge reads, in .github/, and those that editors read: the commands, pages and options that they name exist. */
 import { describe, expect, test } from "bun:test";
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

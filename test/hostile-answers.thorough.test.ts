@@ -1,8 +1,8 @@
 /**
- * What other servers and clients send on the wire takes time in proportion to its size, in our own readers and in those of the
- * packages: as hostile-input.thorough.test.ts for mail. What a package reads within a bound of its own needs no line here: SMTP
- * commands and replies (2,048 octets a line, 100 lines), TLS (16 KiB a certificate chain's record), PDFs (time and memory of
- * their process).
+ * Data that other servers and clients send on the wire takes time in proportion to its size, in our own readers and in those of
+ * the packages, like mail in hostile-input.thorough.test.ts. A package that reads within a bound of its own needs no line here:
+ * SMTP commands and replies (2,048 octets a line, 100 lines), TLS (16 KiB a certificate chain's record), PDFs (time and memory
+ * of their process).
  */
 import { describe, test } from "bun:test";
 import { parser as parseImap } from "imapflow/lib/handler/imap-handler.js";

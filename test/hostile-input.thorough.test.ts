@@ -1,6 +1,6 @@
 /**
- * What strangers send takes time in proportion to its size, whatever it is made of: each parser, with texts that are one
- * thing over and over. Those of HTML and CSS have their own test.
+ * Data that strangers send takes time in proportion to its size, whatever it is made of: each parser reads texts that are one
+ * thing over and over. The parsers of HTML and CSS have their own test.
  */
 import { describe, test } from "bun:test";
 import { fencedText } from "../src/api/mcp/fence.ts";
@@ -144,7 +144,7 @@ const parsers: Record<string, (text: string) => unknown> = {
     >[0]),
 };
 
-/** Of whole messages, which are large. */
+/** Readers of whole messages, which are large. */
 const readers: Record<string, (text: string) => unknown> = {
   "header block": (text) => readHeaders(bytesOf(`X:\n${text.slice(1)}`), 0, () => false),
   fingerprint: (text) => fingerprintMessage(bytesOf(`X:\n${text.slice(1)}`)),

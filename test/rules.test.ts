@@ -25,7 +25,7 @@ const unbroken = (path: string, text: string): string =>
     ? text.replace(/\n[ \t]*(?=[^\s#|])/g, " ")
     : text.replace(/\n[ \t]*(?:\*(?!\/)|\/\/|#)[ \t]*(?=\S)/g, " ");
 
-/** What follows `word` and a colon in comments, strings and Markdown, up to where a citation ends. */
+/** Finds the texts that follow `word` and a colon in comments, strings and Markdown, up to where a citation ends. */
 function following(word: string, path: string, text: string): string[] {
   const found = unbroken(path, text).matchAll(
     new RegExp(`(?<=^(.*))(?<![\`\\w])${word}: (?![[{])((?:(?!\\*/)[^\\n).;:"\`])*)`, "gm"),

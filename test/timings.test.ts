@@ -1,4 +1,4 @@
-/** What test/run.ts keeps of the time that files take. */
+/** The times of test files that test/run.ts keeps. */
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

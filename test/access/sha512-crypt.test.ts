@@ -27,7 +27,7 @@ test.each([
   expect(sha512Crypt(password, hash)).toBe(hash);
 });
 
-/** By crypt(3) of glibc. */
+/** Passwords and their hashes, which crypt(3) of glibc made. */
 test.each([
   [
     "x".repeat(64),

@@ -1,4 +1,7 @@
-/** Who sees the journal of a key and takes back what it did; what becomes of it with its person (rules: Journal, Undo). */
+/**
+ * The journal of a key: who sees it, who takes back what the key did, and what becomes of it with its person (rules: Journal,
+ * Undo).
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { and, eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";

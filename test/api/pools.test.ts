@@ -1,4 +1,4 @@
-/** Whoever takes as much as they get of what all share leaves room for other persons and workspaces. */
+/** A caller that takes as much as it gets of what all share leaves room for other persons and workspaces. */
 import { describe, expect, test } from "bun:test";
 import { createPools, listPoolShares, registerPools } from "../../src/api/pools.ts";
 import { createMetrics } from "../../src/base/metrics.ts";

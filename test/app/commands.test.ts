@@ -1,4 +1,4 @@
-/** What Ctrl+K finds by name (app/lib/commands.ts). */
+/** Commands that Ctrl+K finds by name (app/lib/commands.ts). */
 import { expect, test } from "bun:test";
 import { type Command, commandsFor, rankMatch } from "../../src/app/lib/commands.ts";
 

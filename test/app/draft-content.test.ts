@@ -1,4 +1,4 @@
-/** What the composer makes of recipients, signatures and texts (app/lib/draft-content.ts). */
+/** Recipients, signatures and texts in the composer (app/lib/draft-content.ts). */
 import { describe, expect, test } from "bun:test";
 import {
   doubtsAbout,

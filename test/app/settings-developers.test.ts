@@ -1,4 +1,4 @@
-/** What the app's settings for developers offer. */
+/** Choices in the app's settings for developers. */
 import { expect, test } from "bun:test";
 import { eventChoices } from "../../src/app/pages/settings/settings-developers.ts";
 import { EVENT_NAMES } from "../../src/events/kinds.ts";

@@ -1,4 +1,4 @@
-/** What a restore asks of the rows and settings of a backup: an honest one has all of it, whatever is in its server. */
+/** Checks that a restore makes of the rows and settings of a backup: an honest backup passes, whatever is in its server. */
 import { Database } from "bun:sqlite";
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, existsSync, readdirSync } from "node:fs";
@@ -12,7 +12,7 @@ import { openTerminal } from "../harness/servers/terminal.ts";
 
 setDefaultTimeout(60_000);
 
-/** Of a server with two workspaces and something of everything. */
+/** Backup of a server with two workspaces and something of everything. */
 let honest: string;
 let source: Awaited<ReturnType<typeof copySource>>;
 beforeAll(async () => {

@@ -464,7 +464,7 @@ test("random answers reject and do no harm", async () => {
   }
 });
 
-/** As many records as 64 kB hold, up to a number. */
+/** Makes as many records as 64 kB hold, and `most` at most. `start`: bytes before them. */
 function fill(most: number, record: (at: number) => Buffer, start: number): { count: number; rest: Buffer } {
   const records: Buffer[] = [];
   let size = start;

@@ -1,4 +1,4 @@
-/** What Bun does with processes and files, where the product stands on it (docs/platform.md). */
+/** Behaviour of Bun with processes and files on which the product stands (docs/platform.md). */
 import { expect, test } from "bun:test";
 import { copyFileSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";

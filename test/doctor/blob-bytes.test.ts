@@ -30,7 +30,7 @@ function setUp(count: number, examine: (name: string) => boolean = () => true, {
   return {
     $client,
     look,
-    /** What was read since. */
+    /** Returns the names of the files that were read since the last call. */
     read: () => read.splice(0),
     pass(ms: number) {
       now += ms;

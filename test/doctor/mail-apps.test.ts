@@ -1,4 +1,4 @@
-/** What the doctor says of the octets of mail for mail apps. */
+/** Findings of the doctor about the octets of mail for mail apps. */
 import { expect, test } from "bun:test";
 import type { World } from "../../src/doctor/check.ts";
 import { checkMailApps } from "../../src/doctor/checks/mail-checks.ts";

@@ -1,4 +1,4 @@
-/** What a file is, by its bytes, and the limits that all documents have. */
+/** Kinds of files, told by their bytes, and the limits that all documents have. */
 import { describe, expect, test } from "bun:test";
 import { extractText } from "../../src/documents/document-text.ts";
 import { LONGEST_MS, MOST_CHARS } from "../../src/documents/extracted-text.ts";

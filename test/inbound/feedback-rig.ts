@@ -12,7 +12,7 @@ import { sendCore } from "../harness/servers/core.ts";
 import { createSender } from "../harness/servers/sent.ts";
 
 interface Arriving {
-  /** As in RCPT TO. */
+  /** Recipients as in RCPT TO. */
   to: string[];
   reversePath?: string;
 }

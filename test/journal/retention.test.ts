@@ -1,4 +1,4 @@
-/** What the journal keeps at most, whatever its age (rules: Undo). */
+/** Most entries that the journal keeps, whatever their age (rules: Undo). */
 import { expect, test } from "bun:test";
 import { changesKeptSince, forgetJournal } from "../../src/journal/retention.ts";
 import { updateThread } from "../../src/mailbox/changing/threads.ts";

@@ -1,4 +1,4 @@
-/** What watches a server: Prometheus' own tool, fail2ban's own filter and systemd's journal, on what the program says. */
+/** Programs that watch a server read what it says: Prometheus' own tool, fail2ban's own filter and systemd's journal. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, fstatSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -60,7 +60,7 @@ afterAll(async () => {
 
 const portOf = (listener: string) => ({ port: Number(String(served.ready[listener]).split(":").at(-1)) });
 
-/** As a program on the machine of an installation asks: at the loopback address, for the name in the certificate. */
+/** Fetches like a program on the machine of an installation: at the loopback address, for the name in the certificate. */
 async function fetchHere(path: string, init: RequestInit = {}): Promise<Response> {
   const ca = readFileSync(join(place.data, "tls/self-signed.pem"), "utf8").replace(
     /-----BEGIN [A-Z ]*PRIVATE KEY[\s\S]*?-----END [A-Z ]*KEY-----\n?/,
@@ -162,7 +162,7 @@ describe("a failed sign-in", () => {
 });
 
 describe("the log", () => {
-  /** What a start writes on stderr that cannot succeed; `isJournal`: systemd says that stderr leads to its journal. */
+  /** Lines on stderr of a start that cannot succeed; `isJournal`: systemd says that stderr leads to its journal. */
   async function startInVain(isJournal: boolean): Promise<string[]> {
     const data = temporaryFolder();
     const path = join(data, "stderr");

@@ -36,7 +36,7 @@ async function busyPlace(): Promise<Place> {
 }
 
 test("an event that was not announced yet is announced by the other server, and no other", async () => {
-  /** As if the server had been killed before it announced its last event. */
+  /** Makes the last event look as if the server had been killed before it announced it. */
   const unannounce = ({ data }: Place): string =>
     peek(data, (db) => {
       const { seq, id } = db

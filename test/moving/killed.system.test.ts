@@ -66,7 +66,7 @@ const spawn = (data: string, ...argv: string[]) =>
     stdio: ["ignore", "pipe", "pipe"],
   });
 
-/** What the command says, as JSON. @throws Error with its complaint if it fails */
+/** Answer of the command, as JSON. @throws Error with its complaint if it fails */
 async function answerOf(child: ReturnType<typeof spawn>): Promise<unknown> {
   const [answer, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
   if ((await child.exited) !== 0) throw new Error(complaint);

@@ -24,7 +24,7 @@ import {
 setDefaultTimeout(30_000);
 beforeAll(async () => void (await makeSource()));
 
-/** What people and programs are told over all APIs. */
+/** Answers that people and programs get over all APIs. */
 async function answersOf(place: Place, key: string): Promise<Record<string, unknown>> {
   const served = await place.serve();
   try {

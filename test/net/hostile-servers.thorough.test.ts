@@ -143,7 +143,7 @@ const CALLER = { workspaceId: "wsp_1", userId: "usr_1" } as Caller;
 const LOOPBACK = ["127.0.0.1/32"];
 const s3 = { bucket: "b", prefix: "p/", region: "r", accessKeyId: "a", secretAccessKey: "s" };
 
-/** What a client gives of the server's answer. Rejects where it gives nothing. */
+/** Calls of clients, which give the server's answer, or reject where they give nothing. */
 const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
   "a webhook": async (runtime) => {
     const http = openHttpClient({ runtime, allow: () => LOOPBACK });
@@ -194,7 +194,7 @@ const MOST: Record<string, number> = {
 /** Its time limit is that of its package, in real time. */
 const REAL_TIME = new Set(["Meilisearch"]);
 
-/** What a client gives, with the clock going on until it does. */
+/** Result of a client's call. The clock goes on until it is there. */
 async function resultOf(ask: (runtime: FakeRuntime) => Promise<unknown>, runtime: FakeRuntime): Promise<unknown> {
   let result: { value: unknown } | undefined;
   void ask(runtime).then(

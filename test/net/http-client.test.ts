@@ -1,6 +1,6 @@
 /**
- * What the HTTP client reads of servers as they are: interim responses, trailers, bodies that end with the connection;
- * and that whatever a server sends has a bound.
+ * The HTTP client reads servers as they are: interim responses, trailers, bodies that end with the connection. Whatever a
+ * server sends has a bound.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";

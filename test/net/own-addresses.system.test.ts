@@ -1,4 +1,7 @@
-/** What listens at the public addresses of this machine: URLs of strangers lead to its web server alone. In a network of its own. */
+/**
+ * URLs of strangers lead to the web server alone of what listens at the public addresses of this machine. The test runs in a
+ * network of its own.
+ */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 

@@ -1,4 +1,4 @@
-/** What programs leave behind is bounded (rules: OAuth clients, OAuth tokens). */
+/** Bounds on what programs leave behind (rules: OAuth clients, OAuth tokens). */
 import { expect, test } from "bun:test";
 import { startOAuth } from "../harness/servers/oauth.ts";
 

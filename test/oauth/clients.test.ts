@@ -17,7 +17,7 @@ beforeEach(async () => {
   await confirm(world.alice);
 });
 
-/** What an SDK keeps for a program, and the person's answer when it opens the browser. */
+/** Makes a provider for an SDK: it keeps the program's credentials, and the URLs that the SDK opens in the browser. */
 function createProvider() {
   const kept: { client?: unknown; tokens?: { access_token: string; refresh_token: string }; verifier?: string } = {};
   const opened: URL[] = [];

@@ -61,7 +61,7 @@ async function start() {
     ...it,
     ...{ userId, mailboxId, bob, appPassword, key, token, refreshToken, clientId, imap, submission, admin },
     lock: () => admin("POST", `/people/${userId}/lock`),
-    /** What each credential of Bob's is answered. */
+    /** Tries each credential of Bob's and returns the answers. */
     async lets() {
       const visitor = page(it);
       const [byPassword, byApp] = [await submission(PASSWORD), await submission(appPassword)];

@@ -31,7 +31,9 @@ function twins(file: string, text: string): string[] {
   });
 }
 
-/** What is stored as JSON, what a message is parsed into or composed of, and records whose times are numbers. */
+/**
+ * Exceptions: types that are stored as JSON, that a message is parsed into or composed of, and records whose times are numbers.
+ */
 const OTHERS = [
   "journal/journal-list.ts: JournalEntry has the fields of JournalEntry",
   "message/compose.ts: ComposedAttachment has the fields of OutgoingAttachment",

@@ -1,4 +1,4 @@
-/** What browsers are told by Web Push, whom it reaches, and what becomes of push services that fail. */
+/** Browsers are told of news by Web Push: whom it reaches, and what becomes of push services that fail. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createECDH } from "node:crypto";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
@@ -22,7 +22,7 @@ let bobMailboxId: string;
 let server: Bun.Server<undefined>;
 let pushed: { path: string; headers: Headers; body: Uint8Array }[] = [];
 let status = 201;
-/** What the push service waits for before it answers requests to these paths. */
+/** A promise that the push service waits for before it answers requests to these paths. */
 let held: { paths: RegExp; until: Promise<void> } | undefined;
 let count = 0;
 

@@ -575,7 +575,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
     });
   });
 
-  /** The same rules implemented by scanning every message. */
+  /** Compares the engine with a scan of every message by the same rules. */
   describe("agrees with looking through every message", () => {
     const WORDS = ["alpha", "Beta", "GAMMA", "délta", "会", "议", "x1", "ann", "example"];
     const plain = (text: string): string[] => {

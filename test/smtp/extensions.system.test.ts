@@ -192,7 +192,7 @@ async function relayTo(port: number): Promise<void> {
   expect(results).toMatchObject([{ kind: "accepted", reports: true }]);
 }
 
-/** What the server beyond the next hop is told. */
+/** Parameters of the commands, and end of the body, that the server beyond the next hop gets. */
 async function passedOn(beyond: RemoteMx): Promise<unknown> {
   const [message] = await beyond.waitFor(1);
   const [mail, rcpt] = beyond.commands.filter((line) => /^(MAIL|RCPT)/.test(line));

@@ -1,4 +1,4 @@
-/** What the store stands on in bun:sqlite (docs: Platform): a new release of Bun that differs fails here. */
+/** Behaviour of bun:sqlite on which the store stands (docs: Platform): a new release of Bun that differs fails here. */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 

@@ -1,4 +1,4 @@
-/** What is expected of upgrades from any schema. */
+/** Expectations of upgrades from any schema. */
 import { expect } from "bun:test";
 import { is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";

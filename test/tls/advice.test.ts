@@ -1,4 +1,4 @@
-/** What the doctor and `certificates renew` advise: it fits the reason. */
+/** The advice of the doctor and of `certificates renew` fits the reason. */
 import { expect, test } from "bun:test";
 import type { ChallengeMode } from "../../src/config.ts";
 import { adviceOn } from "../../src/tls/advice.ts";

@@ -195,7 +195,7 @@ beforeAll(async () => {
   authority = await helloOf({ ...NAMED, ALPNProtocols: ["acme-tls/1"] });
 });
 
-/** The same message, cut into records of `size` bytes. */
+/** Cuts a message into records of `size` bytes. */
 function inRecords(hello: Buffer, size: number): Buffer {
   const message = hello.subarray(5);
   const records: Buffer[] = [];

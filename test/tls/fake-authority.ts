@@ -18,11 +18,11 @@ export interface FakeAuthority {
   readonly asked: string[];
   /** The names of each order. */
   readonly orders: string[][];
-  /** What it does otherwise. */
+  /** Ways in which the authority differs from a good one. */
   readonly does: {
     /** Gives the response to a request for a path instead. */
     answer?: ((path: string, at: (path: string) => string) => Response | object | undefined) | undefined;
-    /** What the certificate for these names has in place of them, and of three months from now. */
+    /** Names and times of the certificate in place of those asked for, and of three months from now. */
     sign?: ((names: string[]) => { names?: string[]; from?: number; until?: number }) | undefined;
     /** The chain for a certificate, PEM. */
     chain?: ((cert: string) => string) | undefined;

@@ -1,4 +1,4 @@
-/** What a certificate authority may answer, and what becomes of the certificate in use and of what people are told. */
+/** Answers that a certificate authority may give, and what becomes of the certificate in use and of what people are told. */
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import type { KeyPair } from "../../src/tls/certificates.ts";
@@ -29,7 +29,7 @@ async function setUp() {
   return { ...opened, at, authority, first, renew };
 }
 
-/** What people read of the last failure. */
+/** Reason of the last failure, as people read it. */
 async function reasonAfter(change: (authority: FakeAuthority) => void): Promise<string> {
   const { authority, current, seen, first, renew, trouble, at } = await setUp();
   change(authority);

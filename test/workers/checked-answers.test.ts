@@ -1,4 +1,4 @@
-/** What parsers say is checked before anything else sees it. */
+/** Messages of parsers are checked before anything else sees them. */
 import { describe, expect, test } from "bun:test";
 import { readMessage, readStaged } from "../../src/workers/checked-answers.ts";
 

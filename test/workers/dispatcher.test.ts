@@ -36,12 +36,12 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
   let started = 0;
   /** Ms from the signal until a parser is gone. */
   let endsAfter = 0;
-  /** As many parsers end before their first word. */
+  /** Number of parsers that end before their first word. */
   let dieAtStart = 0;
   let unanswered = 0;
   /** How often the kernel kills the parser of a message, by its subject. */
   const kernelKills = new Map<string, number>();
-  /** What the system tells of each parser; nothing at first. */
+  /** Processor time that the system tells of each parser; undefined at first. */
   let processorTime: (() => number) | undefined;
 
   const start: StartParser = ({ heard, ended }) => {

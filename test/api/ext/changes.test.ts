@@ -1,4 +1,4 @@
-/** What changed, over /api/ext/v1 (rules: Changes). */
+/** The list of changes over /api/ext/v1 (rules: Changes). */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { count, eq } from "drizzle-orm";
 import * as developers from "../../../src/admin/developers.ts";

@@ -1,4 +1,6 @@
-/** What agents get beyond the twelve operations of REST (rules: MCP, Arguments of tools, Results of tools), over HTTP. */
+/**
+ * Tools that agents have beyond the twelve operations of REST (rules: MCP, Arguments of tools, Results of tools), over HTTP.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import * as developers from "../../../src/admin/developers.ts";

@@ -61,13 +61,13 @@ test("annotations say if a tool reads, destroys, repeats safely, or meets the op
   expect(of("update_thread")).toEqual({ ...sends, idempotentHint: true, openWorldHint: false });
 });
 
-/** What a call without `id` takes beside the arguments of a call with it. */
+/** Arguments that a call without `id` takes beside those of a call with it. */
 const WITHOUT_ID: Record<string, string[]> = {
   update_thread: ["ids"],
   draft_reply: ["idempotencyKey"],
 };
 
-/** What replies take over MCP alone. */
+/** Arguments that replies take over MCP alone. */
 const MORE: Record<string, string[]> = {
   reply_to_thread: ["forward", "forwardAttachments"],
   draft_reply: ["forward", "forwardAttachments"],
