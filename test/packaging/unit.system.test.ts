@@ -7,7 +7,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 const PACKAGING = join(import.meta.dir, "../../packaging");
 const UNITS = "/lib/systemd/system";
 const UNIT = join(PACKAGING, "mailroom.service");
-/** Highest exposure allowed by `systemd-analyze security`, which calls values up to 4 OK. */
+/** Highest exposure that the unit may have. `systemd-analyze security` calls up to 4 OK. */
 const MOST_EXPOSURE = 2;
 const missing = (program: string): string =>
   Bun.which(program) === null ? ` (skipped: ${program} is not installed)` : "";

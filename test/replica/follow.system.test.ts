@@ -1,4 +1,4 @@
-/** A standby follows changes, epochs, Litestream's removals, and processes that are killed. */
+/** A standby follows changes and epochs, also after Litestream's removals and when processes are killed. */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdirSync, writeFileSync } from "node:fs";
