@@ -23,7 +23,7 @@ import {
   spf,
 } from "./mailauth.ts";
 
-/** What is known of the SMTP session that a message came in, and our settings for it. */
+/** The SMTP session that a message came in, as far as it is known, and our settings for it. */
 export interface SmtpContext {
   ip: string;
   helo: string;

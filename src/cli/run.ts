@@ -146,7 +146,7 @@ export function processIo(): Io {
   };
 }
 
-/** What a command has to work with. */
+/** Everything that a command may work with. */
 export interface CommandContext {
   readonly io: Io;
   readonly runtime: Runtime;
