@@ -20,7 +20,7 @@ import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
 import { unpark } from "../outbound/queue.ts";
 import type { Core } from "../store/core.ts";
 import * as schema from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { perDatabase } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { isServed } from "../store/unserved-workspaces.ts";
 import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
@@ -92,7 +92,7 @@ const LONGEST_LOOK_MS = 15_000;
 const MOST_PUBLISHED = 3;
 
 /** For each database, the last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
-const getRecentLookups = prepared(() => new Map<string, { at: number; look: Promise<void> }>());
+const getRecentLookups = perDatabase(() => new Map<string, { at: number; look: Promise<void> }>());
 
 /**
  * @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace

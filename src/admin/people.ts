@@ -28,7 +28,7 @@ import type { Core } from "../store/core.ts";
 import type { RowPage } from "../store/cursor.ts";
 import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { perDatabase } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { addMailbox, type MailboxEntry } from "./mailbox-admin.ts";
 import {
@@ -118,7 +118,10 @@ const perHour = (most: number) =>
     HOUR_MS,
   );
 /** Limits on links that are mailed, for each database. */
-const mailLimits = prepared(() => ({ person: perHour(MOST_MAILED.person), workspace: perHour(MOST_MAILED.workspace) }));
+const mailLimits = perDatabase(() => ({
+  person: perHour(MOST_MAILED.person),
+  workspace: perHour(MOST_MAILED.workspace),
+}));
 
 /**
  * Refuses a sign-in address that is taken or not the workspace's to give. An address is one person's on the whole

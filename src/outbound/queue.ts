@@ -37,7 +37,7 @@ import {
   queueEntries,
   type RecipientField,
 } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { perDatabase, prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isServed, UNSERVED } from "../store/unserved-workspaces.ts";
 import type { OutboundContent } from "../workers/jobs.ts";
@@ -341,7 +341,7 @@ export function listQueueEntries(db: Db, messageSeq: number): QueueEntry[] {
   return reading(db).entries.all({ messageSeq });
 }
 
-const counts = prepared((_db) => ({ at: Number.NEGATIVE_INFINITY, count: 0 }));
+const counts = perDatabase(() => ({ at: Number.NEGATIVE_INFINITY, count: 0 }));
 
 /** Counts the recipients waiting or held, as of at most a second ago. `now`: epoch ms. */
 export function waitingCount(db: Db, now: number): number {

@@ -11,7 +11,7 @@ import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import type { Envelope } from "../smtp/role.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type AuthVerdicts, type TraceStep, traceSteps } from "../store/schema.ts";
-import { prepared } from "../store/statement.ts";
+import { perDatabase, prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Claim } from "./claims.ts";
 
@@ -88,7 +88,7 @@ const HOUR_MS = 3_600_000;
 const MOST_REFUSALS = 500;
 
 /** The refusals of the present hour. */
-const refusals = prepared(() => ({ hour: 0, count: 0 }));
+const refusals = perDatabase(() => ({ hour: 0, count: 0 }));
 
 /** Counts one more refusal, and tells whether it is to be recorded. */
 export function isRefusalTraced({ db, now }: Reader): boolean {

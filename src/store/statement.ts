@@ -74,16 +74,10 @@ function decodeRow(targets: readonly Target[], values: readonly unknown[]): Valu
   return row;
 }
 
-type Prepared = ReturnType<Database["prepare"]>;
-type Late = Pick<Prepared, "run" | "all" | "values">;
-
-/** SQLite prepares the statement when it first runs, since a process runs few of the statements that its modules build. */
-function preparedLate(sqlite: Database, text: string): Late {
-  let made: Prepared | undefined;
-  const statement = (): Prepared => {
-    made ??= sqlite.prepare(text);
-    return made;
-  };
+/** A statement that SQLite prepares when it first runs, since a process runs few of those that its modules build. */
+function prepareLate(sqlite: Database, text: string): Pick<ReturnType<Database["prepare"]>, "run" | "all" | "values"> {
+  let made: ReturnType<Database["prepare"]> | undefined;
+  const statement = () => (made ??= sqlite.prepare(text));
   return {
     run: (...params) => statement().run(...params),
     all: (...params) => statement().all(...params),
@@ -93,11 +87,9 @@ function preparedLate(sqlite: Database, text: string): Late {
 
 /** A statement of drizzle's for `sqlite`. */
 export class Statement extends PreparedQuery {
-  /** Makes the same statement for another database. Undefined if its rows refer to this one. */
-  readonly again: ((sqlite: Database) => Statement) | undefined;
-  readonly #statement: Late;
-  readonly #sources: readonly Source[];
-  readonly #targets: readonly Target[] | undefined;
+  private readonly statement: ReturnType<typeof prepareLate>;
+  private readonly sources: readonly Source[];
+  private readonly targets: readonly Target[] | undefined;
 
   constructor(
     sqlite: Database,
@@ -107,16 +99,22 @@ export class Statement extends PreparedQuery {
     isInArrayMode: boolean,
     mapRows?: (rows: unknown[][]) => unknown,
   ) {
-    const statement = preparedLate(sqlite, query.sql);
-    super(statement as Prepared, query, new NoopLogger(), fields, method, isInArrayMode, mapRows);
-    this.again = mapRows ? undefined : (other) => new Statement(other, query, fields, method, isInArrayMode);
-    this.#statement = statement;
-    this.#sources = query.params.map(toValueSource);
-    this.#targets = mapRows === undefined && fields ? findRowTargets(fields) : undefined;
+    const statement = prepareLate(sqlite, query.sql);
+    super(statement as never, query, new NoopLogger(), fields, method, isInArrayMode, mapRows);
+    this.statement = statement;
+    this.sources = query.params.map(toValueSource);
+    this.targets = mapRows === undefined && fields ? findRowTargets(fields) : undefined;
   }
 
-  #fill(values: Values = {}): never[] {
-    return this.#sources.map((source) => {
+  /** The same statement for another database. */
+  on(sqlite: Database): Statement {
+    const statement = prepareLate(sqlite, this.getQuery().sql);
+    // drizzle's own copy of it has another name, which its types hide.
+    return Object.assign(Object.create(Statement.prototype), this, { statement, stmt: statement });
+  }
+
+  private fill(values: Values = {}): never[] {
+    return this.sources.map((source) => {
       if ("constant" in source) return source.constant;
       const { name, encode } = source;
       if (!(name in values)) throw new Error(`no value for placeholder "${name}" was provided`);
@@ -125,24 +123,24 @@ export class Statement extends PreparedQuery {
   }
 
   override run(values?: Values) {
-    return this.#statement.run(...this.#fill(values));
+    return this.statement.run(...this.fill(values));
   }
 
   override get(values?: Values): unknown {
-    const targets = this.#targets;
+    const targets = this.targets;
     if (!targets) return super.get(values);
-    const [row] = this.#statement.values(...this.#fill(values));
+    const [row] = this.statement.values(...this.fill(values));
     return row && decodeRow(targets, row);
   }
 
   override all(values?: Values): unknown {
-    const targets = this.#targets;
+    const targets = this.targets;
     if (!targets) return super.all(values);
-    return this.#statement.values(...this.#fill(values)).map((row) => decodeRow(targets, row));
+    return this.statement.values(...this.fill(values)).map((row) => decodeRow(targets, row));
   }
 
   override values(values?: Values): unknown {
-    return this.#statement.values(...this.#fill(values));
+    return this.statement.values(...this.fill(values));
   }
 }
 
@@ -177,43 +175,33 @@ export function drizzleOver(sqlite: Database): Db {
  * time is a `statement`, typed by hand. The module that owns one keeps it next to its use.
  */
 
-/** drizzle sets this after it has made a statement, and hides it. */
-interface Joined {
-  joinsNotNullableMap?: unknown;
-}
-
-function againOf(value: unknown): ((sqlite: Database) => unknown) | undefined {
-  if (!(value instanceof Statement)) return undefined;
-  const { again } = value;
-  const { joinsNotNullableMap } = value as Joined;
-  return again && ((sqlite) => Object.assign(again(sqlite), { joinsNotNullableMap }));
-}
-
-/** How to make the same for another database, if it is a statement or an object of nothing but statements. */
-function makerOf<T>(value: T): ((sqlite: Database) => T) | undefined {
-  if (value instanceof Statement) return againOf(value) as ((sqlite: Database) => T) | undefined;
-  if (Object.getPrototypeOf(value) !== Object.prototype) return undefined;
-  const makers = Object.entries(value as object).map(([name, one]) => [name, againOf(one)] as const);
-  if (!makers.every(([, maker]) => maker)) return undefined;
-  return (sqlite) => Object.fromEntries(makers.map(([name, maker]) => [name, maker?.(sqlite)])) as T;
-}
-
-/**
- * Returns a function that calls `build(db)` once per database and then returns the same result. Statements are the same for
- * every database, so `build` runs once for them: drizzle takes long to build their text.
- */
-export function prepared<T>(build: (db: Db) => T): (db: Db) => T {
+/** Returns a function that calls `make(db)` once per database and then returns the same result. */
+export function perDatabase<T>(make: (db: Db) => T): (db: Db) => T {
   const made = new WeakMap<Db, T>();
-  let make: ((sqlite: Database) => T) | undefined;
   return (db) => {
     let value = made.get(db);
     if (value === undefined) {
-      value = make ? make(db.$client) : build(db);
-      make ??= makerOf(value);
+      value = make(db);
       made.set(db, value);
     }
     return value;
   };
+}
+
+/** A statement by drizzle's types; each is a Statement. */
+type Built = Pick<PreparedQuery, "getQuery">;
+
+/**
+ * Returns a function that gives a database its statements, one or an object of them. `build` runs once: drizzle takes long to
+ * write their text, which is the same for every database.
+ */
+export function prepared<T extends Built | Record<string, Built>>(build: (db: Db) => T): (db: Db) => T {
+  let built: object | undefined;
+  return perDatabase((db) => {
+    built ??= build(db);
+    if (built instanceof Statement) return built.on(db.$client) as unknown as T;
+    return Object.fromEntries(Object.entries(built).map(([name, one]) => [name, one.on(db.$client)])) as T;
+  });
 }
 
 /**
@@ -221,4 +209,4 @@ export function prepared<T>(build: (db: Db) => T): (db: Db) => T {
  * `Row`: a row as bun:sqlite returns it, without conversions.
  */
 export const statement = <Row = unknown, Params extends SQLQueryBindings[] = []>(text: string) =>
-  prepared(({ $client }) => $client.prepare<Row, Params>(text));
+  perDatabase(({ $client }) => $client.prepare<Row, Params>(text));

@@ -3,7 +3,7 @@
  * under way (moving/). Nothing is taken for them, and nothing of theirs is done or sent.
  */
 import { unavailable } from "../base/errors.ts";
-import { prepared } from "./statement.ts";
+import { perDatabase } from "./statement.ts";
 import type { Db } from "./store.ts";
 
 /** SQL: the ids of workspaces that are not served; most often none. */
@@ -11,7 +11,7 @@ export const UNSERVED = "(SELECT id FROM workspaces WHERE moving IS NOT NULL)";
 /** SQL: the ids of their mailboxes. */
 export const UNSERVED_MAILBOXES = `(SELECT id FROM mailboxes WHERE workspace_id IN ${UNSERVED})`;
 
-const unserved = prepared(({ $client }) =>
+const unserved = perDatabase(({ $client }) =>
   $client.prepare<unknown, [id: string]>("SELECT 1 FROM workspaces WHERE id = ? AND moving IS NOT NULL"),
 );
 

@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { asc, eq, getTableColumns, inArray, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/bun-sqlite";
 import { blob, integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { type Db, drizzleOver, prepared, Statement } from "../../src/store/statement.ts";
+import { type Db, drizzleOver, perDatabase, prepared, Statement } from "../../src/store/statement.ts";
 
 const owners = sqliteTable("owners", { id: integer("id").primaryKey(), name: text("name").notNull() });
 const things = sqliteTable("things", {
@@ -139,8 +139,8 @@ test("prepared ones are built once, and are those of the database that is given"
   expect(built).toBe(1);
 });
 
-test("what is prepared beside statements is built for each database", () => {
-  const lists = prepared((db) => ({ db, seen: [] as string[] }));
+test("a cache is made for each database", () => {
+  const lists = perDatabase((db) => ({ db, seen: [] as string[] }));
   const [first, second] = [drizzleOver(fresh()), drizzleOver(fresh())];
   lists(first).seen.push("a");
   expect(lists(second).seen).toEqual([]);

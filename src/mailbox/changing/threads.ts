@@ -11,7 +11,7 @@ import { type Static, t } from "../../base/json-schema.ts";
 import { newId } from "../../base/runtime.ts";
 import { noteDeed } from "../../journal/entries.ts";
 import type { Core, Reader } from "../../store/core.ts";
-import { prepared } from "../../store/statement.ts";
+import { perDatabase } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { messagesOfThread } from "../reading/messages.ts";
 import { listThreadLabels, requireLabels } from "../state/labels.ts";
@@ -171,7 +171,7 @@ interface Remembered {
 }
 
 /** Changes that can be undone, oldest first. */
-const rememberedChanges = prepared(() => new Map<string, Remembered>());
+const rememberedChanges = perDatabase(() => new Map<string, Remembered>());
 
 function remember({ db, runtime }: Core, userId: string, changes: readonly AppliedChange[]): string {
   const remembered = rememberedChanges(db);

@@ -13,7 +13,7 @@ import { createMatcher } from "../../search/matching.ts";
 import { parseQuery, type ThreadCondition } from "../../search/query.ts";
 import { type Folder, mailboxRules, RULE_ACTIONS, type Rule, type RuleAction } from "../../store/schema.ts";
 import type { Options } from "../../store/settings.ts";
-import { prepared, statement } from "../../store/statement.ts";
+import { perDatabase, prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { isMarked, shows } from "../reading/walk.ts";
 import { isVerifiedFor } from "../state/addresses.ts";
@@ -228,7 +228,7 @@ const MOST_KEPT = 1_000;
 const DAY_MS = 86_400_000;
 
 /** Compiled rules by mailbox, the latest used last. */
-const compiled = prepared(() => new Map<string, Compiled>());
+const compiled = perDatabase(() => new Map<string, Compiled>());
 
 function compiledRules(db: Db, mailboxId: string, now: number): Compiled | undefined {
   const { text } = queries(db).rules.get({ mailboxId }) ?? {};

@@ -11,7 +11,7 @@ import { toThreadSeq } from "../../search/document-number.ts";
 import { createHits } from "../../search/fts5/hits.ts";
 import { createHighlighter, type SearchedMessage } from "../../search/highlight.ts";
 import type { Query } from "../../search/query.ts";
-import { prepared, statement } from "../../store/statement.ts";
+import { perDatabase, statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import type { HighlightView } from "../state/views.ts";
 
@@ -61,7 +61,7 @@ interface Found {
   messageCount: number;
 }
 
-const hits = prepared((db) => createHits({ db }));
+const hits = perDatabase((db) => createHits({ db }));
 
 /**
  * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the

@@ -33,7 +33,7 @@ import {
 } from "../../search/sets.ts";
 import { decodeCursor, encodeCursor, type Position } from "../../store/cursor.ts";
 import { threads } from "../../store/schema.ts";
-import { prepared } from "../../store/statement.ts";
+import { perDatabase, prepared } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { changesSince, latestChange } from "../changing/change-feed.ts";
 import { labelKey, listThreadLabels, threadsLabelled } from "../state/labels.ts";
@@ -115,7 +115,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-const rankHits = prepared((db) => createRanking({ db }));
+const rankHits = perDatabase((db) => createRanking({ db }));
 
 /**
  * Lists or searches conversations, newest first or by relevance. `usual`: the folder of a list that names none, neither beside nor in `q`.
@@ -470,7 +470,7 @@ function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Ma
 }
 
 /** The marks of the latest lists of a database, by list. */
-const keptMarks = prepared(() => new Map<string, Marks>());
+const keptMarks = perDatabase(() => new Map<string, Marks>());
 
 /** The unread conversations of a selection; the set is valid until something changes. */
 export function unreadIn(db: Db, mailboxIds: readonly string[], selection: Selection): SeqSet {

@@ -8,7 +8,7 @@ import type { ListFolder } from "../../search/operators.ts";
 import type { MarkCondition } from "../../search/query.ts";
 import type { Position } from "../../store/cursor.ts";
 import { FOLDERS, type Folder, type threads } from "../../store/schema.ts";
-import { prepared, statement } from "../../store/statement.ts";
+import { perDatabase, statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import type { MessageFilters } from "../state/views.ts";
 
@@ -110,7 +110,7 @@ type Parameters = (string | number)[];
 const MOST_KINDS = 200;
 
 /** Prepared statements by SQL: one for each kind of list. */
-const statements = prepared((db) => {
+const statements = perDatabase((db) => {
   const made = new Map<string, Statement<Record<string, number | string>, Parameters>>();
   return <Row>(text: string): Statement<Row, Parameters> => {
     const kept = made.get(text) ?? statement<Record<string, number | string>, Parameters>(text)(db);

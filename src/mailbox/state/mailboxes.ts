@@ -7,7 +7,7 @@ import { type Caller, findReachableMailboxes, notFound, type Reach } from "../..
 import { normalizeAddress } from "../../message/address.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../../store/schema.ts";
-import { prepared, statement } from "../../store/statement.ts";
+import { perDatabase, prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { MailboxRoute } from "./addresses.ts";
 import type { MailboxView } from "./views.ts";
@@ -147,7 +147,7 @@ export function readMailboxUsage({ db, options }: Core, mailboxId: string): Usag
 }
 
 /** When the mailboxes of a database were last logged as full, epoch ms. */
-const loggedFull = prepared(() => new Map<string, number>());
+const loggedFull = perDatabase(() => new Map<string, number>());
 const ONE_LINE_IN_MS = 60_000;
 
 /**
