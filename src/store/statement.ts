@@ -106,7 +106,7 @@ export class Statement extends PreparedQuery {
     this.targets = mapRows === undefined && fields ? findRowTargets(fields) : undefined;
   }
 
-  /** The same statement for another database. */
+  /** Makes this statement for another database. */
   on(sqlite: Database): Statement {
     const statement = prepareLate(sqlite, this.getQuery().sql);
     // drizzle's own copy of it has another name, which its types hide.

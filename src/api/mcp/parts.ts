@@ -107,7 +107,7 @@ export function shownThread(thread: ThreadView, budget: number) {
   };
 }
 
-/** What a change of a conversation may have changed. */
+/** Fields of a conversation that a change may have changed. */
 export const changedFields = ({ id, folder, unread, starred }: ReturnType<typeof shownThread>) => ({
   id,
   folder,

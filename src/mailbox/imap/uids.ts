@@ -98,7 +98,7 @@ interface Layout {
   folders: string;
   /** The table of the messages of each folder. */
   numbers: string;
-  /** The same table, read by folder and UID. */
+  /** The table of `numbers`, read by folder and UID. */
   byUid: string;
   /** The column of the folder, in `numbers` and `vanished`. */
   owner: string;

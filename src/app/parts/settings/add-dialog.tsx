@@ -14,7 +14,7 @@ export function AddDialog({
   submit,
   children,
 }: {
-  /** Of the dialog, and label of the button that opens it. */
+  /** Title of the dialog, and label of the button that opens it. */
   title: string;
   icon?: LucideIcon;
   /** Label of the form's button. */

@@ -78,7 +78,7 @@ export const ErrorLine = ({ error, className = "mb-3" }: { error: Error | null; 
     </p>
   );
 
-/** What is shown on request, below its title. */
+/** Details that open below their title on request. */
 export function More({
   title,
   children,

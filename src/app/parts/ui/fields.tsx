@@ -81,7 +81,7 @@ export function NewPassword({
   more,
   ...rest
 }: Omit<ComponentProps<typeof Field>, "hint"> & {
-  /** What else the hint says. */
+  /** A further sentence of the hint. */
   more?: string | undefined;
 }) {
   const hint = `At least 10 characters.${more === undefined ? "" : ` ${more}`}`;
