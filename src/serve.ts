@@ -36,7 +36,7 @@ import { openMail } from "./mail.ts";
 import { wakeSnoozed } from "./mailbox/changing/change.ts";
 import { forgetChanges } from "./mailbox/changing/change-feed.ts";
 import { deleteDiscarded, sweepBlobs } from "./mailbox/changing/removal.ts";
-import { forgetTold } from "./mailbox/filing/absences.ts";
+import { forgetReplies } from "./mailbox/filing/absences.ts";
 import { createOctets } from "./mailbox/imap/octets.ts";
 import { createUids } from "./mailbox/imap/uids.ts";
 import { renewAllSeen } from "./mailbox/reading/renewal.ts";
@@ -352,7 +352,7 @@ async function start(
     sweepBlobs(core),
     deleteDiscarded(core),
     forgetChanges(core),
-    forgetTold(core),
+    forgetReplies(core),
     ...uids.jobs,
     octets.job,
     renewAllSeen(mail.core),

@@ -39,10 +39,10 @@ export function tellAccessChanges({ db, log }: Core, notify: NotifyPerson): Job 
     name: "access-notices",
     async runDue(now) {
       await workOnEach(due(), async ({ notice, email, name, workspaceId }) => {
-        const { id, userId, deed, doneBy, appPasswords, keys } = notice;
+        const { id, userId, change, doneBy, appPasswords, keys } = notice;
         const deleteNotice = (tx: Tx) => void tx.delete(accessNotices).where(eq(accessNotices.id, id)).run();
         await notify({ workspaceId, to: { email, name }, ...writeAccessNotice(notice) }, deleteNotice);
-        log.info("access changed", { userId, deed, doneBy, appPasswords, keys });
+        log.info("access changed", { userId, deed: change, doneBy, appPasswords, keys });
       });
       return now + CHECK_MS;
     },
@@ -60,8 +60,15 @@ const counted = (count: number, what: string): string => `${count} ${what}${coun
 
 const UNEXPECTED = "If you did not expect this, tell whoever runs the server at once.";
 
-function writeAccessNotice({ deed, doneBy, appPasswords, keys, createdAt, detail }: typeof accessNotices.$inferSelect) {
-  if (deed === "forwarding") {
+function writeAccessNotice({
+  change,
+  doneBy,
+  appPasswords,
+  keys,
+  createdAt,
+  detail,
+}: typeof accessNotices.$inferSelect) {
+  if (change === "forwarding") {
     const { mailbox, to } = JSON.parse(detail ?? "{}") as { mailbox: string; to: string[] };
     return {
       subject: `Mail to ${mailbox} is forwarded`,
@@ -72,7 +79,7 @@ function writeAccessNotice({ deed, doneBy, appPasswords, keys, createdAt, detail
       ].join("\n\n"),
     };
   }
-  if (deed === "key") {
+  if (change === "key") {
     return {
       subject: "An API key was made for you",
       text: [
@@ -82,7 +89,7 @@ function writeAccessNotice({ deed, doneBy, appPasswords, keys, createdAt, detail
       ].join("\n\n"),
     };
   }
-  const isPassword = deed === "password";
+  const isPassword = change === "password";
   const done = isPassword ? "Your password was changed" : "Your two-step sign-in was reset";
   const by = detail === "link" ? `with a link that was made for you ${BY[doneBy]}` : BY[doneBy];
   const sessions = doneBy === "self" ? "every other browser" : "every browser";

@@ -434,7 +434,7 @@ const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as c
 const hashing = createSlots({
   atOnce: 4,
   mostWaiting: 60,
-  kept: 15,
+  reserved: 15,
   refusal: () => unavailable("Too many passwords are being checked: try again in a moment"),
 });
 

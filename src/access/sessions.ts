@@ -44,7 +44,7 @@ export interface BrowserSession {
   lastUsedAt: number;
   createdAt: number;
   /** True if it survives closing the browser. */
-  kept: boolean;
+  persistent: boolean;
   /** When the person last proved their identity again; null if not since signing in. */
   confirmedAt: number | null;
   /** Hash of the token that the request used. */
@@ -53,14 +53,14 @@ export interface BrowserSession {
 
 const hashSessionToken = (token: string): string => createHash("sha256").update(token).digest("hex");
 
-const sessionExpiry = (createdAt: number, lastUsedAt: number, kept: boolean): number =>
-  Math.min(createdAt + LONGEST_SESSION_MS, lastUsedAt + (kept ? LONGEST_IDLE_MS : LONGEST_UNKEPT_IDLE_MS));
+const sessionExpiry = (createdAt: number, lastUsedAt: number, persistent: boolean): number =>
+  Math.min(createdAt + LONGEST_SESSION_MS, lastUsedAt + (persistent ? LONGEST_IDLE_MS : LONGEST_UNKEPT_IDLE_MS));
 
 /** Starts a session for a person who has just proved their identity. `token` is returned only here. */
 export function startSession(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
-  given: { userId: string; userAgent: string; source: string; kept: boolean },
+  given: { userId: string; userAgent: string; source: string; persistent: boolean },
 ): { id: string; token: string } {
   const id = newId(runtime, "ses");
   const token = randomToken(runtime, TOKEN_LENGTH);
@@ -73,7 +73,7 @@ export function startSession(
       userAgent: given.userAgent.slice(0, LONGEST_USER_AGENT),
       createdAt: now,
       lastUsedAt: now,
-      expiresAt: sessionExpiry(now, now, given.kept),
+      expiresAt: sessionExpiry(now, now, given.persistent),
     })
     .run();
   return { id, token };
@@ -85,7 +85,7 @@ const statements = prepared((db) => ({
       id: sessions.id,
       createdAt: sessions.createdAt,
       lastUsedAt: sessions.lastUsedAt,
-      kept: sessions.kept,
+      persistent: sessions.persistent,
       confirmedAt: sessions.confirmedAt,
       hash: sessions.hash,
       name: users.name,
@@ -205,7 +205,7 @@ export function touchSession({ store, log }: Core, session: BrowserSession, now:
   store
     .note((tx) => {
       tx.update(sessions)
-        .set({ lastUsedAt: now, expiresAt: sessionExpiry(session.createdAt, now, session.kept) })
+        .set({ lastUsedAt: now, expiresAt: sessionExpiry(session.createdAt, now, session.persistent) })
         .where(eq(sessions.id, session.id))
         .run();
     })

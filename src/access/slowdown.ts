@@ -61,17 +61,17 @@ const tooMany = (): AppError =>
 
 /**
  * Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. Of these,
- * `kept` are for known callers, who also go first. `refusal`: the error for a call beyond them.
+ * `reserved` are for known callers, who also go first. `refusal`: the error for a call beyond them.
  */
 export function createSlots({
   atOnce,
   mostWaiting,
-  kept = 0,
+  reserved = 0,
   refusal = tooMany,
 }: {
   atOnce: number;
   mostWaiting: number;
-  kept?: number;
+  reserved?: number;
   refusal?: () => AppError;
 }) {
   /** Slots in use and waiting calls, by name. */
@@ -86,7 +86,7 @@ export function createSlots({
     }
     const { known, strangers } = slots;
     const isFull = known.length + strangers.length >= mostWaiting;
-    if (isFull || (!isKnown && strangers.length >= mostWaiting - kept)) throw refusal();
+    if (isFull || (!isKnown && strangers.length >= mostWaiting - reserved)) throw refusal();
     await new Promise<void>((resolve) => (isKnown ? known : strangers).push(resolve));
   }
 

@@ -82,11 +82,11 @@ export function changeRules(
 
 function tellOwner(tx: Tx, mailbox: Managed, outside: readonly string[], { person }: Changer, now: number): void {
   const owner = tx.select({ id: mailboxes.ownerId }).from(mailboxes).where(eq(mailboxes.id, mailbox.id)).get()?.id;
-  const told = owner && !isLocked(tx, owner) ? [owner] : listAdminIds(tx, mailbox.workspaceId);
+  const notified = owner && !isLocked(tx, owner) ? [owner] : listAdminIds(tx, mailbox.workspaceId);
   const detail = JSON.stringify({ mailbox: mailbox.address, to: outside });
-  for (const userId of told) {
+  for (const userId of notified) {
     const doneBy = doneFor(userId, person);
-    addNotice(tx, { userId, deed: "forwarding", doneBy, appPasswords: 0, keys: 0, createdAt: now, detail });
+    addNotice(tx, { userId, change: "forwarding", doneBy, appPasswords: 0, keys: 0, createdAt: now, detail });
   }
 }
 

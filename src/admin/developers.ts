@@ -127,9 +127,9 @@ const listPolicyAddresses = (db: Db, workspaceId: string, policy: Policy = {}): 
     .flatMap((mailbox) => (leavesMailbox(policy, mailbox) ? mailbox.address : []));
 
 /** True if a key with that policy may know of all that an endpoint is told. */
-function isLeft({ store }: Core, policy: Policy | undefined, { workspaceId, mailboxes: told }: Endpoint): boolean {
+function isLeft({ store }: Core, policy: Policy | undefined, { workspaceId, mailboxes: only }: Endpoint): boolean {
   const left = listPolicyAddresses(store.db, workspaceId, policy);
-  return left === undefined || (told?.every((address) => left.includes(address)) ?? false);
+  return left === undefined || (only?.every((address) => left.includes(address)) ?? false);
 }
 
 /** True if a policy is at least as narrow as another. */
@@ -175,7 +175,7 @@ export function createKey(
   const person = findPerson(tx, userId);
   if (byAdmin) {
     const ended = { appPasswords: 0, keys: 0 };
-    addNotice(tx, { userId, deed: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
+    addNotice(tx, { userId, change: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
   }
   if (given.scopes.includes("admin") && person?.role === "member") {
     throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
@@ -276,9 +276,9 @@ export function addWebhook(
   const id = newId(runtime, "whk");
   const chosen = parseEventNames(events);
   const [secret, now] = [newSecret(runtime), runtime.now()];
-  const told = description.trim() === "" ? "" : readTypedReason(description);
+  const purpose = description.trim() === "" ? "" : readTypedReason(description);
   const mailboxes = listPolicyAddresses(tx, workspaceId, policy);
-  putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen, mailboxes, madeBy });
+  putEndpoint(tx, { id, workspaceId, url, secret, now, description: purpose, events: chosen, mailboxes, madeBy });
   return requireEndpoint(tx, id);
 }
 

@@ -75,7 +75,7 @@ export async function erase(core: MailCore, userId: string, { compact }: { compa
     for (const { id } of owned(core, userId)) {
       await removeMailbox(core, id, async () => {
         await forgetSent(core, id, erased);
-        await forgetTold(core, id, erased);
+        await forgetEvents(core, id, erased);
       });
     }
     await forgetKeys(core, userId);
@@ -129,7 +129,7 @@ async function forgetSent(core: MailCore, mailboxId: string, erased: Erased): Pr
  * Deletes the events about the mailbox's messages, and the trace of their arrival unless another mailbox has them,
  * too.
  */
-async function forgetTold(core: MailCore, mailboxId: string, erased: Erased): Promise<void> {
+async function forgetEvents(core: MailCore, mailboxId: string, erased: Erased): Promise<void> {
   const { db, store } = core;
   for (let after = 0; ; ) {
     const rows = db

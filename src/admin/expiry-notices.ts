@@ -37,7 +37,7 @@ export function tellExpiries(
       .where(
         and(
           isNotNull(mailboxes.endedBy),
-          isNull(mailboxes.endToldAt),
+          isNull(mailboxes.endNotifiedAt),
           lte(mailboxes.expiresAt, now + DAY_MS),
           sql`${mailboxes.workspaceId} NOT IN ${sql.raw(UNSERVED)}`,
         ),
@@ -53,7 +53,7 @@ export function tellExpiries(
         // Mail to a mailbox that has ended would reach nobody.
         const to = owner !== null && !(hasEnded && owner.email === address) ? { to: owner } : {};
         return notify({ workspaceId, ...to, ...writeExpiryNotice(address, expiresAt, key, hasEnded) }, (tx) =>
-          tx.update(mailboxes).set({ endToldAt: now }).where(eq(mailboxes.id, id)).run(),
+          tx.update(mailboxes).set({ endNotifiedAt: now }).where(eq(mailboxes.id, id)).run(),
         );
       });
       return now + CHECK_MS;

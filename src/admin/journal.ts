@@ -15,7 +15,7 @@ import {
   sentSince,
   subjectOfEntries,
 } from "../journal/journal-list.ts";
-import { changesKeptSince } from "../journal/retention.ts";
+import { changesStoredSince } from "../journal/retention.ts";
 import type { LeftReason, Undoing, Undone } from "../mailbox/changing/undo.ts";
 import { undoKey } from "../mailbox/changing/undo.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
@@ -100,6 +100,6 @@ export async function undo(
   const sent = sentSince(store.db, wanted);
   const undone = await undoKey(core, wanted, undoing);
   if (undone.changes > 0 && !undoing.dryRun) wake("wake-snoozed");
-  const reachesBack = since >= changesKeptSince(core);
+  const reachesBack = since >= changesStoredSince(core);
   return { ...undone, since, reachesBack, sent, ended: endedBy(store.db, subject, since) };
 }

@@ -5,7 +5,7 @@
 import type { Runtime } from "../base/runtime.ts";
 import { type Attempted, type AttemptOutcome, attempt, newSecret } from "../events/delivery.ts";
 import type { EventName } from "../events/kinds.ts";
-import { envelope, eventsSince, type KeptEvent, latestEvent } from "../events/outbox.ts";
+import { envelope, eventsSince, latestEvent, type StoredEvent } from "../events/outbox.ts";
 import { readDestination } from "../net/destination.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 import type { Options } from "../store/settings.ts";
@@ -16,7 +16,7 @@ const EVERYWHERE = ["0.0.0.0/0", "::/0"];
 /** Events that are read at once. */
 const PORTION = 100;
 
-export interface HeardEvent extends KeptEvent {
+export interface HeardEvent extends StoredEvent {
   /** The body of a delivery. */
   body: string;
 }

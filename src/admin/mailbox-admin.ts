@@ -328,7 +328,7 @@ function read({ store }: Core, where: SQL | undefined, page?: RowPage): MailboxE
   const { id, address, createdAt } = schema.mailboxes;
   const after = page?.after && sql`(${createdAt}, ${id}) > (${page.after.at}, ${page.after.id})`;
   // Who set its end is for notices and undo.
-  const { endedBy: _, endedAt: __, endToldAt: ___, ...mailbox } = getTableColumns(schema.mailboxes);
+  const { endedBy: _, endedAt: __, endNotifiedAt: ___, ...mailbox } = getTableColumns(schema.mailboxes);
   const rows = store.db
     .select({ mailbox, owner: schema.users.email, usedBytes: schema.mailboxUsage.bytes })
     .from(schema.mailboxes)

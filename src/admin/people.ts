@@ -305,7 +305,7 @@ function endAccess(
   { runtime }: Core,
   tx: Tx,
   userId: string,
-  what: Pick<AccessChange, "deed" | "doneBy" | "detail"> & { appPasswords: boolean; keys: boolean },
+  what: Pick<AccessChange, "change" | "doneBy" | "detail"> & { appPasswords: boolean; keys: boolean },
 ): Ended {
   const now = runtime.now();
   const ended = {
@@ -327,7 +327,7 @@ export function changePassword(
   { passwordHash, session, endAppsAndKeys: all }: { passwordHash: string; session: string; endAppsAndKeys: boolean },
 ): void {
   setPassword(core, tx, userId, passwordHash, session);
-  endAccess(core, tx, userId, { deed: "password", doneBy: "self", appPasswords: all, keys: all });
+  endAccess(core, tx, userId, { change: "password", doneBy: "self", appPasswords: all, keys: all });
 }
 
 /**
@@ -346,7 +346,7 @@ export function replacePassword(
   const { passwordHash: had } = requireUser(tx, userId);
   setPassword(core, tx, userId, passwordHash);
   if (had === null) return { appPasswords: 0, keys: 0 };
-  return endAccess(core, tx, userId, { deed: "password", doneBy: doneBy(by), appPasswords: true, keys: !keepKeys });
+  return endAccess(core, tx, userId, { change: "password", doneBy: doneBy(by), appPasswords: true, keys: !keepKeys });
 }
 
 /** @throws AppError as refusePassword; conflict for a person who is locked */
@@ -426,7 +426,7 @@ export function choosePassword(core: Core, tx: Tx, token: string, passwordHash: 
   setPassword(core, tx, userId, passwordHash);
   if (!isReset) return;
   const by = doneBy(madeBy ?? undefined);
-  endAccess(core, tx, userId, { deed: "password", doneBy: by, detail: "link", appPasswords: true, keys: false });
+  endAccess(core, tx, userId, { change: "password", doneBy: by, detail: "link", appPasswords: true, keys: false });
 }
 
 /**
@@ -438,7 +438,7 @@ export function resetSecondFactor(core: Core, tx: Tx, userId: string, by?: By): 
   refuseChanging(tx, by, userId);
   if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "this person has no second factor");
   endSessions(tx, userId, core.runtime.now());
-  endAccess(core, tx, userId, { deed: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
+  endAccess(core, tx, userId, { change: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
 }
 
 /**

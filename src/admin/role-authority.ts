@@ -67,7 +67,7 @@ export function refusePassword(db: Db, by: By, userId: string): void {
 }
 
 /** @throws AppError not_found; conflict for the last owner of a workspace who is not locked */
-export function refuseLastOwner(db: Db, userId: string, deed: string): void {
+export function refuseLastOwner(db: Db, userId: string, action: string): void {
   const { workspaceId, role, email } = requireUser(db, userId);
   if (role !== "owner") return;
   const isOther = and(
@@ -77,6 +77,6 @@ export function refuseLastOwner(db: Db, userId: string, deed: string): void {
     isNull(users.lockedAt),
   );
   if (!db.select().from(users).where(isOther).get()) {
-    throw new AppError("conflict", `${email} is the last owner of the workspace and cannot be ${deed}`);
+    throw new AppError("conflict", `${email} is the last owner of the workspace and cannot be ${action}`);
   }
 }

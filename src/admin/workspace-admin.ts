@@ -109,10 +109,10 @@ export function getWorkspaceUse({ store }: Core, workspaceId: string): Workspace
   const { workspaceUsage, mailboxes } = schema;
   const { db } = store;
   const own = eq(mailboxes.workspaceId, workspaceId);
-  const kept = db.select().from(workspaceUsage).where(eq(workspaceUsage.workspaceId, workspaceId)).get();
+  const usage = db.select().from(workspaceUsage).where(eq(workspaceUsage.workspaceId, workspaceId)).get();
   return {
     mailboxes: db.select({ count: count() }).from(mailboxes).where(own).get()?.count ?? 0,
-    usedBytes: kept?.bytes ?? 0,
+    usedBytes: usage?.bytes ?? 0,
   };
 }
 

@@ -12,7 +12,7 @@ import { allowsFrom, hasExpired, PolicyRefusal } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import { sourceOfAddress } from "../net/ip.ts";
 import type { Core } from "../store/core.ts";
 import { requireServed } from "../store/unserved-workspaces.ts";
@@ -130,7 +130,7 @@ export function createGate(
     } catch (error) {
       // Of a key over its rate nothing is noted, so that whoever stole it cannot fill the journal.
       if (error instanceof PolicyRefusal && !ofKey) {
-        await store.note((tx) => noteDeed(tx, caller, { ids: [], outcome: error.code }, now));
+        await store.note((tx) => noteOperation(tx, caller, { ids: [], outcome: error.code }, now));
       }
       throw error;
     }

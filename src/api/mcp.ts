@@ -88,9 +88,9 @@ export function createMcp(
       }
       if (refusal && !isCall(message)) return protocol.respondRefusal(message, refusal);
       const client = clients.findClientName(caller, message);
-      const told =
+      const named =
         client === undefined ? caller : { ...caller, origin: { face: "mcp", ...caller.origin, client } as const };
-      return protocol.respond(request, message, { ...admitted, caller: told });
+      return protocol.respond(request, message, { ...admitted, caller: named });
     });
   }
 

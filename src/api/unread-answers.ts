@@ -52,7 +52,7 @@ async function measured(response: Response): Promise<Answer> {
 /** `most`: bytes in all. */
 export function createAnswers({ most, runtime }: { most: number; runtime: Pick<Runtime, "setTimer"> }) {
   const unread = createShares({ most, mostOfKey: MOST_OF_KEY, runtime });
-  const kept = createShares({ most: most / 8, mostOfKey: MOST_KEPT_OF_KEY, runtime });
+  const retained = createShares({ most: most / 8, mostOfKey: MOST_KEPT_OF_KEY, runtime });
 
   return {
     shares: unread,
@@ -88,7 +88,7 @@ export function createAnswers({ most, runtime }: { most: number; runtime: Pick<R
       }
 
       async function giveLater({ response, size }: Answer): Promise<Response> {
-        const keeping = kept.take(who(), size);
+        const keeping = retained.take(who(), size);
         if (typeof keeping === "string") throw tooMuchUnread();
         const held = await unread.wait(who(), size, WAIT_MS, request.signal);
         keeping.release();

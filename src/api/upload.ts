@@ -9,7 +9,7 @@ import { pipeline } from "node:stream/promises";
 import { Busboy, type BusboyFileStream } from "@fastify/busboy";
 import { AppError } from "../base/errors.ts";
 import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
-import { type FileKeeper, type KeptFile, uploadName } from "../compose/attached-files.ts";
+import { type FileKeeper, type UploadedFile, uploadName } from "../compose/attached-files.ts";
 import { type AttachmentRequest, MOST_ATTACHMENTS } from "../compose/requests.ts";
 import type { Count } from "./pools.ts";
 import { declaredLength, parseJson, readBytes, readParts, requireJson, SMALL_BYTES, tooLarge } from "./request.ts";
@@ -32,24 +32,27 @@ const MULTIPART = /^multipart\/form-data\b/i;
  * Reads the body of a request, and its files, to be disposed of by the caller. If it rejects, it has disposed of them.
  * @throws AppError bad_request, payload_too_large, errors of the counts and of the spool
  */
-export async function readWithFiles(request: Request, limits: Limits): Promise<{ body: unknown; uploads: KeptFile[] }> {
+export async function readWithFiles(
+  request: Request,
+  limits: Limits,
+): Promise<{ body: unknown; uploads: UploadedFile[] }> {
   const type = request.headers.get("content-type") ?? "";
   const isMultipart = MULTIPART.test(type);
   if (!isMultipart) requireJson(request.headers);
   if (isMultipart || (declaredLength(request) ?? Number.POSITIVE_INFINITY) > SMALL_BYTES) limits.countUpload(1);
-  const uploads: KeptFile[] = [];
+  const uploads: UploadedFile[] = [];
   let bytes = 0;
   /** Puts a file into the spool. Returns its name. */
   async function keep(content: AsyncIterable<Uint8Array>): Promise<string> {
     if (uploads.length >= MOST_ATTACHMENTS) throw tooMany();
     const before = bytes;
-    const kept = await limits.keep(content, (size) => {
+    const file = await limits.keep(content, (size) => {
       bytes = before + size;
       if (bytes > limits.largestFiles) {
         throw new AppError("payload_too_large", `The files have more than ${limits.largestFiles} bytes together`);
       }
     });
-    uploads.push(kept);
+    uploads.push(file);
     return uploadName(uploads.length - 1);
   }
   try {
@@ -58,7 +61,7 @@ export async function readWithFiles(request: Request, limits: Limits): Promise<{
     if (bytes > LARGE_BYTES) collectSoon();
     return { body, uploads };
   } catch (error) {
-    await Promise.all(uploads.map((kept) => kept.dispose()));
+    await Promise.all(uploads.map((file) => file.dispose()));
     throw error;
   }
 }

@@ -140,12 +140,12 @@ export async function evaluateSpf(
   const sender = { sender: reversePath, ip, helo, mta: hostname };
   const { status, domain, info } = await spf({ ...sender, resolver: noted, strict: true });
   // The comment repeats the sender's words, which some readers of the field could take for ours.
-  const told = info.replace(/ \((?:[^()\\]|\\.)*\)/, "");
+  const shown = info.replace(/ \((?:[^()\\]|\\.)*\)/, "");
   // The mechanism "ptr" takes a failure of DNS for no match (RFC 7208 §5.5). To us the result is unknown then.
   if (isUnknown && NO_MATCH.has(status.result)) {
-    return { verdict: "temperror", domain, info: told.replace(/^spf=\w+/, "spf=temperror") };
+    return { verdict: "temperror", domain, info: shown.replace(/^spf=\w+/, "spf=temperror") };
   }
-  return { verdict: status.result as Verdict, domain, info: told };
+  return { verdict: status.result as Verdict, domain, info: shown };
 }
 
 class BoundedVerifier extends DkimVerifier {
@@ -279,17 +279,17 @@ function uncheckable(message: Uint8Array, why: string): Content {
 
 /** A header without the signatures that are over their bound; undefined if another field is over its own. */
 function boundedHeader(header: Uint8Array): { header: Uint8Array; signaturesLeftOut: number } | undefined {
-  const kept: Uint8Array[] = [];
+  const remaining: Uint8Array[] = [];
   let signaturesLeftOut = 0;
   for (const field of splitHeaderFields(header)) {
     const isSignature = SIGNATURE.test(Buffer.from(field.subarray(0, 40)).toString("latin1"));
     const isOver =
       field.byteLength > (isSignature ? LONGEST_SIGNATURE : LONGEST_FIELD) || longestBlank(field) > LONGEST_BLANK;
-    if (!isOver) kept.push(field);
+    if (!isOver) remaining.push(field);
     else if (isSignature) signaturesLeftOut++;
     else return undefined;
   }
-  return { header: signaturesLeftOut === 0 ? header : Buffer.concat(kept), signaturesLeftOut };
+  return { header: signaturesLeftOut === 0 ? header : Buffer.concat(remaining), signaturesLeftOut };
 }
 
 const isBlank = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x09 || byte === 0x0d || byte === 0x0a;

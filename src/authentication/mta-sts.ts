@@ -138,12 +138,12 @@ export function createStsPolicies(
   async function find(domain: string): Promise<StsPolicy | undefined> {
     const now = runtime.now();
     const row = statements(store.db).find.get({ domain });
-    const kept = row && row.expiresAt > now ? row : undefined;
+    const cached = row && row.expiresAt > now ? row : undefined;
     const id = await findStsPolicyId(domain);
     // Absolute differences, since the clock may have been set back.
-    const isFresh = kept !== undefined && id === kept.id && Math.abs(now - kept.fetchedAt) < REFRESH_MS;
+    const isFresh = cached !== undefined && id === cached.id && Math.abs(now - cached.fetchedAt) < REFRESH_MS;
     const isResting = Math.abs(now - (failed.get(domain) ?? Number.NEGATIVE_INFINITY)) < AFTER_FAILURE_MS;
-    if (id === undefined || isFresh || isResting) return kept;
+    if (id === undefined || isFresh || isResting) return cached;
     try {
       const policy = readStsPolicy(await fetchText(domain));
       keep(domain, id, policy);
@@ -152,9 +152,9 @@ export function createStsPolicies(
     } catch (error) {
       if (failed.size >= MOST_FAILURES) failed.clear();
       failed.set(domain, now);
-      const facts = { domain, reason: (error as Error).message, kept: kept !== undefined };
+      const facts = { domain, reason: (error as Error).message, kept: cached !== undefined };
       log.warn("an MTA-STS policy cannot be fetched", facts);
-      return kept;
+      return cached;
     }
   }
 

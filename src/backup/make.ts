@@ -126,9 +126,9 @@ export async function makeBackup(request: BackupRequest): Promise<Made> {
       releaseFolder();
     }
   } catch (error) {
-    const told = isFull(error) ? fullDisk(folder, error) : error;
-    await recordFailure(data, folder, told, runtime.now()).catch(() => {});
-    throw told;
+    const failure = isFull(error) ? fullDisk(folder, error) : error;
+    await recordFailure(data, folder, failure, runtime.now()).catch(() => {});
+    throw failure;
   }
 }
 

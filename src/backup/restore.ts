@@ -113,11 +113,22 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
         : await copyContent(request, generation, sums, missing);
       requireSchema(generation, manifest, data);
       request.becomeOwner();
-      const kept = openRestored(request);
+      const restored = openRestored(request);
       await rm(join(data, RESTORING));
       await syncFolder(data);
       const { version, schema, createdAt, databaseBytes, blobs } = manifest;
-      return { id: generation.id, folder, data, version, schema, createdAt, databaseBytes, blobs, lacking, ...kept };
+      return {
+        id: generation.id,
+        folder,
+        data,
+        version,
+        schema,
+        createdAt,
+        databaseBytes,
+        blobs,
+        lacking,
+        ...restored,
+      };
     } catch (error) {
       await clear(data);
       throw isFull(error)

@@ -21,7 +21,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
  * How many connections the relay works on at once, by kind. `spare`: for mail to this server itself, while all shared
  * slots are taken.
  */
-export const RELAY_SLOTS = { shared: 50, kept: 10, slow: 20, spare: 4 };
+export const RELAY_SLOTS = { shared: 50, reserved: 10, slow: 20, spare: 4 };
 /** Connections of the relay that have waited for their server for a while and no longer occupy a slot. */
 export const MOST_RELAY_WAITING = 100;
 

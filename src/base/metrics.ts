@@ -47,18 +47,18 @@ const formatMetricNumber = (value: number): string =>
 
 /** One value for each combination of labels seen so far. */
 function byLabels<V>(make: () => V): { of(labels: Labels): V; all(): Iterable<{ labels: Labels; value: V }> } {
-  const kept = new Map<string, { labels: Labels; value: V }>();
+  const series = new Map<string, { labels: Labels; value: V }>();
   return {
     of(labels) {
       const key = Object.values(labels).join("\0");
-      let entry = kept.get(key);
+      let entry = series.get(key);
       if (entry === undefined) {
         entry = { labels, value: make() };
-        kept.set(key, entry);
+        series.set(key, entry);
       }
       return entry.value;
     },
-    all: () => kept.values(),
+    all: () => series.values(),
   };
 }
 

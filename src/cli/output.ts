@@ -102,13 +102,13 @@ export function watchProgress({ io, runtime }: Pick<CommandContext, "io" | "runt
   void io.interrupted().then(() => {
     interrupted = true;
   });
-  let toldAt = runtime.now();
+  let reportedAt = runtime.now();
   return {
     isInterrupted: () => interrupted,
     tell(line) {
       const now = runtime.now();
-      if (now - toldAt < PROGRESS_MS) return;
-      toldAt = now;
+      if (now - reportedAt < PROGRESS_MS) return;
+      reportedAt = now;
       io.writeStderr(`${line()}\n`);
     },
   };

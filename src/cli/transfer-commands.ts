@@ -186,12 +186,12 @@ export const exportCommand = command({
     });
     if (!exported) throw new Error("interrupted: no file was written");
     const { lost, ...rest } = exported;
-    const told = { mailbox: entry.address, to: path, ...rest };
-    if (lost.length === 0) return told;
+    const document = { mailbox: entry.address, to: path, ...rest };
+    if (lost.length === 0) return document;
     const without = lost.length === 1 ? "1 message" : `${lost.length} messages`;
     throw new FailedCheck(
       `the file was written, without ${without} whose attachments are damaged or missing; mailroom doctor names the files`,
-      { ...told, lost },
+      { ...document, lost },
     );
   },
 });

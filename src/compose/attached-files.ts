@@ -11,11 +11,11 @@ import type { MessageView } from "../mailbox/state/views.ts";
 import { withoutBcc } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import type { SendCore } from "../outbound/send-core.ts";
-import type { Kept, Spool } from "../smtp/spool.ts";
+import type { Spool, SpooledFile } from "../smtp/spool.ts";
 import type { AttachmentRequest, DraftReplyArguments } from "./requests.ts";
 
 /** A file that came with a request. */
-export type KeptFile = Kept;
+export type UploadedFile = SpooledFile;
 
 /** Puts files into the spool: see openSpool. */
 export type FileKeeper = Pick<Spool, "keep">;
@@ -108,16 +108,16 @@ export async function readAttachments(
   core: SendCore,
   caller: Caller,
   attachments: readonly AttachmentRequest[],
-  uploads: KeptFile[],
+  uploads: UploadedFile[],
 ): Promise<OutgoingFile[]> {
   const { blobs, options, spool } = core;
   const files: OutgoingFile[] = [];
-  const byName = new Map(uploads.map((kept, n) => [uploadName(n), kept]));
+  const byName = new Map(uploads.map((spooledFile, n) => [uploadName(n), spooledFile]));
 
-  const spooled = (kept: KeptFile) => ({
-    size: kept.size,
-    sha256: kept.sha256,
-    store: () => blobs.adopt(kept.path, kept.sha256),
+  const spooled = (spooledFile: UploadedFile) => ({
+    size: spooledFile.size,
+    sha256: spooledFile.sha256,
+    store: () => blobs.adopt(spooledFile.path, spooledFile.sha256),
   });
 
   async function read(request: AttachmentRequest): Promise<OutgoingFile> {
@@ -134,9 +134,9 @@ export async function readAttachments(
         getMessage(core, caller, emailId, { html: false }),
       );
       const bytes = await bytesWithoutBcc(core, caller, message);
-      const kept = await spool.keep([bytes], () => {});
-      uploads.push(kept);
-      return { filename: "forwarded.eml", contentType: "message/rfc822", ...given, ...spooled(kept) };
+      const spooledFile = await spool.keep([bytes], () => {});
+      uploads.push(spooledFile);
+      return { filename: "forwarded.eml", contentType: "message/rfc822", ...given, ...spooled(spooledFile) };
     }
     if (text !== undefined) {
       const bytes = Buffer.from(text.toWellFormed());
@@ -149,11 +149,11 @@ export async function readAttachments(
         store: () => blobs.write(bytes),
       };
     }
-    const kept = byName.get(content ?? "");
-    if (kept === undefined) {
+    const spooledFile = byName.get(content ?? "");
+    if (spooledFile === undefined) {
       throw new AppError("bad_request", "content is not taken here: give attachmentId, emailId, or filename and text");
     }
-    return { filename: "", contentType: bareMediaType(contentType ?? ""), ...given, ...spooled(kept) };
+    return { filename: "", contentType: bareMediaType(contentType ?? ""), ...given, ...spooled(spooledFile) };
   }
 
   for (const request of attachments) {

@@ -13,7 +13,7 @@ import { type Caller, findPerson } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import { toIsoTime } from "../base/time.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import { trashDraft } from "../mailbox/changing/change.ts";
 import {
   type Draft,
@@ -112,7 +112,7 @@ async function schedule<T>(
       const { recipients } = message;
       // Messages that were judged at the same time may exceed a limit together; what makes this one wait does so when it is due.
       judge(tx, caller, { ...message, threadId }, { now: core.now() });
-      noteDeed(tx, caller, { ids: [draft.id], recipients: recipients.length }, core.now());
+      noteOperation(tx, caller, { ids: [draft.id], recipients: recipients.length }, core.now());
       return also(tx, draft);
     },
   });

@@ -6,7 +6,7 @@
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import { trashDraft } from "../mailbox/changing/change.ts";
 import { type Draft, readDraft, removeDraft, transmittedSizes } from "../mailbox/changing/drafts.ts";
 import { getMessage } from "../mailbox/reading/messages.ts";
@@ -109,7 +109,7 @@ export async function createProgramDraft(
       files: stored,
       also(tx, draft) {
         const view = buildProgramDraftView(core, caller, draft);
-        noteDeed(tx, caller, { ids: [view.id] }, core.now());
+        noteOperation(tx, caller, { ids: [view.id] }, core.now());
         record(tx, view);
         return view;
       },
@@ -157,7 +157,7 @@ export async function changeProgramDraft(
       files: files && (await keepFiles(core, message, files)),
       also(tx, saved) {
         const view = buildProgramDraftView(core, caller, saved);
-        noteDeed(tx, caller, { ids: [view.id], changes: 1 }, core.now());
+        noteOperation(tx, caller, { ids: [view.id], changes: 1 }, core.now());
         record(tx, view);
         return view;
       },
@@ -169,7 +169,7 @@ export async function changeProgramDraft(
 export function discardProgramDraft({ now }: Reader, tx: Tx, caller: Caller, draftId: string): void {
   const { id } = readDraft(tx, caller, draftId);
   trashDraft(tx, caller, id, now());
-  noteDeed(tx, caller, { ids: [draftId], changes: 1 }, now());
+  noteOperation(tx, caller, { ids: [draftId], changes: 1 }, now());
 }
 
 /**

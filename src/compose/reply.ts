@@ -214,16 +214,16 @@ export function replyHeaders({
   const ids = [...before, ...(messageId === undefined ? [] : [messageId])].filter((id) => TRANSMITTABLE_ID.test(id));
   const [root, ...later] = new Set(ids);
   if (root === undefined) return [];
-  const kept: string[] = [];
+  const recent: string[] = [];
   let length = root.length;
   for (const id of later.reverse()) {
     length += id.length + 1;
-    if (kept.length + 1 >= MOST_REFERENCES || length > LONGEST_REFERENCES) break;
-    kept.unshift(id);
+    if (recent.length + 1 >= MOST_REFERENCES || length > LONGEST_REFERENCES) break;
+    recent.unshift(id);
   }
   const hasId = messageId !== undefined && TRANSMITTABLE_ID.test(messageId);
   return [
     ...(hasId ? [["In-Reply-To", messageId] as [string, string]] : []),
-    ["References", [root, ...kept].join(" ")],
+    ["References", [root, ...recent].join(" ")],
   ];
 }

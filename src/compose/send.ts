@@ -4,7 +4,7 @@
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import { transmittedSizes } from "../mailbox/changing/drafts.ts";
 import { getMessage, listStoredFiles } from "../mailbox/reading/messages.ts";
 import { renewHtml } from "../mailbox/reading/stored-html.ts";
@@ -305,7 +305,7 @@ export async function keepReply(
   const stored = await storeFiles(all);
   const draftId = await core.store.enqueue((tx) => {
     const id = fileDraft(core, tx, caller, reply, message, { answers: threadId }, stored);
-    noteDeed(tx, caller, { ids: [id, threadId] }, core.now());
+    noteOperation(tx, caller, { ids: [id, threadId] }, core.now());
     return id;
   });
   const cc = addressesIn(recipients, "cc");

@@ -311,8 +311,8 @@ export async function storeDraft<T>(
       check?.(present);
     }
     if (present && former) keepFormer(core, tx, caller, present, former);
-    const kept = files ?? present?.attachments ?? [];
-    const size = prepared.size + transmittedSizes(kept);
+    const attached = files ?? present?.attachments ?? [];
+    const size = prepared.size + transmittedSizes(attached);
     requireSize({ size }, largestMessage(core));
     let id = present?.id ?? "";
     if (present && present.reach.mailbox.id === message.mailbox.id) {
@@ -326,7 +326,7 @@ export async function storeDraft<T>(
     } else {
       const { agent } = { ...present };
       const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
-      id = fileDraft(core, tx, caller, message, prepared, more, kept.map(storedFile));
+      id = fileDraft(core, tx, caller, message, prepared, more, attached.map(storedFile));
       if (present) removeDraft(tx, present);
     }
     return also(tx, readDraft(tx, caller, id));
@@ -406,20 +406,20 @@ export async function attach(
   // Checked before any of the file is read.
   const opened = readChangeable(db, caller, draftId);
   requireKeepable(opened, declared);
-  const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
+  const spooledFile = await spool.keep(content, (size) => requireKeepable(opened, size));
   try {
     const file = {
       contentType: bareMediaType(contentType),
-      size: kept.size,
+      size: spooledFile.size,
       inline: false,
       contentId: null,
     };
     // Checked again before it becomes a blob, since a refused blob stays until the sweep.
-    requireKeepable(readChangeable(db, caller, draftId), kept.size);
-    const blob = await store.blobs.adopt(kept.path, kept.sha256);
+    requireKeepable(readChangeable(db, caller, draftId), spooledFile.size);
+    const blob = await store.blobs.adopt(spooledFile.path, spooledFile.sha256);
     return await store.enqueue((tx) => {
       const draft = readChangeable(tx, caller, draftId);
-      requireKeepable(draft, kept.size);
+      requireKeepable(draft, spooledFile.size);
       const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
       attachFiles(core, tx, draft, [{ ...file, blob, filename: name }]);
       claimDraft(tx, draft);
@@ -428,7 +428,7 @@ export async function attach(
       return attachmentView(attached);
     });
   } finally {
-    await kept.dispose();
+    await spooledFile.dispose();
   }
 }
 

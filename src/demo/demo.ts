@@ -12,7 +12,7 @@ import { hashPassword } from "../admin/people.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError } from "../base/errors.ts";
 import { snooze } from "../mailbox/changing/change.ts";
-import { putHold, setTold } from "../mailbox/changing/holds.ts";
+import { putHold, setNotified } from "../mailbox/changing/holds.ts";
 import { updateThread } from "../mailbox/changing/threads.ts";
 import { fileMessage } from "../mailbox/filing/filing.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
@@ -269,7 +269,7 @@ function fileAnswers(
       content: { bytes },
     });
     // Otherwise the demo would begin with a notice about it.
-    setTold(tx, seq, at);
+    setNotified(tx, seq, at);
   }
 }
 

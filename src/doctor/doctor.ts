@@ -90,7 +90,7 @@ export function createDoctor(
     known: async (): Promise<Known> => ({
       running: running && { checks: Object.keys(checks).length, waitingFor: [...waitingFor] },
       last,
-      daily: (await readKept(folder)).last,
+      daily: (await readStoredFindings(folder)).last,
     }),
     /** Makes the daily examination. */
     watch: (rest: Pick<Watching, "notifyAdmins" | "operators">) =>
@@ -169,15 +169,15 @@ const FIRST_MS = 15 * 60_000;
 /** In the data folder. */
 const FINDINGS_FILE = "doctor.json";
 
-interface Kept {
+interface StoredFindings {
   last?: Look;
   /** Names of the findings that were mailed as bad, by id. */
   bad?: Record<string, string>;
 }
 
-async function readKept(folder: string): Promise<Kept> {
+async function readStoredFindings(folder: string): Promise<StoredFindings> {
   try {
-    return JSON.parse(await readFile(join(folder, FINDINGS_FILE), "utf8")) as Kept;
+    return JSON.parse(await readFile(join(folder, FINDINGS_FILE), "utf8")) as StoredFindings;
   } catch {
     return {};
   }
@@ -200,7 +200,7 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
   async function look(now: number): Promise<void> {
     const findings = await Promise.race([examine(), stopping]);
     if (findings === undefined) return;
-    const { bad: before = {} } = await readKept(folder);
+    const { bad: before = {} } = await readStoredFindings(folder);
     const turned = findings.filter(({ id, state }) => state === "bad" && before[id] === undefined);
     const well = findings.filter(({ id, state }) => isWell(state) && before[id] !== undefined);
     for (const { id, detail } of turned) log.warn("turned bad", { finding: id, detail });
@@ -209,8 +209,8 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
     if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...writeFindingsNotice(turned, well) }, () => {});
     const still = Object.entries(before).filter(([id]) => !well.some((finding) => finding.id === id));
     const bad = Object.fromEntries([...still, ...turned.map(({ id, name }) => [id, name] as const)]);
-    const kept: Kept = { last: { at: now, findings }, bad };
-    await writeText(join(folder, FINDINGS_FILE), `${JSON.stringify(kept)}\n`);
+    const stored: StoredFindings = { last: { at: now, findings }, bad };
+    await writeText(join(folder, FINDINGS_FILE), `${JSON.stringify(stored)}\n`);
   }
 
   async function runDue(now: number, wasAhead?: boolean): Promise<number> {

@@ -188,8 +188,8 @@ export function trimLog({ store, options, runtime }: Core): Job {
     name: "webhook-log",
     deletes: true,
     async runDue(now) {
-      const kept = options.get("retention.deliveryLogDays") * DAY_MS;
-      const before = now - kept;
+      const retentionMs = options.get("retention.deliveryLogDays") * DAY_MS;
+      const before = now - retentionMs;
       while (await store.enqueue((tx) => deleteFinished(tx, before)));
       // Without any endpoint the deliverer fans nothing out; events must be fanned out before they can be deleted.
       while (hasUnfannedEvents(store.db)) await store.enqueue((tx) => fanOut(tx, runtime));
@@ -197,7 +197,7 @@ export function trimLog({ store, options, runtime }: Core): Job {
         const from: number = after;
         after = await store.enqueue((tx) => deleteEvents(tx, from, before));
       }
-      return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
+      return now + Math.max(OFTEN_MS, Math.min(retentionMs / LOOKS, SELDOM_MS));
     },
   };
 }

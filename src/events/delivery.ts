@@ -69,16 +69,16 @@ export async function attempt(
 /** Reads the first 4 KiB of the body, without a last character that is cut off; cancels the rest. */
 async function readStart(response: Response): Promise<string> {
   const reader = response.body?.getReader();
-  const kept = Buffer.alloc(KEPT_BYTES);
+  const head = Buffer.alloc(KEPT_BYTES);
   let size = 0;
   for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
-    kept.set(next.value.subarray(0, Math.max(0, KEPT_BYTES - size)), Math.min(size, KEPT_BYTES));
+    head.set(next.value.subarray(0, Math.max(0, KEPT_BYTES - size)), Math.min(size, KEPT_BYTES));
     size += next.value.length;
     if (size <= KEPT_BYTES) continue;
     await reader?.cancel();
     break;
   }
-  const text = new TextDecoder().decode(kept.subarray(0, size), { stream: size > KEPT_BYTES });
+  const text = new TextDecoder().decode(head.subarray(0, size), { stream: size > KEPT_BYTES });
   return text.replace(/[^\P{Cc}\t\r\n]/gu, "\ufffd");
 }
 

@@ -174,7 +174,7 @@ export function endpointsToTell(db: Db): Endpoint[] {
   return db.select().from(webhookEndpoints).where(sql`telling = 1`).orderBy(asc(webhookEndpoints.seq)).all();
 }
 
-function setTold(tx: Tx, { seq }: Endpoint): void {
+function setNotified(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints).set({ telling: false }).where(eq(webhookEndpoints.seq, seq)).run();
 }
 
@@ -193,7 +193,7 @@ export function tellDisabled({ db, site: { baseUrl } }: Core, notifyAdmins: Tell
         const { workspaceId, url } = endpoint;
         const subject = `Webhook switched off: ${new URL(url).host}`;
         const notice = { workspaceId, subject, text: writeEndpointNotice(endpoint, baseUrl) };
-        return notifyAdmins(notice, (tx) => setTold(tx, endpoint));
+        return notifyAdmins(notice, (tx) => setNotified(tx, endpoint));
       });
       return null;
     },

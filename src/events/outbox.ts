@@ -26,7 +26,7 @@ const statements = {
   atOrAfter: statement<{ seq: number; createdAt: number }, [seq: number]>(
     "SELECT seq, created_at AS createdAt FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
   ),
-  since: statement<KeptEvent, [seq: number, limit: number]>(
+  since: statement<StoredEvent, [seq: number, limit: number]>(
     `SELECT seq, workspace_id AS workspaceId, id AS eventId, event, created_at AS createdAt, data
        FROM events WHERE seq > ? ORDER BY seq LIMIT ?`,
   ),
@@ -92,7 +92,7 @@ export function firstEventSince(db: Db, at: number): number {
 }
 
 /** An event of the outbox. `createdAt`: epoch ms; `data`: JSON text. */
-export interface KeptEvent {
+export interface StoredEvent {
   seq: number;
   workspaceId: string;
   eventId: string;
@@ -102,7 +102,7 @@ export interface KeptEvent {
 }
 
 /** Lists up to `limit` events after the event `seq`, in the order of their commits. */
-export const eventsSince = (db: Db, seq: number, limit: number): KeptEvent[] => statements.since(db).all(seq, limit);
+export const eventsSince = (db: Db, seq: number, limit: number): StoredEvent[] => statements.since(db).all(seq, limit);
 
 /** A message that arrived. `seq`: the number of its event, which grows with every event. */
 export interface Arrival {

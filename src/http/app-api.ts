@@ -142,7 +142,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
       source,
       userAgent: request.headers.get("user-agent") ?? "",
       token: cookie.read(request),
-      giveToken: (token, kept) => cookies.push(cookie.give(token, kept)),
+      giveToken: (token, persistent) => cookies.push(cookie.give(token, persistent)),
       dropToken: () => cookies.push(cookie.drop()),
     };
     return { browsing, cookies };

@@ -91,9 +91,9 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, readClientSo
     }
     const { code, status, message, retryAfter } = readFailure(core, error, request, { method: request.method, path });
     const isLater = code === "rate_limited" || status === 503;
-    const told = isLater ? "temporarily_unavailable" : status < 500 ? malformed(path) : "server_error";
+    const answered = isLater ? "temporarily_unavailable" : status < 500 ? malformed(path) : "server_error";
     return Response.json(
-      { error: told, error_description: message },
+      { error: answered, error_description: message },
       {
         status,
         headers: { ...FRESH, ...(retryAfter !== undefined && { "retry-after": String(Math.ceil(retryAfter)) }) },

@@ -8,7 +8,7 @@ export interface SessionCookie {
   /** The token that a request carries. */
   read(request: Request): string | undefined;
   /** Value of Set-Cookie with the token. `kept`: the browser keeps it after it is closed. */
-  give(token: string, kept: boolean): string;
+  give(token: string, persistent: boolean): string;
   /** Value of Set-Cookie that removes it. */
   drop(): string;
 }
@@ -25,7 +25,8 @@ export function createSessionCookie({ secure }: { secure: boolean }): SessionCoo
       }
       return undefined;
     },
-    give: (token, kept) => `${name}=${token}; ${kept ? `Max-Age=${LONGEST_SESSION_MS / 1_000}; ` : ""}${attributes}`,
+    give: (token, persistent) =>
+      `${name}=${token}; ${persistent ? `Max-Age=${LONGEST_SESSION_MS / 1_000}; ` : ""}${attributes}`,
     drop: () => `${name}=; Max-Age=0; ${attributes}`,
   };
 }

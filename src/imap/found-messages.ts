@@ -23,7 +23,7 @@ import { BIT_OF, type Numbered } from "../mailbox/imap/uids.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { isAscii } from "../message/characters.ts";
 import { decodeWords, readHeaders } from "../message/headers.ts";
-import { isKept } from "../message/parse.ts";
+import { isStoredField } from "../message/parse.ts";
 import { isIn, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
 import type { Keywords } from "./keywords.ts";
 import type { ImapSession } from "./session.ts";
@@ -188,11 +188,11 @@ const isMarked = (marks: Marks, { sequence }: Looked): boolean =>
   ((marks[(sequence - 1) >>> 5] ?? 0) & (1 << ((sequence - 1) & 31))) !== 0;
 
 /** Marks by the rows of a view, of what gives the view other rows once it changes: a dozen kilobytes of 100,000 messages. */
-const kept = new WeakMap<readonly unknown[], Map<string, Marks>>();
+const markCache = new WeakMap<readonly unknown[], Map<string, Marks>>();
 
-function keptFor(rows: readonly unknown[]): Map<string, Marks> {
-  const marks = kept.get(rows) ?? new Map<string, Marks>();
-  kept.set(rows, marks);
+function markCacheFor(rows: readonly unknown[]): Map<string, Marks> {
+  const marks = markCache.get(rows) ?? new Map<string, Marks>();
+  markCache.set(rows, marks);
   return marks;
 }
 
@@ -315,7 +315,7 @@ class Plan {
       const seqs = bit === undefined ? await read(core, mailboxId) : findMarked(core, this.view.folder, bit);
       return this.#marksOf((seq) => seqs.has(seq) !== isSeen);
     };
-    const marks = await this.#once(name, mark, keptFor(this.rows));
+    const marks = await this.#once(name, mark, markCacheFor(this.rows));
     return (message) => isMarked(marks, message);
   }
 
@@ -343,7 +343,7 @@ class Plan {
     }
     const isIn = (fields: readonly Header[]): boolean =>
       fields.some((field) => field.name === name && field.value.includes(wanted.text));
-    if (!isKept(name)) {
+    if (!isStoredField(name)) {
       this.stages.add("composed");
       return ({ composed }) => composed && isIn(composed);
     }
@@ -374,18 +374,18 @@ class Plan {
     if (wanted.text === "") return () => true;
     this.stages.add("body");
     const isInBody: Matcher = ({ body }) => body?.includes(wanted.text);
-    const told = core.engine.inBodies(text, folder.mailboxId);
-    if (!told) return isInBody;
-    const messages = new Set(told.messages);
+    const answer = core.engine.inBodies(text, folder.mailboxId);
+    if (!answer) return isInBody;
+    const messages = new Set(answer.messages);
     const known = await this.#marksOf((seq) => messages.has(seq));
-    if (told.isWord && known.every((bits) => bits === 0)) return isInBody;
+    if (answer.isWord && known.every((bits) => bits === 0)) return isInBody;
     const markLong = (): Promise<Marks> => {
       const seqs = findLong(core, folder);
       return this.#marksOf((seq) => seqs.has(seq));
     };
-    const long = await this.#once("long", markLong, keptFor(this.rows));
+    const long = await this.#once("long", markLong, markCacheFor(this.rows));
     return (message) => {
-      if (isMarked(known, message)) return told.isWord || isInBody(message);
+      if (isMarked(known, message)) return answer.isWord || isInBody(message);
       return isMarked(long, message) ? isInBody(message) : false;
     };
   }

@@ -14,7 +14,7 @@ import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { Shares } from "../base/shares.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
 import { type Certificates, tlsOptions } from "../tls/certificates.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
@@ -426,7 +426,7 @@ export function createImap(
     /** A refusal by the policy of a key is in its journal. */
     async function noteRefusal({ code: outcome }: PolicyRefusal, name: string): Promise<void> {
       const caller = session.caller(name.toLowerCase());
-      await core.store.note((tx) => noteDeed(tx, caller, { ids: [], outcome }, runtime.now()));
+      await core.store.note((tx) => noteOperation(tx, caller, { ids: [], outcome }, runtime.now()));
     }
 
     function refusal(error: unknown): Refused {

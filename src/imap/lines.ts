@@ -36,7 +36,7 @@ export function createLines(limits: LineLimits) {
   let text = "";
   let literals = new Map<number, Uint8Array>();
   /** Octets of literals so far, but for the large one. */
-  let kept = 0;
+  let taken = 0;
   let hasLarge = false;
   /** The literal that comes; undefined within a line. Octets are copied: the client decides how many come at once. */
   let coming: { octets: Buffer; filled: number; size: number; at: number } | undefined;
@@ -51,7 +51,7 @@ export function createLines(limits: LineLimits) {
   const reset = (): void => {
     text = "";
     literals = new Map();
-    kept = 0;
+    taken = 0;
     hasLarge = false;
     coming = undefined;
   };
@@ -78,7 +78,7 @@ export function createLines(limits: LineLimits) {
   /** The line that has come, or the reason why it cannot be taken. */
   function line(): Read | undefined {
     while (searched < waiting.length && !waiting[searched]?.includes(LF)) searched++;
-    if (searched === waiting.length && length + text.length + kept <= limits.command) {
+    if (searched === waiting.length && length + text.length + taken <= limits.command) {
       // Many small ones would take more memory than their octets.
       if (waiting.length > MOST_CHUNKS) {
         waiting = [Buffer.concat(waiting)];
@@ -88,7 +88,7 @@ export function createLines(limits: LineLimits) {
     }
     const all = waiting.length === 1 ? (waiting[0] as Buffer) : Buffer.concat(waiting);
     const end = all.indexOf(LF);
-    if ((end < 0 ? all.length : end) + text.length + kept > limits.command) {
+    if ((end < 0 ? all.length : end) + text.length + taken > limits.command) {
       return refuse("BAD The command is too long", true);
     }
     const added = take(end + 1)
@@ -106,7 +106,7 @@ export function createLines(limits: LineLimits) {
     const isUnasked = announced[3] === "+";
     const takesLarge = !hasLarge && limits.takesLarge(text);
     const isLarge = takesLarge && size > LONGEST_UNASKED;
-    if (size > (isLarge ? limits.large() : limits.command - kept) || (isUnasked && size > LONGEST_UNASKED)) {
+    if (size > (isLarge ? limits.large() : limits.command - taken) || (isUnasked && size > LONGEST_UNASKED)) {
       // RFC 7888 §5, RFC 7889 §4.
       const status = isUnasked || !takesLarge ? "BAD" : "NO";
       return refuse(
@@ -115,7 +115,7 @@ export function createLines(limits: LineLimits) {
       );
     }
     if (isLarge) hasLarge = true;
-    else kept += size;
+    else taken += size;
     coming = { octets: Buffer.allocUnsafeSlow(Math.min(size, FIRST_OCTETS)), filled: 0, size, at };
     fill(take(Math.min(length, size)));
     return isUnasked ? next() : { waits: true, ...(isLarge && { large: size }) };

@@ -17,7 +17,7 @@ export interface View {
   /** Modification sequence up to which the client knows all changes. */
   modseq: number;
   /** The flags that the client was last told, by UID. */
-  readonly told: Map<number, string>;
+  readonly sentFlags: Map<number, string>;
   /** UIDs of the messages that the last search saved. */
   saved: ReadonlySet<number>;
 }
@@ -27,7 +27,7 @@ export function openView(uids: Uids, named: Named, opened: ImapFolder, readOnly:
   const folder = uids.present(opened) ?? opened;
   const rows = shared(uids, folder, () => uids.numbered(folder.id));
   const { modseq } = folder;
-  return { named, readOnly, folder, rows, modseq, told: new Map(), saved: new Set() };
+  return { named, readOnly, folder, rows, modseq, sentFlags: new Map(), saved: new Set() };
 }
 
 /** Rows of folders that a session has, by folder: sessions that know the same have the same array. */
@@ -156,12 +156,12 @@ export function follow(uids: Uids, view: View, { present, vanished, arrived, cha
     ...arrived,
   ]);
   view.modseq = present.modseq;
-  for (const uid of vanished) view.told.delete(uid);
+  for (const uid of vanished) view.sentFlags.delete(uid);
 }
 
 /** A state that the client has not been told. */
 export function isNews(view: View, { uid }: Pick<ImapState, "uid">, flags: string): boolean {
-  if (view.told.get(uid) === flags) return false;
-  view.told.set(uid, flags);
+  if (view.sentFlags.get(uid) === flags) return false;
+  view.sentFlags.set(uid, flags);
   return true;
 }

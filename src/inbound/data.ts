@@ -162,15 +162,15 @@ async function prepare(core: ParsingCore, received: Received, envelope: Envelope
     log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
     const authentication = await authenticate(core, received, smtpContext);
     const bytes = withoutBcc(withoutNul(await received.read()));
-    const kept = await spool.keep([bytes], () => {});
-    const message = originalOnly(bytes, reversePath, kept.sha256, error.message);
+    const spooledFile = await spool.keep([bytes], () => {});
+    const message = originalOnly(bytes, reversePath, spooledFile.sha256, error.message);
     return {
       message: { ...message, headers: [["Authentication-Results", authentication.results]] },
       authentication,
       staged: {
         count: 1,
-        adopt: async (blobs) => void (await blobs.adopt(kept.path, kept.sha256)),
-        drop: kept.dispose,
+        adopt: async (blobs) => void (await blobs.adopt(spooledFile.path, spooledFile.sha256)),
+        drop: spooledFile.dispose,
       },
     };
   }
@@ -260,7 +260,7 @@ function listFilingDestinations(
   filed: ReadonlyMap<string, Filed> = new Map(),
 ): [mailboxId: string, receivedOn: string][] {
   const reached = new Map<string, { address: string; exempt: boolean }>();
-  let isTold = false;
+  let isNotified = false;
   let unverified: Refusal | undefined;
   for (const recipient of recipients) {
     const { sent } = recipient;
@@ -269,7 +269,7 @@ function listFilingDestinations(
     if (route.kind === "moving") throw new Refusal("moving");
     const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.message.mailboxId;
     if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
-      isTold = true;
+      isNotified = true;
     } else if (route.kind === "mailbox") {
       const known = reached.get(route.mailboxId);
       reached.set(route.mailboxId, {
@@ -281,7 +281,7 @@ function listFilingDestinations(
   const mailboxes = [...reached].filter(([mailboxId]) => !filed.has(mailboxId));
   if (filed.size === 0) {
     if (mailboxes.length === 0) {
-      if (isTold) return [];
+      if (isNotified) return [];
       throw unverified ?? new Refusal("unknownRecipient");
     }
     // One full mailbox must not cost the others the message, so it gets a copy too.

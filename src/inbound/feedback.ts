@@ -180,9 +180,9 @@ async function bounces(core: MailCore, { message, named, believed }: Subject, re
   const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
   const recordReport = fresh.length === 0 ? () => {} : await bounceLater(core, message, fresh);
   // Our notice replaces the report, unless the report also names recipients for whom it is not believed.
-  const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
+  const isNotified = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
   const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
-  return { recordReport, isFiled: (...to) => saysMore || !isTold(...to) };
+  return { recordReport, isFiled: (...to) => saysMore || !isNotified(...to) };
 }
 
 function complaint({ db, runtime }: Core, { message, believed }: Subject, { type }: FeedbackReport): Effect {

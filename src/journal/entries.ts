@@ -16,7 +16,7 @@ import { requireLeft } from "./limits.ts";
 export const MOST_IDS = 200;
 
 /** An act of a key, or an attempt at one. */
-export interface Deed {
+export interface OperationEntry {
   /** Ids of conversations, messages, drafts and others; the first MOST_IDS are kept. */
   ids: readonly string[];
   /** `held`, or the code of the refusal; by default `ok`. */
@@ -55,10 +55,10 @@ const statements = prepared((db) => ({
  * refusal or a hold has an entry if policy asked for it. `now`: epoch ms.
  * @throws PolicyRefusal rate_limited for changes beyond the limit of the key, but for what is taken back
  */
-export function noteDeed(
+export function noteOperation(
   tx: Tx,
   caller: Caller,
-  { ids, outcome = "ok", changes = 0, recipients = 0, sent = 0 }: Deed,
+  { ids, outcome = "ok", changes = 0, recipients = 0, sent = 0 }: OperationEntry,
   now: number,
 ): void {
   const { keyId, userId, workspaceId, origin } = caller;
@@ -81,8 +81,8 @@ export function noteDeed(
   });
 }
 
-/** A decision of a person about the deeds of a key: to take them back, or to approve a message. */
-interface Decision extends Pick<Deed, "ids" | "sent"> {
+/** A decision of a person about the operations of a key: to take them back, or to approve a message. */
+interface Decision extends Pick<OperationEntry, "ids" | "sent"> {
   operation: string;
   face: Face;
   /** The person; absent for the operator. */

@@ -49,11 +49,11 @@ export function forgetJournal({ store, options }: Core, most = MOST): Job {
     deletes: true,
     async runDue(now) {
       const before = (days: number): number => now - days * DAY_MS;
-      const kept = before(options.get("retention.journalDays"));
-      const keptReads = before(options.get("retention.journalReadDays"));
-      while ((await store.enqueue((tx) => statements.reads(tx).run(keptReads).changes)) > 0);
-      while ((await store.enqueue((tx) => statements.others(tx).run(kept).changes)) > 0);
-      while ((await store.enqueue((tx) => forgetChangesBefore(tx, kept, PORTION))) > 0);
+      const cutoff = before(options.get("retention.journalDays"));
+      const readsCutoff = before(options.get("retention.journalReadDays"));
+      while ((await store.enqueue((tx) => statements.reads(tx).run(readsCutoff).changes)) > 0);
+      while ((await store.enqueue((tx) => statements.others(tx).run(cutoff).changes)) > 0);
+      while ((await store.enqueue((tx) => forgetChangesBefore(tx, cutoff, PORTION))) > 0);
       while ((await store.enqueue((tx) => statements.excessEntries(tx).run(most).changes)) > 0);
       while ((await store.enqueue((tx) => statements.excessChanges(tx).run(most).changes)) > 0);
       return now + LOOK_MS;
@@ -62,7 +62,7 @@ export function forgetJournal({ store, options }: Core, most = MOST): Job {
 }
 
 /** Since when all changes of keys are kept, epoch ms. */
-export function changesKeptSince({ db, now, options }: Core, most = MOST): number {
+export function changesStoredSince({ db, now, options }: Core, most = MOST): number {
   const byAge = now() - options.get("retention.journalDays") * DAY_MS;
   const oldest = statements.oldest(db).get();
   // Others were deleted for their number only if what is left reaches to that limit.

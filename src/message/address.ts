@@ -471,18 +471,18 @@ function looksAlike(local: string, domain: string): boolean {
 /** Parentheses in a quoted string are no comment. */
 function withoutComments(text: string): string {
   if (!text.includes("(")) return text;
-  let kept = "";
+  let cleaned = "";
   for (let i = 0; i < text.length; ) {
     const quotedEnd = text[i] === '"' ? quotedAt(text, i).end : Number.POSITIVE_INFINITY;
     if (text[i] === "(") {
       i = endOfComment(text, i);
     } else {
       const end = quotedEnd <= text.length ? quotedEnd : i + 1;
-      kept += text.slice(i, end);
+      cleaned += text.slice(i, end);
       i = end;
     }
   }
-  return kept;
+  return cleaned;
 }
 
 /*

@@ -449,8 +449,8 @@ function codesIn(text: string, { about, isSubject }: Context): Span[] {
       // As in OTP-123456.
       if (word.strength > 1 && word.start === start && text[word.end] === "-" && word.end < end) return true;
       if (gap < 0) continue;
-      const linesApart = first - lineAt(word.start);
-      if (word.strength > 1 && linesApart <= 1 && gap <= 60) {
+      const lineDistance = first - lineAt(word.start);
+      if (word.strength > 1 && lineDistance <= 1 && gap <= 60) {
         const between = text.slice(word.end, start);
         if (
           (CONNECTED.test(between) && (shape !== "letters" || gap <= 20)) ||
@@ -461,7 +461,7 @@ function codesIn(text: string, { about, isSubject }: Context): Span[] {
         }
       }
       if (isOther || (word.spent && !alone)) continue;
-      if (isNear(word.strength, shape, { alone, gap, linesApart, isShort, length })) return true;
+      if (isNear(word.strength, shape, { alone, gap, lineDistance, isShort, length })) return true;
     }
     if (isOther) return false;
     for (let n = here + 1; n <= here + MOST_LOOKED_AT && n < words.length; n++) {
@@ -469,24 +469,24 @@ function codesIn(text: string, { about, isSubject }: Context): Span[] {
       const gap = word.start - end;
       if (gap > FAR) break;
       if (gap < 0) continue;
-      const linesApart = lineAt(word.start) - last;
+      const lineDistance = lineAt(word.start) - last;
       const behind = text.slice(end, end + 12);
-      if (word.strength > 1 && linesApart === 0 && gap <= 80 && shape !== "letters" && FOLLOWED.test(behind)) {
+      if (word.strength > 1 && lineDistance === 0 && gap <= 80 && shape !== "letters" && FOLLOWED.test(behind)) {
         if (CLEAR.has(shape) || word.strength === 3) return true;
       }
       if (
-        linesApart <= 1 &&
+        lineDistance <= 1 &&
         gap <= 80 &&
         CLEAR.has(shape) &&
         ASKED_FOR.test(text.slice(Math.max(0, start - 30), start))
       ) {
         return true;
       }
-      if (isNear(word.strength, shape, { alone, gap, linesApart, isShort, length })) return true;
+      if (isNear(word.strength, shape, { alone, gap, lineDistance, isShort, length })) return true;
     }
     return (
       (alone || (isSubject && about === 3)) &&
-      isNear(about, shape, { alone: true, gap: 0, linesApart: 1, isShort, length })
+      isNear(about, shape, { alone: true, gap: 0, lineDistance: 1, isShort, length })
     );
   }
 
@@ -510,21 +510,21 @@ function codesIn(text: string, { about, isSubject }: Context): Span[] {
 function isNear(
   strength: Strength,
   shape: Shape,
-  at: { alone: boolean; gap: number; linesApart: number; isShort: boolean; length: number },
+  at: { alone: boolean; gap: number; lineDistance: number; isShort: boolean; length: number },
 ): boolean {
-  const { alone, gap, linesApart, isShort, length } = at;
+  const { alone, gap, lineDistance, isShort, length } = at;
   const isNumber = NUMBERS.has(shape) && isShort;
   switch (strength) {
     case 3:
-      if (alone) return linesApart <= 3 && (shape !== "letters" || linesApart <= 1);
-      return CLEAR.has(shape) && ((linesApart === 0 && gap <= 100) || (linesApart === 1 && gap <= 80));
+      if (alone) return lineDistance <= 3 && (shape !== "letters" || lineDistance <= 1);
+      return CLEAR.has(shape) && ((lineDistance === 0 && gap <= 100) || (lineDistance === 1 && gap <= 80));
     case 2:
-      if (alone && shape === "letters") return linesApart <= 1 && gap <= 80;
-      if (alone) return linesApart <= 2 && gap <= 160 && (shape === "capitals" || isNumber);
-      return linesApart === 0 && gap <= 40 && isNumber;
+      if (alone && shape === "letters") return lineDistance <= 1 && gap <= 80;
+      if (alone) return lineDistance <= 2 && gap <= 160 && (shape === "capitals" || isNumber);
+      return lineDistance === 0 && gap <= 40 && isNumber;
     case 1:
-      if (alone) return linesApart <= 3 && isNumber && length >= 5;
-      return linesApart === 0 && gap <= 30 && isNumber && length === 6;
+      if (alone) return lineDistance <= 3 && isNumber && length >= 5;
+      return lineDistance === 0 && gap <= 30 && isNumber && length === 6;
     default:
       return false;
   }

@@ -231,7 +231,7 @@ export function signedBytes(bytes: Uint8Array, filed: Uint8Array): Uint8Array {
 export function withoutBcc(bytes: Uint8Array): Uint8Array {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = endOfHeader(buffer);
-  const kept = Buffer.allocUnsafe(end);
+  const copied = Buffer.allocUnsafe(end);
   let length = 0;
   let isBcc = false;
   for (let start = 0; start < end; ) {
@@ -240,10 +240,10 @@ export function withoutBcc(bytes: Uint8Array): Uint8Array {
     // An indented line continues the field above.
     const isIndented = buffer[start] === SPACE || buffer[start] === TAB;
     if (!isIndented) isBcc = BCC_FIELD.test(buffer.toString("latin1", start, next));
-    if (!isBcc) length += buffer.copy(kept, length, start, next);
+    if (!isBcc) length += buffer.copy(copied, length, start, next);
     start = next;
   }
-  return length === end ? bytes : Buffer.concat([kept.subarray(0, length), buffer.subarray(end)]);
+  return length === end ? bytes : Buffer.concat([copied.subarray(0, length), buffer.subarray(end)]);
 }
 
 /* Encoded words (RFC 2047) in header values. */

@@ -251,14 +251,14 @@ export function formatBodyStructure(content: Content, extended: boolean, part = 
   const header = readHeaderText(bytes, part);
   const field = (name: string): string => nstring(fieldIn(header, name));
   const { value: disposition, parameters } = part.disposition;
-  const told =
+  const dispositionText =
     disposition === "" ? "NIL" : `(${formatImapString(toLatin1(disposition))} ${formatBodyParameters(parameters)})`;
   const languages =
     fieldIn(header, "content-language")
       ?.split(/[\s,]+/)
       .filter((one) => one !== "") ?? [];
   const language = languages.length > 0 ? `(${languages.map(formatImapString).join(" ")})` : "NIL";
-  const further = `${told} ${language} ${field("content-location")}`;
+  const further = `${dispositionText} ${language} ${field("content-location")}`;
   if (part.children.length > 0) {
     const children = part.children.map((child) => formatBodyStructure(content, extended, child, depth)).join("");
     const [, subtype = "mixed"] = part.type.split("/");

@@ -144,7 +144,7 @@ function readHeaderEnvelope(fields: readonly HeaderField[]): Envelope {
   const inReplyTo = firstMessageId(findHeader(fields, "in-reply-to") ?? "");
   const date = parseDate(findHeader(fields, "date") ?? "");
   return {
-    headers: fields.filter((field) => isKept(field.name)).map((field) => [field.name, cleanText(field.value)]),
+    headers: fields.filter((field) => isStoredField(field.name)).map((field) => [field.name, cleanText(field.value)]),
     ...(messageId === undefined ? {} : { messageId }),
     ...(inReplyTo === undefined ? {} : { inReplyTo }),
     references: parseReferences(listHeaders(fields, "references").join(" ")),
@@ -165,7 +165,7 @@ function readHeaderEnvelope(fields: readonly HeaderField[]): Envelope {
 }
 
 /** False for a header that is not stored: compose.ts creates it anew, or it must not be shown or replayed. */
-export function isKept(name: string): boolean {
+export function isStoredField(name: string): boolean {
   const lower = name.toLowerCase();
   return !(
     isTraceHeader(lower) ||

@@ -52,9 +52,9 @@ export function extractNewText(text: string, subject: string): NewText {
   const lines = indexLines(text);
   const history = lines.starts.length > MAX_LINES ? undefined : startOfHistory(lines);
   if (history === undefined) return whole;
-  const kept = text.slice(0, lines.starts[history]).trimEnd();
-  if (kept === "" || !hasMatchingLine(lines, history, (line) => line !== "" && !isQuoted(line))) return whole;
-  return { text: kept, leftOut: text.length - kept.length };
+  const ownText = text.slice(0, lines.starts[history]).trimEnd();
+  if (ownText === "" || !hasMatchingLine(lines, history, (line) => line !== "" && !isQuoted(line))) return whole;
+  return { text: ownText, leftOut: text.length - ownText.length };
 }
 
 /** True if the last line of a text says who wrote the following, and when. */

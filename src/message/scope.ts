@@ -86,7 +86,7 @@ export function serveSheets(
   const declared = css.length;
   const written: Selector[] = [];
   let open: readonly string[] = [];
-  const close = (kept: number) => "}".repeat(open.length - kept);
+  const close = (shared: number) => "}".repeat(open.length - shared);
   const writeList = (selectors: readonly Selector[], inScope: boolean, inContainer = false): string =>
     [
       ...new Set(
@@ -122,10 +122,10 @@ export function serveSheets(
     if (style === "") continue;
     const list = writeList(selectors, scope !== undefined, containers.length > 0);
     if (list === "") continue;
-    let kept = 0;
-    while (kept < open.length && open[kept] === around[kept]) kept++;
-    css += `${close(kept)}${around
-      .slice(kept)
+    let shared = 0;
+    while (shared < open.length && open[shared] === around[shared]) shared++;
+    css += `${close(shared)}${around
+      .slice(shared)
       .map((one) => `${one}{`)
       .join("")}${list}{${style}}`;
     open = around;

@@ -20,7 +20,7 @@ interface Part {
   /** Inside a call. */
   parts: readonly Part[];
   /** White space stands before it. */
-  isApart: boolean;
+  followsSpace: boolean;
 }
 
 /** Longest value, in tokens. */
@@ -37,28 +37,28 @@ const isClosing = ({ kind, text }: Token): boolean => kind === "other" && text =
 function readValueParts(tokens: readonly Token[]): Part[] {
   const outermost: Part[] = [];
   const open = [outermost];
-  let isApart = false;
+  let followsSpace = false;
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at] as Token;
     const inner = open.at(-1) as Part[];
     if (token.kind === "space") {
-      isApart = true;
+      followsSpace = true;
       continue;
     }
     const url = urlAt(tokens, at);
     if (isClosing(token) && open.length > 1) open.pop();
     else {
       const parts: Part[] = [];
-      inner.push({ ...(url?.part ?? readPlainPart(token)), parts, isApart: isApart && inner.length > 0 });
+      inner.push({ ...(url?.part ?? readPlainPart(token)), parts, followsSpace: followsSpace && inner.length > 0 });
       if (url) at = url.end;
       else if (isOpening(token)) open.push(parts);
     }
-    isApart = false;
+    followsSpace = false;
   }
   return outermost;
 }
 
-type Plain = Omit<Part, "parts" | "isApart">;
+type Plain = Omit<Part, "parts" | "followsSpace">;
 const UNKNOWN: Plain = { kind: "unknown", text: "", number: 0, unit: "" };
 /** An image, as it may be in mail that is sent. */
 const PLAIN_URL = /^(?:https?:\/\/|cid:)[^\s'"()<>\\]{1,2000}$/i;
@@ -110,9 +110,9 @@ function readPlainPart(token: Token): Plain {
 
 const formatValueParts = (parts: readonly Part[]): string =>
   parts
-    .map(({ kind, text, parts: inner, isApart }) => {
+    .map(({ kind, text, parts: inner, followsSpace }) => {
       const own = kind === "call" ? `${text}(${formatValueParts(inner)})` : text;
-      return isApart ? ` ${own}` : own;
+      return followsSpace ? ` ${own}` : own;
     })
     .join("")
     .trimStart();
@@ -276,11 +276,12 @@ const isThin = either(size(0, 5), words("auto from-font thin medium thick"));
 const isShade = either(size(-24, 40), words("none inset"), isColor, isComma);
 
 const isNegative = size(-500, -Number.MIN_VALUE);
-const NONE: Omit<Part, "isApart"> = { kind: "number", text: "0", number: 0, unit: "", parts: [] };
+const NONE: Omit<Part, "followsSpace"> = { kind: "number", text: "0", number: 0, unit: "", parts: [] };
 /** A margin, with 0 in place of negative values, which would move the message over what is around it. */
 const margin = (most: number): Grammar => {
   const grammar = list(most, isLength, isAuto);
-  return (parts) => grammar(parts.map((part) => (isNegative(part) ? { ...NONE, isApart: part.isApart } : part)));
+  return (parts) =>
+    grammar(parts.map((part) => (isNegative(part) ? { ...NONE, followsSpace: part.followsSpace } : part)));
 };
 
 const isPlace = either(
@@ -295,11 +296,11 @@ function gradientsIn(parts: readonly Part[]): string | undefined {
   const layers: Part[][] = [[]];
   for (const part of parts) isComma(part) ? layers.push([]) : layers.at(-1)?.push(part);
   const shown = layers.filter((layer) => layer.some(isGradient));
-  const kept = shown.map((layer) => {
+  const gradients = shown.map((layer) => {
     const isWhole = layer.every((part) => isGradient(part) || isPlace(part));
     return formatValueParts(layer.filter((part) => (isWhole ? true : isGradient(part))));
   });
-  return kept.length > 0 && kept.length <= 8 ? kept.join(",") : undefined;
+  return gradients.length > 0 && gradients.length <= 8 ? gradients.join(",") : undefined;
 }
 
 /** The declarations that `background` stands for. */
@@ -507,6 +508,6 @@ export function served(property: string, value: readonly Token[], isSent = false
   const image = isSent && property.startsWith("background") && parts.some(isUrl) ? sentImage(parts) : undefined;
   if (image !== undefined) return [[property, image]];
   if (isBackground) return background(parts);
-  const kept = grammar?.(parts);
-  return kept === undefined ? [] : [[property, kept]];
+  const valid = grammar?.(parts);
+  return valid === undefined ? [] : [[property, valid]];
 }

@@ -186,27 +186,27 @@ function serve(
   budget: Budget,
   { ofRule = false, isSent = false, hiding = NOTHING_HIDES }: Serving,
 ): Declaration[] {
-  const kept: Declaration[] = [];
+  const result: Declaration[] = [];
   let isWhole = true;
   for (const { property, value, isImportant } of written) {
     budget.spend(100 + 20 * value.length);
     const declarations = served(property, value, isSent);
     isWhole &&= declarations.length > 0;
-    for (const [property, value] of declarations) kept.push({ property, value, isImportant });
+    for (const [property, value] of declarations) result.push({ property, value, isImportant });
   }
-  if (isWhole || received.length === 0) return kept;
+  if (isWhole || received.length === 0) return result;
   for (const isImportant of [false, true]) {
     const style = computeStyle(
       received.filter((one) => one.isImportant === isImportant),
       hiding.customs,
       budget,
     );
-    for (const [property, value] of concealed(style, hiding.properties)) kept.push({ property, value, isImportant });
+    for (const [property, value] of concealed(style, hiding.properties)) result.push({ property, value, isImportant });
   }
   const style = computeStyle(received, hiding.customs, budget);
   if (ofRule && !style.has("position") && hiding.properties.has("position")) style.set("position", "absolute");
-  if (!hidesAll(style) || hidesAll(computeStyle(longhandsIn(kept, budget), hiding.customs, budget))) return kept;
-  return [...kept, { property: "display", value: "none", isImportant: true }];
+  if (!hidesAll(style) || hidesAll(computeStyle(longhandsIn(result, budget), hiding.customs, budget))) return result;
+  return [...result, { property: "display", value: "none", isImportant: true }];
 }
 
 /** Declarations that hide in the place of those of a rule that are not served, in a mail where such ones hide. */

@@ -74,8 +74,8 @@ function shorten(text: string): string {
   const cut = text.slice(0, SNIPPET_LENGTH - 1);
   const space = cut.lastIndexOf(" ");
   const end = space > SNIPPET_LENGTH / 2 ? space : cut.length;
-  const kept = cut.slice(0, end).replace(/[\ud800-\udbff]$/, "");
-  return `${kept}…`.toWellFormed();
+  const shortened = cut.slice(0, end).replace(/[\ud800-\udbff]$/, "");
+  return `${shortened}…`.toWellFormed();
 }
 
 /** `text` without trailing line breaks. */

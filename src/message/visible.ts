@@ -127,7 +127,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   const looks = createLooks(sheet, hidingIn(html, budget), budget);
   const layout = createLayout(budget);
   const path: Open[] = [];
-  const kept: string[] = [];
+  const remaining: string[] = [];
   let copied = 0;
   let hidden = 0;
   /** Number of open elements that hide their content. */
@@ -149,7 +149,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
 
   function leaveOut(from: number, to: number): void {
     if (to <= copied) return;
-    if (from > copied) kept.push(html.slice(copied, from));
+    if (from > copied) remaining.push(html.slice(copied, from));
     copied = to;
   }
 
@@ -332,7 +332,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
     finish(): VisibleHtml {
       // Of a body whose tag is not written.
       if (hiding > 0) leaveOut(hiddenFrom, html.length);
-      return { html: copied === 0 ? html : kept.join("") + html.slice(copied), text: layout.finish(), hidden };
+      return { html: copied === 0 ? html : remaining.join("") + html.slice(copied), text: layout.finish(), hidden };
     },
   };
 }

@@ -176,13 +176,13 @@ const listEventDeliveries = (db: Db, eventSeq: number) =>
 
 /** The message's events and their webhook deliveries. */
 function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
-  const told = db
+  const written = db
     .select({ seq: events.seq, id: events.id, at: events.createdAt, event: events.event, emailId: events.emailId })
     .from(events)
     .where(inArray(events.emailId, [...emailIds]))
     .orderBy(events.seq)
     .all();
-  return told.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
+  return written.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
     { at, step: "event", emailId, eventId, event },
     ...listEventDeliveries(db, seq).map(({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
       const nextAttemptAt = dueAt === null ? undefined : toIsoTime(dueAt);

@@ -37,22 +37,22 @@ export const isFresh = ({ from, until }: Answer, now: number): boolean =>
 
 export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
   /** In order of insertion: the oldest goes first. */
-  const kept = new Map<string, { answer: Answer; size: number }>();
+  const cache = new Map<string, { answer: Answer; size: number }>();
   const open = new Map<string, Promise<Answer>>();
-  let keptSize = 0;
+  let cachedSize = 0;
 
   function forget(key: string): void {
-    keptSize -= kept.get(key)?.size ?? 0;
-    kept.delete(key);
+    cachedSize -= cache.get(key)?.size ?? 0;
+    cache.delete(key);
   }
 
   function keep(key: string, answer: Answer, textSize: number): void {
     forget(key);
     const size = ENTRY_SIZE + key.length + textSize;
-    kept.set(key, { answer, size });
-    keptSize += size;
-    for (const oldest of kept.keys()) {
-      if (keptSize <= MOST_KEPT) break;
+    cache.set(key, { answer, size });
+    cachedSize += size;
+    for (const oldest of cache.keys()) {
+      if (cachedSize <= MOST_KEPT) break;
       forget(oldest);
     }
   }
@@ -60,17 +60,17 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
   async function lookUp(key: string, name: string, type: RecordType): Promise<Answer> {
     let found: Found;
     let size = 0;
-    let keptMs = FAILURE_KEPT_MS;
+    let lifetimeMs = FAILURE_KEPT_MS;
     try {
       const given = await dns.ask(name, type);
       size = JSON.stringify(given.records).length;
       found = size > LARGEST_ANSWER ? { code: "EBADRESP" } : foundIn(given);
-      if (size <= LARGEST_ANSWER) keptMs = answerLifetime(given);
+      if (size <= LARGEST_ANSWER) lifetimeMs = answerLifetime(given);
     } catch (error) {
       found = { code: (error as NodeJS.ErrnoException).code ?? "ESERVFAIL" };
     }
     const from = now();
-    const answer = { ...found, from, until: from + keptMs };
+    const answer = { ...found, from, until: from + lifetimeMs };
     keep(key, answer, "records" in found ? size : 0);
     return answer;
   }
@@ -79,7 +79,7 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
     /** The answer itself when the cache has it, otherwise a promise that never rejects. */
     ask(name: string, type: RecordType): Answer | Promise<Answer> {
       const key = `${type} ${name.toLowerCase()}`;
-      const known = kept.get(key);
+      const known = cache.get(key);
       if (known !== undefined && isFresh(known.answer, now())) return known.answer;
       const others = open.get(key);
       if (others !== undefined) return others;

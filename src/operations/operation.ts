@@ -101,7 +101,7 @@ export interface BrowserRequest {
   /** The token of the session that the browser has, or had. */
   token: string | undefined;
   /** Gives the browser the token of a session, in the response. `kept`: it outlives the browser's closing. */
-  giveToken(token: string, kept: boolean): unknown;
+  giveToken(token: string, persistent: boolean): unknown;
   dropToken(): unknown;
 }
 

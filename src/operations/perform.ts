@@ -13,14 +13,14 @@ import type { BrowserSession } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError } from "../base/errors.ts";
 import {
-  type KeptFile,
   type OutgoingFile,
   readAttachments,
   requireReadable,
+  type UploadedFile,
   uploadName,
 } from "../compose/attached-files.ts";
 import type { AttachmentRequest } from "../compose/requests.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
 import { maskAnswer } from "../mailbox/reading/masked-codes.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
@@ -51,7 +51,7 @@ export interface OperationServices {
 /** A request as REST, MCP or the app has read it. */
 export interface OperationRequest extends Unchecked {
   /** The files that came with it. The operation may add some; all are disposed of with the request. */
-  uploads?: KeptFile[] | undefined;
+  uploads?: UploadedFile[] | undefined;
   /** Given beside the body, as in the header. */
   idempotencyKey?: string | undefined;
 }
@@ -166,7 +166,7 @@ function createUntimedPerformer(operation: Operation, services: OperationService
     { signedIn, wait = async (_, look) => look(caller) }: Way,
   ): Promise<unknown> {
     const recordShown: RecordAnswer = (tx, answer) => {
-      noteDeed(tx, caller, { ids: idsIn(input.params, answer) }, core.now());
+      noteOperation(tx, caller, { ids: idsIn(input.params, answer) }, core.now());
       record(tx, withoutSecrets(answer, operation));
     };
     // Mail is accepted only if the key is live in that transaction, since a message may take seconds to compose. `act`
@@ -203,7 +203,7 @@ function createUntimedPerformer(operation: Operation, services: OperationService
       ...(content !== undefined && { content: uploads.find((_, n) => uploadName(n) === content)?.sha256 }),
     }));
 
-  async function performRead(caller: Caller, input: OperationRequest, uploads: KeptFile[], way: Way) {
+  async function performRead(caller: Caller, input: OperationRequest, uploads: UploadedFile[], way: Way) {
     check(input);
     const { success: status, idempotent, takesFiles } = operation;
     const { whole } = operation;
@@ -231,7 +231,7 @@ function createUntimedPerformer(operation: Operation, services: OperationService
   }
 
   const noteRefusal = (caller: Caller, { params }: OperationRequest, { code: outcome }: AppError): Promise<void> =>
-    core.store.note((tx) => noteDeed(tx, caller, { ids: idsIn(params, {}), outcome }, core.now()));
+    core.store.note((tx) => noteOperation(tx, caller, { ids: idsIn(params, {}), outcome }, core.now()));
 
   return async (asking, read, way = {}) => {
     const { origin } = asking;
@@ -252,7 +252,7 @@ function createUntimedPerformer(operation: Operation, services: OperationService
       if (error instanceof PolicyRefusal) await noteRefusal(caller, input, error);
       throw error;
     } finally {
-      await Promise.all(uploads.map((kept) => kept.dispose()));
+      await Promise.all(uploads.map((file) => file.dispose()));
     }
   };
 }

@@ -13,7 +13,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import { putHold } from "../mailbox/changing/holds.ts";
 import { fileMessage } from "../mailbox/filing/filing.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
@@ -183,7 +183,12 @@ export async function submitMessage(
         : hold(core, tx, submission, { message, content, reason, now });
     const ids = [accepted.emailId, accepted.threadId];
     const count = recipients.length;
-    noteDeed(tx, caller, { ids, recipients: count, ...(accepted.held ? { outcome: "held" } : { sent: count }) }, now);
+    noteOperation(
+      tx,
+      caller,
+      { ids, recipients: count, ...(accepted.held ? { outcome: "held" } : { sent: count }) },
+      now,
+    );
     record?.(tx, accepted);
     return accepted;
   });

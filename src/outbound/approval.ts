@@ -13,7 +13,7 @@ import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { emit } from "../events/outbox.ts";
-import { noteDecision, noteDeed } from "../journal/entries.ts";
+import { noteDecision, noteOperation } from "../journal/entries.ts";
 import {
   contentOfHold,
   decide,
@@ -223,7 +223,7 @@ export async function approve(
   const approvedIn = (tx: Tx) => {
     const hold = stillIn(tx, held, "waiting");
     announce(core, tx, held, { event: "message.approved", approvedBy, reason });
-    noteDeed(tx, caller, { ids: [emailId] }, now());
+    noteOperation(tx, caller, { ids: [emailId] }, now());
     return hold;
   };
   if (sendAt !== null && sendAt > now()) {
@@ -245,7 +245,7 @@ export async function approve(
 
 /** Rejects a message, also one that was approved and waits for its time. @throws AppError not_found, forbidden, conflict */
 export function reject(core: Core, tx: Tx, caller: Caller, emailId: string, reason: string): void {
-  noteDeed(tx, caller, { ids: [emailId] }, core.now());
+  noteOperation(tx, caller, { ids: [emailId] }, core.now());
   rejectIn(core, tx, heldIn(core, ["waiting", "approved"], caller, emailId), reason, caller.userId);
 }
 

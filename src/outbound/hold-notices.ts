@@ -4,7 +4,7 @@
  */
 import { and, asc, eq, inArray, isNull, or, sql } from "drizzle-orm";
 import { type Job, workOnEach } from "../base/scheduler.ts";
-import { mailboxesWithWaiting, setTold, untoldIn } from "../mailbox/changing/holds.ts";
+import { countUnnotified, mailboxesWithWaiting, setNotified } from "../mailbox/changing/holds.ts";
 import { grants, mailboxes, users } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
@@ -19,18 +19,18 @@ export const holdNotices = (core: ParsingCore): Job => ({
   async runDue(now) {
     const { db, site } = core;
     await workOnEach(mailboxesWithWaiting(db), async (mailboxId) => {
-      const { toldAt, count, newest } = untoldIn(db, mailboxId, now);
-      if (count === 0 || (toldAt !== undefined && now - toldAt < HOUR_MS)) return;
+      const { notifiedAt, count, newest } = countUnnotified(db, mailboxId, now);
+      if (count === 0 || (notifiedAt !== undefined && now - notifiedAt < HOUR_MS)) return;
       const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
       if (!mailbox) return;
       const { workspaceId, address } = mailbox;
       const to = listMailboxSenders(db, mailboxId);
-      const told = {
+      const notice = {
         workspaceId,
         ...(to.length > 0 && { to }),
         ...writeHoldNotice(address, count, `${site.baseUrl}/approve`),
       };
-      await notifyAdmins(core, told, (tx) => setTold(tx, newest, now));
+      await notifyAdmins(core, notice, (tx) => setNotified(tx, newest, now));
     });
     return now + CHECK_MS;
   },

@@ -263,22 +263,22 @@ function successNotice(
   delivered: readonly Delivered[],
   namesBcc: BccDetector,
 ): Notice | undefined {
-  const told = delivered.filter(({ entry, reports }) => isWanted(entry, "SUCCESS") && !reports);
-  if (told.length === 0) return undefined;
+  const notified = delivered.filter(({ entry, reports }) => isWanted(entry, "SUCCESS") && !reports);
+  if (notified.length === 0) return undefined;
   const isShown = ({ entry }: Delivered) => entry.field !== "bcc";
-  const hidden = told.filter((outcome) => !isShown(outcome)).length;
+  const hidden = notified.filter((outcome) => !isShown(outcome)).length;
   return {
     title: "Delivered",
     text: [
       `${sentOn(message)} has arrived for:`,
-      ...told.filter(isShown).map(({ entry: { recipient, name }, host }) => {
+      ...notified.filter(isShown).map(({ entry: { recipient, name }, host }) => {
         const where = host === undefined ? "in the mailbox, on this server" : "at a server that tells no more";
         return `${formatName(recipient, name)}\n    ${where}`;
       }),
       ...(hidden === 0 ? [] : [bccRecipients(hidden)]),
       `This notice was written by the mail server ${hostname}.`,
     ].join("\n\n"),
-    recipients: told.map((outcome) => {
+    recipients: notified.map((outcome) => {
       const { entry, host } = outcome;
       const status = { action: host === undefined ? "delivered" : "relayed", status: SUCCESS } as const;
       if (!isShown(outcome)) return status;

@@ -4,7 +4,7 @@
  * the line says which slots its workers may take:
  *
  *   line   slots          what they are for
- *   open   shared, kept   a destination that replies in time always finds one of the kept slots
+ *   open   shared, reserved   a destination that replies in time always finds one of the reserved slots
  *   new    shared         a destination that may hang can take no more than those
  *   slow   slow           a destination that hangs has all the time that RFC 5321 §4.5.3.2 gives it, and costs others nothing
  *   -      spare          mail to this server itself, while all shared slots are taken
@@ -25,7 +25,7 @@ import type { Connection } from "./transport.ts";
 
 export type Slot = keyof typeof RELAY_SLOTS;
 
-const SLOTS_OF: Record<QueueLine, readonly Slot[]> = { open: ["shared", "kept"], new: ["shared"], slow: ["slow"] };
+const SLOTS_OF: Record<QueueLine, readonly Slot[]> = { open: ["shared", "reserved"], new: ["shared"], slow: ["slow"] };
 
 /** A worker for one destination, a domain or the smarthost: on one connection, message after message. */
 export interface DeliveryWorker {
@@ -73,7 +73,7 @@ const isCut = ({ ending }: DeliveryWorker): boolean => ending?.signal.aborted ==
 
 /** Tells whether it waits, or has waited, for its server, so that others may use its slot meanwhile. */
 export const isWaiting = ({ waits, slot }: DeliveryWorker): boolean =>
-  waits !== "not" && (slot === "shared" || slot === "kept");
+  waits !== "not" && (slot === "shared" || slot === "reserved");
 
 /** Tells whether it may be cut to make room: it has waited long, and cannot have delivered anything. */
 export const mayBeCut = (worker: DeliveryWorker): boolean =>
@@ -90,7 +90,7 @@ export function freeSlots(
   const waiting = atWork.filter((worker) => isWaiting(worker) && !isCut(worker)).length;
   // Sessions beyond the bound take slots after all. Otherwise an open destination would get one more whenever one waits.
   free.shared -= Math.max(0, waiting - MOST_RELAY_WAITING);
-  free.kept += Math.min(0, free.shared);
+  free.reserved += Math.min(0, free.shared);
   return free;
 }
 

@@ -13,7 +13,7 @@ import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { isKnownSource } from "../access/sign-in-sources.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import { newTimedToken } from "../base/runtime.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteOperation } from "../journal/entries.ts";
 import { heldCopies } from "../mailbox/changing/holds.ts";
 import { findAnswered } from "../mailbox/filing/threading.ts";
 import {
@@ -106,7 +106,7 @@ export function createSubmissionRole(
         const present = caller();
         const accepted = await send(present, envelope, readSubmitted(await received.read())).catch((error) => {
           if (error instanceof PolicyRefusal) {
-            store.transact((tx) => noteDeed(tx, present, { ids: [], outcome: error.code }, now()));
+            store.transact((tx) => noteOperation(tx, present, { ids: [], outcome: error.code }, now()));
           }
           throw error;
         });

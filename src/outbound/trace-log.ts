@@ -175,8 +175,8 @@ export const traceUpkeep = ({ store, options }: Core): Job => ({
   name: "trace-log",
   deletes: true,
   async runDue(now) {
-    const kept = options.get("retention.traceDays") * DAY_MS;
-    while (await store.enqueue((tx) => deletePortion(tx, now - kept)));
-    return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
+    const retentionMs = options.get("retention.traceDays") * DAY_MS;
+    while (await store.enqueue((tx) => deletePortion(tx, now - retentionMs)));
+    return now + Math.max(OFTEN_MS, Math.min(retentionMs / LOOKS, SELDOM_MS));
   },
 });

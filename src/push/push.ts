@@ -90,7 +90,7 @@ export function createPush(
 
   /** News that each session is still to be told, and when it was told last. */
   const news = new Map<string, News[]>();
-  const toldAt = new Map<string, number>();
+  const notifiedAt = new Map<string, number>();
   /** Sessions whose request waits for its turn or is under way. */
   const asking = new Set<string>();
   const stopping = new AbortController();
@@ -118,7 +118,7 @@ export function createPush(
     const now = runtime.now();
     const subscriptions = listSubscriptions(db, now);
     const sessionsOf = new Set(subscriptions.map(({ sessionId }) => sessionId));
-    for (const map of [news, toldAt]) for (const id of map.keys()) if (!sessionsOf.has(id)) map.delete(id);
+    for (const map of [news, notifiedAt]) for (const id of map.keys()) if (!sessionsOf.has(id)) map.delete(id);
     if (subscriptions.length === 0) {
       seen = latest();
       return;
@@ -157,7 +157,7 @@ export function createPush(
       news.delete(sessionId);
       return;
     }
-    const last = toldAt.get(sessionId);
+    const last = notifiedAt.get(sessionId);
     if (last !== undefined && now - last < BETWEEN_MS) {
       schedule(last + BETWEEN_MS - now);
       return;
@@ -182,7 +182,7 @@ export function createPush(
       const { notifications, later } = buildNotifications(subscription, its);
       if (notifications.length === 0) return;
       if (later.length > 0) news.set(sessionId, later);
-      toldAt.set(sessionId, runtime.now());
+      notifiedAt.set(sessionId, runtime.now());
       await send(subscription, notifications);
     } finally {
       turn?.release();

@@ -210,11 +210,11 @@ export function openStandby({
   /** Goes on with the database of the last time, and removes what was fetched by half. */
   function resume(): void {
     const { database } = record;
-    const kept = followedDatabase(data, record) === undefined ? undefined : database;
+    const followed = followedDatabase(data, record) === undefined ? undefined : database;
     for (const name of readdirSync(folder)) {
-      if (kept === undefined || !name.startsWith(kept.name)) rmSync(join(folder, name), { force: true });
+      if (followed === undefined || !name.startsWith(followed.name)) rmSync(join(folder, name), { force: true });
     }
-    if (kept) current = begin(kept.epoch, kept.name);
+    if (followed) current = begin(followed.epoch, followed.name);
   }
 
   async function look(): Promise<void> {

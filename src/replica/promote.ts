@@ -166,7 +166,7 @@ async function applyTheLast(
   signal?: AbortSignal,
 ): Promise<string> {
   let goal: string | undefined;
-  let told: string | undefined;
+  let reported: string | undefined;
   for (;;) {
     signal?.throwIfAborted();
     let trouble = follower.trouble();
@@ -177,8 +177,8 @@ async function applyTheLast(
     }
     const applied = follower.applied();
     if (goal !== undefined && applied !== undefined && applied >= goal && follower.isWhole()) return applied;
-    if (trouble !== undefined && trouble !== told) tell(`still trying: ${trouble}`);
-    told = trouble;
+    if (trouble !== undefined && trouble !== reported) tell(`still trying: ${trouble}`);
+    reported = trouble;
     await pause(runtime, LOOK_MS, signal);
   }
 }

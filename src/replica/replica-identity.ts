@@ -26,7 +26,7 @@ export interface KnownIdentity extends Identity {
   readonly isHere: boolean;
 }
 
-interface Kept extends Identity {
+interface StoredIdentity extends Identity {
   /** Start of the machine, and the folder on it. */
   readonly machine: string;
 }
@@ -47,7 +47,7 @@ export function readIdentity(data: string, location: S3Location): KnownIdentity 
     throw error;
   }
   try {
-    const { machine, ...identity } = JSON.parse(text) as Kept;
+    const { machine, ...identity } = JSON.parse(text) as StoredIdentity;
     return identity.place === formatS3Place(location)
       ? { ...identity, isHere: machine === identifyMachine(data) }
       : undefined;
@@ -69,10 +69,10 @@ const BYTES = 2_048;
  * the file system
  */
 export async function writeIdentity(data: string, identity: Identity): Promise<void> {
-  const kept: Kept = { ...identity, machine: identifyMachine(data) };
+  const stored: StoredIdentity = { ...identity, machine: identifyMachine(data) };
   const path = join(data, IDENTITY_FILE);
   const isNew = !existsSync(path);
-  await writeFile(path, `${JSON.stringify(kept).padEnd(BYTES - 1)}\n`, {
+  await writeFile(path, `${JSON.stringify(stored).padEnd(BYTES - 1)}\n`, {
     mode: 0o600,
     flag: isNew ? "w" : "r+",
     flush: true,

@@ -93,7 +93,7 @@ export function createReplication(core: Core, location: S3Location) {
     const identity = readIdentity(data, location);
     const parts = {
       ...{ objects, runtime, url, place: formatS3Place(location) },
-      keep: (kept: Identity) => writeIdentity(data, kept),
+      keep: (identity: Identity) => writeIdentity(data, identity),
     };
     try {
       lease = await takeLease(parts, identity, signal);

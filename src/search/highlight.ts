@@ -144,8 +144,8 @@ function chosen(fragments: readonly Fragment[]): Highlight[] {
     for (const one of shows) formatNamedAddress.add(one);
     return tells;
   });
-  const kept = new Set([...new Set([...telling, ...inOrder])].slice(0, MOST));
-  return inOrder.filter((fragment) => kept.has(fragment)).map(({ shows: _, ...highlight }) => highlight);
+  const chosen = new Set([...new Set([...telling, ...inOrder])].slice(0, MOST));
+  return inOrder.filter((fragment) => chosen.has(fragment)).map(({ shows: _, ...highlight }) => highlight);
 }
 
 const highlightOrder = ({ field }: Highlight): number => HIGHLIGHT_FIELDS.indexOf(field);

@@ -60,15 +60,17 @@ const MARKED_STATUS = /#([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/;
 
 export function toDeliveryResult({ command, code, status, text, remote }: Reply): DeliveryResult {
   const lines = text.split(/\r?\n/).map((line) => (code === undefined ? line : line.replace(/^\d{3}(?:[ -]|$)/, "")));
-  const told = status ?? (code === undefined ? undefined : statusIn(lines));
-  const kind = classifyReply(command, code === undefined ? told : String(code));
+  const enhanced = status ?? (code === undefined ? undefined : statusIn(lines));
+  const kind = classifyReply(command, code === undefined ? enhanced : String(code));
   const words = lines.map((line) => line.replace(LEADING_STATUS, "")).join(" ");
   return {
     kind,
-    reply: oneLine([code, code === undefined ? undefined : told, words].filter((part) => part !== undefined).join(" ")),
-    hard: kind === "refused" && isHard({ command, code, status: told }),
+    reply: oneLine(
+      [code, code === undefined ? undefined : enhanced, words].filter((part) => part !== undefined).join(" "),
+    ),
+    hard: kind === "refused" && isHard({ command, code, status: enhanced }),
     code,
-    status: inClass(kind, told),
+    status: inClass(kind, enhanced),
     remote,
   };
 }

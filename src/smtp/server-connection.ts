@@ -296,8 +296,8 @@ export class Connection extends SMTPConnection implements Waiting {
     this.#replies++;
     if (code >= 500) this.#refusals++;
     // Only the reply to EHLO is a list.
-    const told = Array.isArray(data) ? [...data, "CHUNKING", `LIMITS RCPTMAX=${role.maxRecipients()}`] : data;
-    const text = role.requiresAuth && !this.secure ? withoutAuth(code, told) : told;
+    const lines = Array.isArray(data) ? [...data, "CHUNKING", `LIMITS RCPTMAX=${role.maxRecipients()}`] : data;
+    const text = role.requiresAuth && !this.secure ? withoutAuth(code, lines) : lines;
     const ours = typeof text === "string" && ENHANCED_STATUS.test(text);
     answerHalfClosed(this._socket);
     super.send(code, text, ours ? false : context);

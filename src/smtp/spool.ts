@@ -37,7 +37,7 @@ export interface Received {
 export type Spool = ReturnType<typeof openSpool>;
 
 /** An attachment in a file. */
-export interface Kept {
+export interface SpooledFile {
   readonly path: string;
   /** Bytes. */
   readonly size: number;
@@ -171,7 +171,7 @@ export function openSpool(folder: string, room = createRoom()) {
   async function keep(
     content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     check: (size: number) => void,
-  ): Promise<Kept> {
+  ): Promise<SpooledFile> {
     const path = join(folder, `${++count}.file`);
     const dispose = () => rm(path, { force: true });
     const hash = createHash("sha256");

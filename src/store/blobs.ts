@@ -150,16 +150,16 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
 
   /**
    * Writes the bytes into a file of the folder `stage`, which is on the same file system; the caller adopts or removes the
-   * file. `file` is undefined if the blob exists already. With `apart`, the file is always written.
+   * file. `file` is undefined if the blob exists already. With `alwaysWritten`, the file is always written.
    */
   async function writeStaged(
     pieces: readonly Uint8Array[],
     stage: string,
-    { apart = false } = {},
+    { alwaysWritten = false } = {},
   ): Promise<{ name: string; file?: string }> {
     const name = hashPieces(pieces);
     const now = new Date(runtime.now());
-    if (!apart && (await isThere(name, now))) return { name };
+    if (!alwaysWritten && (await isThere(name, now))) return { name };
     await mkdir(stage, { recursive: true, mode: 0o700 });
     const file = join(stage, Buffer.from(runtime.randomBytes(16)).toString("hex"));
     await writeFileAt(file, pieces, now);

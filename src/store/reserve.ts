@@ -42,10 +42,10 @@ export function takeReserve(data: string, runtime: Pick<Runtime, "randomBytes">)
 /** Gives the reserve up, if the disk is full. Returns its bytes; undefined if there was no need, or none. */
 export function giveUpReserve(data: string): number | undefined {
   const room = findFileRoom(data);
-  const kept = statSync(join(data, FILE), { throwIfNoEntry: false });
-  if (!room || !kept || room.free > sizeOn(room.total)) return undefined;
+  const present = statSync(join(data, FILE), { throwIfNoEntry: false });
+  if (!room || !present || room.free > sizeOn(room.total)) return undefined;
   rmSync(join(data, FILE), { force: true });
-  return kept.size;
+  return present.size;
 }
 
 /** True while the disk is full but for what was kept in reserve, which is for whoever makes room. */

@@ -94,7 +94,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
   let failure: { at: number; reason: string } | undefined;
   let probing = false;
 
-  const told = (reason: unknown): AppError =>
+  const createUnavailable = (reason: unknown): AppError =>
     unavailable(
       "The store of attachments is briefly unavailable; try again",
       new Error(reason instanceof Error ? reason.message : String(reason)),
@@ -102,7 +102,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
 
   /** @throws AppError server_error 503 while the server rests, or is found out about */
   function requireHope(): void {
-    if (failure && (probing || Math.abs(runtime.now() - failure.at) < REST_MS)) throw told(failure.reason);
+    if (failure && (probing || Math.abs(runtime.now() - failure.at) < REST_MS)) throw createUnavailable(failure.reason);
   }
 
   type Turns = ReturnType<typeof createTurns>;
@@ -179,7 +179,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
         const wait = cause instanceof DamagedBlob ? [0][n] : PAUSES_MS[n];
         if (wait === undefined || !isWorthAnother(cause) || runtime.now() + wait >= until) {
           if (cause instanceof DamagedBlob) throw cause;
-          const refusal = told(cause);
+          const refusal = createUnavailable(cause);
           if (!(cause instanceof NotStored)) failure = { at: runtime.now(), reason: (refusal.cause as Error).message };
           throw refusal;
         }

@@ -246,7 +246,7 @@ export const mailboxes = sqliteTable(
     endedBy: text("ended_by"),
     endedAt: integer("ended_at"),
     /** When its owner was told that it ends. */
-    endToldAt: integer("end_told_at"),
+    endNotifiedAt: integer("end_told_at"),
   },
   (table) => [
     index("mailboxes_by_workspace").on(table.workspaceId),
@@ -390,7 +390,7 @@ export const sessions = sqliteTable(
     /** The address of sign-in, as sourceOfAddress gives it. */
     source: text("source").notNull(),
     /** True if it survives closing the browser. */
-    kept: flag("kept").notNull(),
+    persistent: flag("kept").notNull(),
     /** When the person last proved their identity again; null if not since signing in. */
     confirmedAt: integer("confirmed_at"),
   },
@@ -486,14 +486,14 @@ export const appPasswords = sqliteTable(
   (table) => [index("app_passwords_by_user").on(table.userId)],
 );
 
-export const ACCESS_DEEDS = ["password", "second_factor", "key", "forwarding"] as const;
+export const ACCESS_CHANGES = ["password", "second_factor", "key", "forwarding"] as const;
 export const ACCESS_ACTORS = ["self", "admin", "share", "operator"] as const;
 
 /** Notices due to people about their access: what was replaced or reset, by whom, and how much ended with it. */
 export const accessNotices = sqliteTable("access_notices", {
   id: integer("id").primaryKey(),
   userId: text("user_id").notNull(),
-  deed: text("deed", { enum: ACCESS_DEEDS }).notNull(),
+  change: text("deed", { enum: ACCESS_CHANGES }).notNull(),
   doneBy: text("done_by", { enum: ACCESS_ACTORS }).notNull(),
   appPasswords: integer("app_passwords").notNull(),
   keys: integer("keys").notNull(),
@@ -1200,7 +1200,7 @@ export type Face = (typeof FACES)[number];
 export const JOURNAL_KINDS = ["changed", "sent", "refused", "read"] as const;
 export type JournalKind = (typeof JOURNAL_KINDS)[number];
 
-/** Deeds of API keys: an entry for each transaction of a request, and one a minute for reads (rules: Journal). */
+/** Operations of API keys: an entry for each transaction of a request, and one a minute for reads (rules: Journal). */
 export const journalEntries = sqliteTable(
   "journal_entries",
   {
@@ -1367,12 +1367,12 @@ export const holds = sqliteTable(
     decidedBy: text("decided_by"),
     decidedAt: integer("decided_at"),
     /** When the people who may approve it and those before it were told by mail. */
-    toldAt: integer("told_at"),
+    notifiedAt: integer("told_at"),
   },
   (table) => [
     index("holds_by_state").on(table.state, table.since).where(sql`state <> 'sent'`),
     index("holds_by_mailbox").on(table.mailboxId, table.state, table.since).where(sql`state <> 'sent'`),
-    index("holds_told").on(table.mailboxId, table.toldAt).where(sql`told_at IS NOT NULL`),
+    index("holds_told").on(table.mailboxId, table.notifiedAt).where(sql`told_at IS NOT NULL`),
     index("holds_by_blob").on(table.blob).where(sql`blob IS NOT NULL`),
   ],
 );

@@ -12,7 +12,7 @@ import { openHttpClient } from "../net/http-client.ts";
 import { openAuthority } from "./certificate-authority.ts";
 import { openChallenge } from "./challenge.ts";
 import { createDomainCertificates, readDomainCertificates } from "./domain-certificates.ts";
-import { createIssued, type Issuer, type Kept, readKept, STOPPING } from "./issued.ts";
+import { createIssued, type Issuer, readStoredCertificate, STOPPING, type StoredCertificate } from "./issued.ts";
 import type { KeyPair } from "./pair.ts";
 import { type CertificateSetup, type Renewal, type Source, selfSignedSource } from "./source.ts";
 
@@ -24,9 +24,11 @@ const EVERYWHERE = ["0.0.0.0/0", "::/0"];
 const acmeFolder = (data: string): string => join(data, "tls", "acme");
 
 /** Reads what a data folder has of an authority: the server's own certificate, and those of domains. Never rejects. */
-export async function readAcme(data: string): Promise<{ own: Kept; domains: (Kept & { domain: string })[] }> {
+export async function readAcme(
+  data: string,
+): Promise<{ own: StoredCertificate; domains: (StoredCertificate & { domain: string })[] }> {
   const folder = acmeFolder(data);
-  const [own, domains] = await Promise.all([readKept(folder), readDomainCertificates(folder)]);
+  const [own, domains] = await Promise.all([readStoredCertificate(folder), readDomainCertificates(folder)]);
   return { own, domains };
 }
 

@@ -218,11 +218,14 @@ export function openAuthority({
       await client.createAccount({ termsOfServiceAgreed: true, contact });
       await request.registered(client.getAccountUrl());
     }
-    const kept = begun && (await client.getOrder({ url: begun.url } as never).catch(ignoreRefusal));
-    const isKept =
-      begun !== undefined && kept !== undefined && kept.status !== "invalid" && hasOnlyNames(kept.identifiers, names);
-    const key = isKept ? begun.key : request.key;
-    let current = isKept ? kept : await newOrder();
+    const begunOrder = begun && (await client.getOrder({ url: begun.url } as never).catch(ignoreRefusal));
+    const isResumed =
+      begun !== undefined &&
+      begunOrder !== undefined &&
+      begunOrder.status !== "invalid" &&
+      hasOnlyNames(begunOrder.identifiers, names);
+    const key = isResumed ? begun.key : request.key;
+    let current = isResumed ? begunOrder : await newOrder();
     await request.began({ url: current.url, key });
 
     async function newOrder() {

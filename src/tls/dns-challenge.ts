@@ -53,7 +53,7 @@ export function dnsChallenge({
   /** Calls run one after the other: hooks may not support concurrent calls. */
   let last: Promise<void> = Promise.resolve();
 
-  async function kept(): Promise<Published[]> {
+  async function storedRecords(): Promise<Published[]> {
     try {
       return JSON.parse((await readPrivately(path)) ?? "[]") as Published[];
     } catch {
@@ -67,7 +67,7 @@ export function dnsChallenge({
   }
 
   async function publish({ name, value }: Published): Promise<void> {
-    await keep([...(await kept()), { name, value }]);
+    await keep([...(await storedRecords()), { name, value }]);
     if (isStopped) throw new Error("this server is stopping");
     await hook.present(name, value);
   }
@@ -75,10 +75,10 @@ export function dnsChallenge({
   async function removeAll(): Promise<void> {
     let failed = 0;
     // The newest first: the order that has just ended made them.
-    for (const { name, value } of (await kept()).reverse()) {
+    for (const { name, value } of (await storedRecords()).reverse()) {
       try {
         await hook.cleanup(name, value);
-        await keep((await kept()).filter((one) => one.name !== name || one.value !== value));
+        await keep((await storedRecords()).filter((one) => one.name !== name || one.value !== value));
       } catch (error) {
         log.warn("a record for the certificate authority stays in DNS for now", {
           name,

@@ -9,7 +9,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { lookUpAddresses } from "../net/host-addresses.ts";
-import { createIssued, type Issued, type Issuer, type Kept, readKept } from "./issued.ts";
+import { createIssued, type Issued, type Issuer, readStoredCertificate, type StoredCertificate } from "./issued.ts";
 import type { KeyPair } from "./pair.ts";
 import type { CertificateSetup, DomainHosts, Renewal } from "./source.ts";
 
@@ -39,9 +39,11 @@ interface Entry {
 }
 
 /** Reads what the files say of each domain's certificate, for another process. `folder`: of the authority. */
-export async function readDomainCertificates(folder: string): Promise<(Kept & { domain: string })[]> {
+export async function readDomainCertificates(folder: string): Promise<(StoredCertificate & { domain: string })[]> {
   const names = await namesIn(join(folder, FOLDER));
-  return Promise.all(names.map(async (domain) => ({ domain, ...(await readKept(join(folder, FOLDER, domain))) })));
+  return Promise.all(
+    names.map(async (domain) => ({ domain, ...(await readStoredCertificate(join(folder, FOLDER, domain))) })),
+  );
 }
 
 const namesIn = (folder: string): Promise<string[]> => readdir(folder).catch(() => []);

@@ -77,14 +77,14 @@ export interface Issuer {
 }
 
 /** State of a certificate, as its files have it. */
-export interface Kept {
+export interface StoredCertificate {
   /** When it ends, epoch ms; undefined without a certificate. */
   until: number | undefined;
   trouble: Trouble | undefined;
 }
 
 /** Reads what the files of a certificate say, for another process. Never rejects. */
-export async function readKept(folder: string): Promise<Kept> {
+export async function readStoredCertificate(folder: string): Promise<StoredCertificate> {
   const [state, pair] = await Promise.all([readState(folder), readPair(folder)]);
   return { until: pair && new X509Certificate(pair.cert).validToDate.getTime(), trouble: state.trouble };
 }
@@ -153,8 +153,8 @@ export function createIssued({
   const covers = (name: string): boolean => held?.names.has(name) ?? false;
 
   async function loadAcmeAccount(): Promise<Account> {
-    const kept = await readJson<AccountFile>(accountFile);
-    if (kept?.directory === directory && kept.key) return kept;
+    const stored = await readJson<AccountFile>(accountFile);
+    if (stored?.directory === directory && stored.key) return stored;
     const account = { directory, key: newKey(), url: undefined };
     await savePrivately(accountFile, JSON.stringify(account));
     return account;
@@ -162,14 +162,14 @@ export function createIssued({
 
   async function obtain(names: readonly string[]): Promise<KeyPair> {
     const account = await loadAcmeAccount();
-    const kept = await readJson<OrderFile>(issuedFilePath("order.json"));
-    const isSame = kept?.directory === directory && kept.names.join() === names.join();
+    const stored = await readJson<OrderFile>(issuedFilePath("order.json"));
+    const isSame = stored?.directory === directory && stored.names.join() === names.join();
     const signed = await authority.order({
       account,
       email,
       names,
       key: newKey(),
-      begun: isSame ? kept : undefined,
+      begun: isSame ? stored : undefined,
       replaces: held && suggested ? await findRenewalId(held.pair.cert) : undefined,
       registered: (url) => savePrivately(accountFile, JSON.stringify({ ...account, directory, url })),
       began: (order) => savePrivately(issuedFilePath("order.json"), JSON.stringify({ ...order, directory, names })),

@@ -157,7 +157,7 @@ const RENEW_BEFORE_DAYS = 30;
 export function selfSignedSource({ hostname, folder, runtime, log }: CertificateSetup): Source {
   const path = join(folder, "tls", "self-signed.pem");
 
-  async function kept(): Promise<KeyPair | undefined> {
+  async function loadStored(): Promise<KeyPair | undefined> {
     const pair = await loadPair(path);
     if (!pair) return undefined;
     const certificate = new X509Certificate(pair.cert);
@@ -179,13 +179,13 @@ export function selfSignedSource({ hostname, folder, runtime, log }: Certificate
 
   return {
     async first() {
-      const pair = await kept().catch((error: Error) => {
+      const pair = await loadStored().catch((error: Error) => {
         throw new ConfigError(`cannot read ${path}: ${error.message}`);
       });
       return pair ?? (await make());
     },
     async look(replace) {
-      if (!(await kept().catch(() => undefined))) replace(await make());
+      if (!(await loadStored().catch(() => undefined))) replace(await make());
       return runtime.now() + DAY_MS;
     },
   };

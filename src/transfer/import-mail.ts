@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import { originalOnly } from "../mailbox/filing/prepare.ts";
-import { fileKept, isKept, type KeptMessage } from "../mailbox/filing/transfer.ts";
+import { fileTransferred, hasMessage, type TransferredMessage } from "../mailbox/filing/transfer.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { parseSender } from "../message/address.ts";
@@ -61,7 +61,7 @@ interface Pending {
   source: Source;
   place: string;
   bytes: number;
-  kept: Promise<KeptMessage>;
+  transferred: Promise<TransferredMessage>;
 }
 
 /** Imports mail. Stops if the store cannot write, as with a full disk; messages filed before stay. */
@@ -72,7 +72,7 @@ export async function importMail(
     pacing,
   }: {
     core: MailCore;
-    parser: Pick<ParserPool, "prepareKept">;
+    parser: Pick<ParserPool, "prepareTransferred">;
     pacing: Pacing;
   },
   { messages, destination, isInterrupted, onProgress }: ImportRequest,
@@ -100,35 +100,35 @@ export async function importMail(
       tally.count(source, "skipped");
       return;
     }
-    const kept = prepare(unwrapped, placement);
+    const transferred = prepare(unwrapped, placement);
     // fileBatch awaits it.
-    kept.catch(() => {});
-    window.push({ source, place, bytes: unwrapped.bytes.byteLength, kept });
+    transferred.catch(() => {});
+    window.push({ source, place, bytes: unwrapped.bytes.byteLength, transferred });
     bytes += unwrapped.bytes.byteLength;
   }
 
   const isThere = ({ bytes: content, fields }: Unwrapped, { mailboxId, kind, exported }: Placement): boolean =>
-    isKept(core.db, {
+    hasMessage(core.db, {
       mailboxId,
       kind,
       messageId: firstMessageId(findHeader(fields, "message-id") ?? ""),
       fingerprint: () => exported?.fingerprint ?? fingerprintMessage(content),
     });
 
-  async function prepare({ bytes: content, fields }: Unwrapped, placement: Placement): Promise<KeptMessage> {
-    const { exported, ...kept } = placement;
-    const message = await parser.prepareKept(content).catch(async (error) => {
+  async function prepare({ bytes: content, fields }: Unwrapped, placement: Placement): Promise<TransferredMessage> {
+    const { exported, ...transferred } = placement;
+    const message = await parser.prepareTransferred(content).catch(async (error) => {
       if (!(error instanceof UnparseableError)) throw error;
       log.error("message cannot be parsed", { size: content.byteLength, error });
       const original = withoutBcc(content);
       const from = parseSender(findHeader(fields, "from") ?? "")?.email ?? "";
       return originalOnly(original, from, await store.blobs.write(original), error.message);
     });
-    if (!exported) return { ...kept, message };
+    if (!exported) return { ...transferred, message };
     const { fingerprint, size, results } = exported;
     const headers: typeof message.headers =
       results === undefined ? message.headers : [["Authentication-Results", results], ...message.headers];
-    return { ...kept, message: { ...message, headers, fingerprint, size } };
+    return { ...transferred, message: { ...message, headers, fingerprint, size } };
   }
 
   /** False if the store takes no more. */
@@ -148,18 +148,20 @@ export async function importMail(
   async function fileBatch(): Promise<void> {
     const batch = window.splice(0, Math.min(pacing.room(), FILED_AT_ONCE));
     // All have written their blobs before the first failure is thrown.
-    await Promise.allSettled(batch.map(({ kept }) => kept));
-    const ready = await Promise.all(batch.map(async ({ kept, ...rest }) => ({ ...rest, kept: await kept })));
+    await Promise.allSettled(batch.map(({ transferred }) => transferred));
+    const ready = await Promise.all(
+      batch.map(async ({ transferred, ...rest }) => ({ ...rest, transferred: await transferred })),
+    );
     for (const { bytes: size } of batch) bytes -= size;
     const outcomes = await pacing.run(batch.length, (begun) =>
       store.transact((tx) => {
         begun();
         const filed: ("imported" | "skipped")[] = [];
         let { bytes: used, quotaBytes } = readMailboxUsage(core, destination.mailboxId);
-        for (const { kept } of ready) {
-          if (used + kept.message.size > quotaBytes) break;
-          const { duplicate } = fileKept(core, tx, kept);
-          if (!duplicate) used += kept.message.size;
+        for (const { transferred } of ready) {
+          if (used + transferred.message.size > quotaBytes) break;
+          const { duplicate } = fileTransferred(core, tx, transferred);
+          if (!duplicate) used += transferred.message.size;
           filed.push(duplicate ? "skipped" : "imported");
         }
         return filed;
@@ -192,7 +194,7 @@ export async function importMail(
   }
   while (takesMore && window.length > 0 && stopped !== "quota") takesMore = await fileSome();
   // Waits until the parsers have finished the files that they are writing.
-  await Promise.allSettled(window.map(({ kept }) => kept));
+  await Promise.allSettled(window.map(({ transferred }) => transferred));
   return { ...tally.total, ...(stopped && { stopped }), ...(reason !== undefined && { reason }) };
 }
 

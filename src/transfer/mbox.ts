@@ -93,7 +93,7 @@ async function* cut(
       .trimEnd();
     // A file whose first `From ` line has no date needs none in the others.
     mayLackDate ??= !isDated(line);
-    current = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, isLengthRead: !trustsLengths };
+    current = { offset, fromLine: line, pieces: [], size: 0, bodyEnd: undefined, isLengthRead: !trustsLengths };
     return true;
   }
 
@@ -101,15 +101,15 @@ async function* cut(
   function keep(message: Message, bytes: number): void {
     const taken = take(bytes);
     const room = mostBytes - message.size;
-    if (room > 0) message.kept.push(taken.byteLength > room ? taken.subarray(0, room) : taken);
+    if (room > 0) message.pieces.push(taken.byteLength > room ? taken.subarray(0, room) : taken);
     message.size += taken.byteLength;
   }
 
   function finish(message: Message): MboxMessage {
     current = undefined;
-    const { offset, fromLine, kept, size, bodyEnd } = message;
-    const [only] = kept;
-    const whole = only && kept.length === 1 ? only : Buffer.concat(kept);
+    const { offset, fromLine, pieces, size, bodyEnd } = message;
+    const [only] = pieces;
+    const whole = only && pieces.length === 1 ? only : Buffer.concat(pieces);
     const content = size > mostBytes ? whole : whole.subarray(0, endOfMessage(whole));
     return {
       offset,
@@ -158,7 +158,7 @@ async function* cut(
 interface Message {
   offset: number;
   fromLine: string;
-  kept: Buffer[];
+  pieces: Buffer[];
   size: number;
   /** End of its body by Content-Length, as an offset in the file; undefined without a credible one. */
   bodyEnd: number | undefined;

@@ -3,7 +3,7 @@
  * alone; otherwise the message's marks come before the folder that it was in.
  */
 
-import type { KeptMessage } from "../mailbox/filing/transfer.ts";
+import type { TransferredMessage } from "../mailbox/filing/transfer.ts";
 import { routeWithin } from "../mailbox/state/addresses.ts";
 import { parseAddressList, parseSender } from "../message/address.ts";
 import { findHeader, listHeaders } from "../message/headers.ts";
@@ -62,7 +62,7 @@ export function createImportDestination(
   };
 }
 
-export type Placement = Omit<KeptMessage, "message"> & { exported: ExportMark | undefined };
+export type Placement = Omit<TransferredMessage, "message"> & { exported: ExportMark | undefined };
 
 /** How a message is filed; undefined for one that its source marks as deleted. `now`: epoch ms. */
 export function choosePlacement(

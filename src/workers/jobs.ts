@@ -62,7 +62,7 @@ export interface MessageJob {
   /** The folder where attachments wait until they are adopted, as those of an arriving message. The parser makes it. */
   stage?: string;
   /** Blobs are not in the folder of blobs: those that the parser reads are in `stage`, under their names. */
-  apart?: true;
+  stageOnly?: true;
   /** Set for a message that cannot be parsed, which the parser only authenticates: the address shown as its author. */
   shownFrom?: string;
   /** Set for one that could not be authenticated either: only what its envelope and header prove counts. */
@@ -70,7 +70,7 @@ export interface MessageJob {
   /** The message is being sent: the parser has it signed. */
   signing?: SigningOrder;
   /** The message was kept elsewhere: the parser looks for neither a report nor junk tokens. */
-  keptElsewhere?: true;
+  isTransferred?: true;
 }
 
 /** The result of a job. */

@@ -56,7 +56,7 @@ export interface ParserPool {
   /**
    * Prepares a message that was kept elsewhere, as bulk work, and looks for neither reports nor junk tokens. @throws as prepare
    */
-  prepareKept(source: Source): Promise<PreparedMessage>;
+  prepareTransferred(source: Source): Promise<PreparedMessage>;
   /**
    * Prepares an arriving message, charged to the network of its peer. The message is authenticated, with the result in its
    * topmost header field. `isStranger`: see Work. `released`: resolves when the result is no longer in memory. The caller drops
@@ -216,7 +216,7 @@ export function createParserPool({
     const stage = nextStage();
     try {
       if (isComposition(job.source)) await lend(remote, job.source.files, stage);
-      const prepared = await add(work, { ...job, stage, apart: true }, size, { keys });
+      const prepared = await add(work, { ...job, stage, stageOnly: true }, size, { keys });
       await adoptAll(readStaged(prepared, stage), remote);
       return prepared;
     } finally {
@@ -245,12 +245,13 @@ export function createParserPool({
     read: async <R extends Reading>(source: string, reading: R) =>
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     composeStored,
-    prepareKept: async (source) => given(await addFiling(BULK, { source, keptElsewhere: true }), "message").message,
+    prepareTransferred: async (source) =>
+      given(await addFiling(BULK, { source, isTransferred: true }), "message").message,
     async prepareInbound(source, size, smtpContext, { isStranger = false, released } = {}) {
       const stage = nextStage();
       const remove = () => rm(stage, { recursive: true, force: true });
       try {
-        const job: MessageJob = { source, smtpContext, stage, ...(remote && { apart: true }) };
+        const job: MessageJob = { source, smtpContext, stage, ...(remote && { stageOnly: true }) };
         const prepared = await add({ ...arrivingFrom(smtpContext), isStranger }, job, size, { released });
         const staged = readStaged(prepared, stage);
         return {

@@ -45,20 +45,20 @@ type QuestionAsked = Omit<DnsQuestion, "number"> | Omit<Exclude<Question, DnsQue
 const runtime = systemRuntime();
 
 /** State that one job leaves to the next of the same appliance. */
-interface Kept {
+interface JobState {
   blobFolder: string;
   blobs: FileBlobs;
   /** Recent DNS answers: mail that arrives together asks the same questions, and asking costs both processes time. */
   recent: Map<string, Answer>;
 }
 const MOST_RECENT = 500;
-let kept: Kept | undefined;
+let jobState: JobState | undefined;
 
-function keptFor(blobFolder: string): Kept {
-  if (kept?.blobFolder !== blobFolder) {
-    kept = { blobFolder, blobs: openBlobs(blobFolder, runtime), recent: new Map() };
+function getJobState(blobFolder: string): JobState {
+  if (jobState?.blobFolder !== blobFolder) {
+    jobState = { blobFolder, blobs: openBlobs(blobFolder, runtime), recent: new Map() };
   }
-  return kept;
+  return jobState;
 }
 
 /** Unanswered questions, by number. */
@@ -80,13 +80,13 @@ let readLarge = false;
 const say = (message: FromParser): void => tellParent(encodeMessage(message));
 
 async function run(job: Job & { id: number; reply: string }): Promise<void> {
-  const told = await perform(job);
+  const result = await perform(job);
   if (readLarge) {
     readLarge = false;
     // First, since the server takes memory for a large result.
     await collected();
   }
-  tellParent(told);
+  tellParent(result);
 }
 
 /** The message that ends a job; a large result is in the file for it. */
@@ -115,9 +115,9 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     readLarge = true;
     return performDocumentJob(job, runtime.now);
   }
-  const { source, blobFolder, smtpContext, stage, apart, shownFrom, headerOnly, signing, keptElsewhere } = job;
-  const { blobs, recent } = keptFor(blobFolder);
-  const read = apart && stage !== undefined ? readIn(stage) : blobs.read;
+  const { source, blobFolder, smtpContext, stage, stageOnly, shownFrom, headerOnly, signing, isTransferred } = job;
+  const { blobs, recent } = getJobState(blobFolder);
+  const read = stageOnly && stage !== undefined ? readIn(stage) : blobs.read;
   const came = isComposition(source) ? await composeBytes(source, read) : await readSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
   // Its attachments, and the pieces of their encoding.
@@ -131,7 +131,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   }
   const staged: Required<Prepared>["staged"] = [];
   async function writeStaged(...pieces: readonly Uint8Array[]): Promise<string> {
-    const { name, file } = await blobs.writeStaged(pieces, stage ?? "", { apart });
+    const { name, file } = await blobs.writeStaged(pieces, stage ?? "", { alwaysWritten: stageOnly });
     if (file !== undefined) staged.push({ name, file });
     return name;
   }
@@ -142,7 +142,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return { ...prepared, staged };
   }
-  const written = signing !== undefined || keptElsewhere === true || isComposition(source);
+  const written = signing !== undefined || isTransferred === true || isComposition(source);
   if (!signing) return { message: await prepareMessage(bytes, { write }, { written }), staged };
   const leaving = await recode(bytes, UNKNOWN_SERVER);
   const content = await keepContent({ write }, await createSignatures(id, leaving, signing), leaving);
@@ -176,7 +176,7 @@ const readIn =
     Bun.file(join(stage, name)).bytes();
 
 async function composeJobOctets({ octets, file, stage, blobFolder }: Extract<Job, { octets: unknown }>) {
-  const read = stage === undefined ? keptFor(blobFolder).blobs.read : readIn(stage);
+  const read = stage === undefined ? getJobState(blobFolder).blobs.read : readIn(stage);
   const composed = await composeOctets(octets, read);
   const { bytes } = composed.content;
   readLarge ||= bytes.byteLength > LARGE_BYTES;
@@ -190,7 +190,7 @@ async function composeJobOctets({ octets, file, stage, blobFolder }: Extract<Job
  */
 async function authenticate<M extends Pick<PreparedMessage, "authors" | "report">>(
   id: number,
-  recent: Kept["recent"],
+  recent: JobState["recent"],
   signed: Uint8Array,
   smtpContext: SmtpContext,
   read: () => Promise<M>,
@@ -209,7 +209,7 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
  * A resolver for one message and stage. Asks the main thread each question without a recent answer that is valid at
  * `now`, once per message. Rejects with the codes of dns-cache.ts.
  */
-function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number): DNSResolver {
+function resolver(id: number, recent: JobState["recent"], stage: Stage, now: number): DNSResolver {
   const known = new Map<string, Promise<string[]>>();
   const askAnew = async (key: string, name: string, type: RecordType): Promise<Answer> => {
     const answer = await askServer<Answer>(id, { name, type, stage });

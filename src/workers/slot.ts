@@ -250,8 +250,8 @@ export class Slot {
   #see(passed: number): void {
     const { work, processorTime: before } = this.#seen;
     const processorTime = this.#process.processorTime();
-    const isTold = processorTime !== undefined && before !== undefined;
-    const worked = isTold ? Math.max(processorTime - before, passed / MOST_WAITING) : passed;
+    const isMeasured = processorTime !== undefined && before !== undefined;
+    const worked = isMeasured ? Math.max(processorTime - before, passed / MOST_WAITING) : passed;
     this.#seen = { at: this.#runtime.now(), work: work + worked, processorTime };
   }
 

@@ -20,7 +20,7 @@ function setUp() {
   });
   const owe = (email: string, keys: number) => {
     const { userId } = user(workspaceId, email, "member");
-    const change = { deed: "password", doneBy: "operator", appPasswords: 1, keys, createdAt: START } as const;
+    const change = { change: "password", doneBy: "operator", appPasswords: 1, keys, createdAt: START } as const;
     store.transact((tx) => addNotice(tx, { userId, ...change }));
   };
   const owed = () => store.db.select().from(accessNotices).all().length;
@@ -59,7 +59,7 @@ test("a hundred are sent at once, the others at the next check", async () => {
 test("a key that an admin makes for somebody is told to them", async () => {
   const { job, told, store, user, workspaceId } = setUp();
   const { userId } = user(workspaceId, "ann@a.test", "member");
-  const change = { deed: "key", doneBy: "admin", appPasswords: 0, keys: 0, createdAt: START } as const;
+  const change = { change: "key", doneBy: "admin", appPasswords: 0, keys: 0, createdAt: START } as const;
   store.transact((tx) => addNotice(tx, { userId, ...change }));
   await job.runDue(START);
   expect(told.map(({ text }) => text)).toEqual([

@@ -62,7 +62,7 @@ test("a mail app that signs in makes its source known, one that fails does not",
 });
 
 test("strangers leave a part of the queue to known callers, who go first", async () => {
-  const slots = createSlots({ atOnce: 1, mostWaiting: 4, kept: 1 });
+  const slots = createSlots({ atOnce: 1, mostWaiting: 4, reserved: 1 });
   const done: string[] = [];
   const first = Promise.withResolvers<void>();
   const within = (name: string, isKnown: boolean) =>

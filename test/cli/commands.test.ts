@@ -91,7 +91,7 @@ test("a password is replaced: read or generated; sessions and app passwords end,
   const { db: before } = look((store) => {
     store.transact((tx) => {
       createAppPassword(tx, fakeRuntime(), { userId: id, name: "Phone", access: "all" });
-      startSession(tx, fakeRuntime(), { userId: id, userAgent: "", source: "", kept: true });
+      startSession(tx, fakeRuntime(), { userId: id, userAgent: "", source: "", persistent: true });
     });
     return { db: store.db.select().from(users).get()?.passwordHash };
   });

@@ -1,7 +1,7 @@
 /** `mailroom key journal` and `mailroom key undo` (rules: Journal, Undo). */
 import { describe, expect, test } from "bun:test";
 import { readSince } from "../../src/cli/journal-commands.ts";
-import { noteDeed } from "../../src/journal/entries.ts";
+import { noteOperation } from "../../src/journal/entries.ts";
 import { updateThread } from "../../src/mailbox/changing/threads.ts";
 import { fileMessage } from "../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
@@ -36,8 +36,8 @@ async function rig() {
     updateThread(core, agent, ids[1] ?? "", { folder: "trash" });
     store.transact((tx) => {
       const sending = { ...agent, origin: { ...origin, operation: "sendEmail" } };
-      noteDeed(tx, sending, { ids: ["msg_1", "thr_1"], recipients: 2, sent: 2 }, runtime.now());
-      noteDeed(tx, sending, { ids: [], outcome: "forbidden" }, runtime.now());
+      noteOperation(tx, sending, { ids: ["msg_1", "thr_1"], recipients: 2, sent: 2 }, runtime.now());
+      noteOperation(tx, sending, { ids: [], outcome: "forbidden" }, runtime.now());
     });
     return { key: key.id, ids };
   });

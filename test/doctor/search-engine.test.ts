@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { keepProcessState } from "../../src/base/child-process.ts";
 import type { World } from "../../src/doctor/check.ts";
 import { checkSearchEngine } from "../../src/doctor/checks/search-checks.ts";
-import type { KeptState } from "../../src/search/meilisearch/process.ts";
+import type { StoredState } from "../../src/search/meilisearch/process.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { makeStandIn } from "../harness/peers/meilisearch-stand-in.ts";
@@ -35,7 +35,7 @@ function listen(answer?: () => Response): string {
 interface Situation {
   settings?: Record<string, string>;
   /** The state file of a running server; undefined if none runs. */
-  kept?: KeptState;
+  kept?: StoredState;
 }
 
 async function look({ settings = {}, kept }: Situation) {
@@ -57,7 +57,7 @@ async function look({ settings = {}, kept }: Situation) {
   return checkSearchEngine(world);
 }
 
-const running = (url: string, key = KEY): KeptState => ({
+const running = (url: string, key = KEY): StoredState => ({
   ...{ state: "running", executable: "/bin/meilisearch", version: "1.21.0", pid: 7, restarts: 0 },
   place: { url, key },
 });
@@ -68,7 +68,7 @@ test("no finding while the engine is the embedded one", async () => {
 
 describe("the server's Meilisearch process", () => {
   const nowhere = "http://127.0.0.1:1";
-  const cases: [name: string, kept: KeptState, state: string, detail: RegExp][] = [
+  const cases: [name: string, kept: StoredState, state: string, detail: RegExp][] = [
     ["answers", running(listen()), "ok", /^version 1\.21\.0 answers \(process 7\), and takes 4\.6 MB of disk$/],
     ["often started", { ...running(listen()), restarts: 4 }, "ok", /\(process 7, started again 4 times\)/],
     ["does not answer", running(nowhere), "bad", /^process 7 \(version 1\.21\.0\) does not answer: /],

@@ -14,7 +14,7 @@ const HEARTBEAT_MS = 25_000;
 function listen() {
   const { store, runtime, ...world } = createWorld();
   const { userId } = world.user(world.workspace("W", "example.test"), "ada@example.test", "owner");
-  const given = { userId, userAgent: "", source: "", kept: true };
+  const given = { userId, userAgent: "", source: "", persistent: true };
   const { token } = store.transact((tx) => startSession(tx, runtime, given));
   const session = findSession(store.db, token, runtime.now()) as BrowserSession;
   const cookie = createSessionCookie({ secure: false });

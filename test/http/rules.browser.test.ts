@@ -123,7 +123,7 @@ describe.skipIf(!chromiumPresent)(`rules${chromiumNote}`, () => {
     expect(stored().at(-1)).toMatchObject({ actions: [{ type: "forward", to: "ann@away.example" }] });
     const told = store.db.select().from(accessNotices).all();
     expect(told).toMatchObject([
-      { deed: "forwarding", doneBy: "self", detail: expect.stringContaining("ann@away.example") },
+      { change: "forwarding", doneBy: "self", detail: expect.stringContaining("ann@away.example") },
     ]);
     for (let second = 0; second < 12; second++) await booted.advance(1_000);
     const { body } = await booted.api.get<{ threads: { subject: string }[] }>("/threads");

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { chooseDisposition } from "../../src/inbound/data.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
-import { fileKept } from "../../src/mailbox/filing/transfer.ts";
+import { fileTransferred } from "../../src/mailbox/filing/transfer.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { newSigner, signed } from "../harness/mail/dkim-signer.ts";
@@ -122,7 +122,7 @@ describe("a message that fails", () => {
       kind: "received",
       receivedOn: email,
     } as const;
-    await store.enqueue((tx) => fileKept(core, tx, { ...kept, byKey }));
+    await store.enqueue((tx) => fileTransferred(core, tx, { ...kept, byKey }));
     expect(await deliver(given)).toBe(reply);
   });
 

@@ -1,6 +1,6 @@
 /** Most entries that the journal keeps, whatever their age (rules: Undo). */
 import { expect, test } from "bun:test";
-import { changesKeptSince, forgetJournal } from "../../src/journal/retention.ts";
+import { changesStoredSince, forgetJournal } from "../../src/journal/retention.ts";
 import { updateThread } from "../../src/mailbox/changing/threads.ts";
 import { journalEntries, keyChanges } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -13,7 +13,7 @@ test("the latest entries and changes are kept, and how far undo reaches back is 
   const { threadId } = await receive({});
   const agent = { ...alice, keyId: "key_agent" };
   const most = 100;
-  const keptSince = () => changesKeptSince(core, most);
+  const keptSince = () => changesStoredSince(core, most);
   const toggle = (times: number): void => {
     for (let i = 0; i < times; i++) {
       runtime.setBy(1_000);

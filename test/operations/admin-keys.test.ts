@@ -56,7 +56,7 @@ test("whoever gets a key from an admin is told; one's own key is no news", async
   await call("POST", "/keys", READER);
   await call("POST", "/keys", { ...READER, user: "max" });
   const owed = store.db.select().from(accessNotices).all();
-  expect(owed).toMatchObject([{ userId: "max", deed: "key", doneBy: "admin" }]);
+  expect(owed).toMatchObject([{ userId: "max", change: "key", doneBy: "admin" }]);
 });
 
 describe("creating", () => {

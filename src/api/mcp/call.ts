@@ -97,11 +97,11 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
     const rendered = await render(answer, shaping, context);
     if (kind !== "blob" || !bytes) return makeToolResult(rendered);
     const uri = `${baseUrl}/api/v1/attachments/${id}`;
-    const { content: told, ...result } = makeToolResult(rendered);
+    const { content: rendering, ...result } = makeToolResult(rendered);
     const embedded: Content = IMAGE.test(contentType)
       ? { type: "image", data: base64(bytes), mimeType: contentType }
       : { type: "resource", resource: { uri, mimeType: commonType(contentType), blob: base64(bytes) } };
-    return { ...result, content: [...told, embedded] };
+    return { ...result, content: [...rendering, embedded] };
   }
 
   async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<Result> {

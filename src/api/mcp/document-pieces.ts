@@ -24,20 +24,20 @@ export function createDocuments({
   runtime: Pick<Runtime, "now">;
 }): TextOfDocument {
   /** Texts by file and hints; the one used last is at the end. */
-  const kept = new Map<string, { text: Promise<DocumentText | undefined>; until: number }>();
+  const cache = new Map<string, { text: Promise<DocumentText | undefined>; until: number }>();
 
   /** The text that `read` gives, or gave lately. */
   function once(key: string, read: () => Promise<DocumentText | undefined>): Promise<DocumentText | undefined> {
     const now = runtime.now();
-    for (const [other, { until }] of kept) if (until <= now) kept.delete(other);
-    const known = kept.get(key) ?? { text: read(), until: now + KEPT_MS };
-    kept.delete(key);
-    kept.set(key, known);
-    for (const oldest of kept.keys()) {
-      if (kept.size <= MOST_KEPT) break;
-      kept.delete(oldest);
+    for (const [other, { until }] of cache) if (until <= now) cache.delete(other);
+    const known = cache.get(key) ?? { text: read(), until: now + KEPT_MS };
+    cache.delete(key);
+    cache.set(key, known);
+    for (const oldest of cache.keys()) {
+      if (cache.size <= MOST_KEPT) break;
+      cache.delete(oldest);
     }
-    known.text.catch(() => kept.delete(key));
+    known.text.catch(() => cache.delete(key));
     return known.text;
   }
 

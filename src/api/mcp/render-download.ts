@@ -100,12 +100,12 @@ function renderText(
     const content = `"${file.filename}" ${file.contentType}\n\n${shown}`;
     const cut = `Cut: characters ${start} to ${end} of ${whole.length}; go on with ${tool}, id ${file.id}, offset ${end}; or download ${file.url} with the same key.`;
     const isCut = end !== whole.length;
-    const told = [
+    const lines = [
       ...(isCut ? [cut] : []),
       ...notes.map((note) => `${note} Download ${file.url} with the same key for the whole.`),
     ];
     return fencedResult(
-      [`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...told].join("\n"),
+      [`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...lines].join("\n"),
       {
         ...toStructuredFile(file),
         ...(start === 0 ? {} : { offset: start }),

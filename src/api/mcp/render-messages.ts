@@ -221,9 +221,9 @@ async function showMessage(
   );
   const body = await chooseMessageBody(message, { newTextOnly }, context);
   const notes = [...body.notes, ...head.notes];
-  const withPiece = (told: string[], piece: Piece): ShownMessage => ({
+  const withPiece = (notes: string[], piece: Piece): ShownMessage => ({
     id: message.id,
-    text: [messageText(message, head, piece, context), ...told].join("\n"),
+    text: [messageText(message, head, piece, context), ...notes].join("\n"),
     structured: toStructuredMessage(message, head, body, piece),
   });
   const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });

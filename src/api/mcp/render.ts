@@ -80,8 +80,8 @@ export const RENDERERS: Renderers = {
 function renderSent(answer: SendView): Rendered {
   const { emailId, messageId, threadId, from, held, scheduled, sendAt, draftId } = answer;
   if (held) {
-    const told = `Held for approval: message ${emailId} is sent from ${from} once a person approves it${sendAt === undefined ? "" : `, and not before ${sendAt}`}. Do not send it again; get_message of that id shows what became of it.`;
-    return { text: told, structured: { emailId, messageId, threadId, from, held, sendAt } };
+    const message = `Held for approval: message ${emailId} is sent from ${from} once a person approves it${sendAt === undefined ? "" : `, and not before ${sendAt}`}. Do not send it again; get_message of that id shows what became of it.`;
+    return { text: message, structured: { emailId, messageId, threadId, from, held, sendAt } };
   }
   const text =
     sendAt === undefined
@@ -104,8 +104,8 @@ function renderDraft(
   const content = [`To: ${to}`, ...(cc === undefined ? [] : [`Cc: ${cc}`]), `Subject: ${subject}`].join("\n");
   const what = replyToThreadId === undefined ? "a new message" : `answering ${replyToThreadId}`;
   const { draftId, from } = answer;
-  const told = `Draft ${draftId} saved from ${from}, ${what}. Nothing is sent: a person reviews and sends it in the app.`;
-  return fencedResult(`${told}\n${fence(drawNonce(nonce, content), content)}`, {
+  const message = `Draft ${draftId} saved from ${from}, ${what}. Nothing is sent: a person reviews and sends it in the app.`;
+  return fencedResult(`${message}\n${fence(drawNonce(nonce, content), content)}`, {
     draftId,
     from,
     replyToThreadId,

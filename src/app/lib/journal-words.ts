@@ -57,15 +57,15 @@ function describeJournalEntry({
   sent,
 }: JournalEntryView): string {
   const to = (count: number) => counted(count, "recipient");
-  const deed = describeOperation(operation);
-  if (kind === "read") return reads === null || reads === 1 ? deed : `${deed} ${reads} times`;
-  if (kind === "refused") return `would have ${deed}, but ${REFUSALS[outcome] ?? `was refused (${outcome})`}`;
-  if (operation === "undo") return changes > 0 ? `${deed}, of ${counted(changes, "conversation")}` : deed;
-  if (operation === "approve") return sent > 0 ? `${deed}, and went to ${to(sent)}` : deed;
+  const described = describeOperation(operation);
+  if (kind === "read") return reads === null || reads === 1 ? described : `${described} ${reads} times`;
+  if (kind === "refused") return `would have ${described}, but ${REFUSALS[outcome] ?? `was refused (${outcome})`}`;
+  if (operation === "undo") return changes > 0 ? `${described}, of ${counted(changes, "conversation")}` : described;
+  if (operation === "approve") return sent > 0 ? `${described}, and went to ${to(sent)}` : described;
   if (outcome === "held") return `a message to ${to(recipients)} waits for approval`;
   if (sent > 0) return `sent a message to ${to(sent)}`;
   if (recipients > 0) return `scheduled a message to ${to(recipients)}`;
-  return changes > 1 ? `changed ${counted(changes, "conversation")}` : deed;
+  return changes > 1 ? `changed ${counted(changes, "conversation")}` : described;
 }
 
 type UndoneField = UndoView["fields"][number];

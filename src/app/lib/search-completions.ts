@@ -126,8 +126,8 @@ const searchesStorageKey = (userId: string): string => `mailroom.searches.${user
 /** A person's former searches in this browser, the latest first. */
 export function recentSearches(userId: string): string[] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(searchesStorageKey(userId)) ?? "[]");
-    return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
+    const stored: unknown = JSON.parse(localStorage.getItem(searchesStorageKey(userId)) ?? "[]");
+    return Array.isArray(stored) ? stored.filter((one) => typeof one === "string") : [];
   } catch {
     return [];
   }

@@ -36,8 +36,8 @@ export interface Selection {
 /** The selection of the list named `list`, which shows `shown`. */
 export function useSelection(list: string, shown: readonly ThreadView[]): Selection {
   const none: Selected = useMemo(() => ({ list, threads: new Map(), anchor: undefined, matching: false }), [list]);
-  const [kept, setKept] = useState(none);
-  const selected = kept.list === list ? kept : none;
+  const [state, setState] = useState(none);
+  const selected = state.list === list ? state : none;
 
   const threads = useMemo(() => {
     const present = new Map(shown.map((thread) => [thread.id, thread]));
@@ -58,7 +58,7 @@ export function useSelection(list: string, shown: readonly ThreadView[]): Select
       if (adds) next.set(thread.id, thread);
       else next.delete(thread.id);
     }
-    setKept({ list, threads: next, anchor: id, matching: false });
+    setState({ list, threads: next, anchor: id, matching: false });
   }
 
   return {
@@ -66,7 +66,7 @@ export function useSelection(list: string, shown: readonly ThreadView[]): Select
     has: (id) => ids.has(id),
     matching: selected.matching,
     toggle,
-    selectShown: () => setKept({ ...none, threads: new Map(shown.map((thread) => [thread.id, thread])) }),
+    selectShown: () => setState({ ...none, threads: new Map(shown.map((thread) => [thread.id, thread])) }),
     async selectMatching(filters) {
       const found = new Map<string, ThreadView>();
       for (let cursor: string | undefined; found.size < MOST_MATCHING; ) {
@@ -75,9 +75,9 @@ export function useSelection(list: string, shown: readonly ThreadView[]): Select
         if (page.nextCursor === null) break;
         cursor = page.nextCursor;
       }
-      setKept({ ...none, threads: found, matching: true });
+      setState({ ...none, threads: found, matching: true });
     },
-    clear: useCallback(() => setKept(none), [none]),
+    clear: useCallback(() => setState(none), [none]),
   };
 }
 

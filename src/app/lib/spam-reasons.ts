@@ -56,7 +56,7 @@ export function whySpam({ filedFor, score, clues, trained }: Classification, fro
     if (trained === "spam") return "Someone who uses this mailbox marked it as spam.";
     return "It was moved here, or is part of a conversation in spam.";
   };
-  const words = (kept: typeof clues) => [...new Set(kept.map(({ token }) => describeSpamClue(token)))];
+  const words = (some: typeof clues) => [...new Set(some.map(({ token }) => describeSpamClue(token)))];
   return {
     because: because(),
     spam: words(clues.filter(({ probability }) => probability > 0.5)),

@@ -186,12 +186,12 @@ export const threadActions = {
     return change(threads, { folder }, fromSpam ? "Not spam" : MOVED[folder]);
   },
   /** Beside the sending of a reply, which is told instead. */
-  archiveUntold: (threads: readonly ThreadView[]) => change(threads, { folder: "archive" }, undefined),
+  archiveQuietly: (threads: readonly ThreadView[]) => change(threads, { folder: "archive" }, undefined),
   star: (threads: readonly ThreadView[], starred: boolean) =>
     change(threads, { starred }, threads.length === 1 ? undefined : starred ? "Starred" : "Star removed"),
-  /** `isTold`: false when opening the conversation marks it as read. */
-  markUnread: (threads: readonly ThreadView[], unread: boolean, isTold = true) =>
-    change(threads, { unread }, isTold ? (unread ? "Marked as unread" : "Marked as read") : undefined),
+  /** `isAnnounced`: false when opening the conversation marks it as read. */
+  markUnread: (threads: readonly ThreadView[], unread: boolean, isAnnounced = true) =>
+    change(threads, { unread }, isAnnounced ? (unread ? "Marked as unread" : "Marked as read") : undefined),
   snooze: (threads: readonly ThreadView[], until: Date) =>
     change(threads, { snoozedUntil: until.toISOString() }, `Snoozed until ${fullTime(until.toISOString())}`),
   addLabel: (threads: readonly ThreadView[], label: string) =>

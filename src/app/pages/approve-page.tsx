@@ -24,7 +24,7 @@ import { Failed, Notice, Skeleton } from "../parts/ui/notice.tsx";
 /** Length limit of a reason, in characters. It equals the server's (operations/admin/hold-administration.ts). */
 const LONGEST_REASON = 500;
 
-type Deed = "approve" | "reject";
+type Decision = "approve" | "reject";
 
 export function ApprovePage() {
   const { emailId: openId } = useParams({ strict: false });
@@ -37,7 +37,7 @@ export function ApprovePage() {
   /** Why messages were not sent or rejected, by their id. */
   const [refusals, setRefusals] = useState<ReadonlyMap<string, string>>(new Map());
   /** Messages that a dialog asks about. */
-  const [asked, setAsked] = useState<{ deed: Deed; ids: readonly string[] }>();
+  const [asked, setAsked] = useState<{ decision: Decision; ids: readonly string[] }>();
   /** Progress of a decision. */
   const [busy, setBusy] = useState<{ done: number; of: number }>();
   /** Id of the message that the page has shown whole. */
@@ -65,7 +65,7 @@ export function ApprovePage() {
     document.title = "To approve · Mailroom";
   }, []);
 
-  async function decide(deed: Deed, ids: readonly string[], reason = ""): Promise<void> {
+  async function decide(decision: Decision, ids: readonly string[], reason = ""): Promise<void> {
     setAsked(undefined);
     const refused = new Map(refusals);
     const gone = new Set<string>();
@@ -73,7 +73,7 @@ export function ApprovePage() {
     for (const id of ids) {
       setBusy({ done: gone.size, of: ids.length });
       try {
-        if (deed === "reject") await api.rejectHold({ id, ...(reason.trim() !== "" && { reason }) });
+        if (decision === "reject") await api.rejectHold({ id, ...(reason.trim() !== "" && { reason }) });
         else later = (await api.approveHold({ id })).sendAt;
         refused.delete(id);
         gone.add(id);
@@ -86,7 +86,7 @@ export function ApprovePage() {
     setBusy(undefined);
     setRefusals(refused);
     setChosen(new Set());
-    tell(deed, { done: gone.size, of: ids.length, later });
+    tell(decision, { done: gone.size, of: ids.length, later });
     // The next one, unless the person went elsewhere meanwhile.
     if (openId !== undefined && gone.has(openId) && nowOpen.current === openId) {
       const next = waiting.find(({ id }, at) => !gone.has(id) && at > index);
@@ -96,12 +96,12 @@ export function ApprovePage() {
   }
 
   /** Acts on the selected messages after a question, else on the open one once it was shown. */
-  function begin(deed: Deed): void {
+  function begin(decision: Decision): void {
     if (busy) return;
-    if (selected.length > 0) setAsked({ deed, ids: selected });
+    if (selected.length > 0) setAsked({ decision, ids: selected });
     else if (openId === undefined || shown !== openId) return;
-    else if (deed === "reject") setAsked({ deed, ids: [openId] });
-    else void decide(deed, [openId]);
+    else if (decision === "reject") setAsked({ decision, ids: [openId] });
+    else void decide(decision, [openId]);
   }
   const toOpen = openId !== undefined && shown === openId ? openId : undefined;
   useShortcuts({
@@ -201,7 +201,7 @@ export function ApprovePage() {
             refusal={refusals.get(openId)}
             isBusy={busy !== undefined}
             approve={() => void decide("approve", [openId])}
-            reject={() => setAsked({ deed: "reject", ids: [openId] })}
+            reject={() => setAsked({ decision: "reject", ids: [openId] })}
             onShown={() => setShown(openId)}
           />
         )}
@@ -209,14 +209,14 @@ export function ApprovePage() {
       <Dialog
         open={asked !== undefined}
         close={() => setAsked(undefined)}
-        title={asked ? formatApprovalQuestion(asked.deed, asked.ids.length) : ""}
+        title={asked ? formatApprovalQuestion(asked.decision, asked.ids.length) : ""}
       >
         {asked && (
           <Question
-            deed={asked.deed}
+            decision={asked.decision}
             about={waiting.filter(({ id }) => asked.ids.includes(id))}
             cancel={() => setAsked(undefined)}
-            decide={(reason) => void decide(asked.deed, asked.ids, reason)}
+            decide={(reason) => void decide(asked.decision, asked.ids, reason)}
           />
         )}
       </Dialog>
@@ -224,12 +224,12 @@ export function ApprovePage() {
   );
 }
 
-const formatApprovalQuestion = (deed: Deed, count: number): string =>
-  `${deed === "approve" ? "Approve" : "Reject"} ${count === 1 ? "this message" : counted(count, "message")}?`;
+const formatApprovalQuestion = (decision: Decision, count: number): string =>
+  `${decision === "approve" ? "Approve" : "Reject"} ${count === 1 ? "this message" : counted(count, "message")}?`;
 
 /** `later`: when an approved message is sent, if not now. The refusal of a single one stands beside it. */
-function tell(deed: Deed, { done, of, later }: { done: number; of: number; later: string | undefined }): void {
-  const did = deed === "approve" ? "Approved" : "Rejected";
+function tell(decision: Decision, { done, of, later }: { done: number; of: number; later: string | undefined }): void {
+  const did = decision === "approve" ? "Approved" : "Rejected";
   const failed = of - done;
   if (of > 1) {
     const text = `${did}: ${counted(done, "message")}`;
@@ -298,18 +298,18 @@ function Row({
 
 /** Asks before messages are rejected, or many are approved. */
 function Question({
-  deed,
+  decision,
   about,
   cancel,
   decide,
 }: {
-  deed: Deed;
+  decision: Decision;
   about: readonly WaitingView[];
   cancel: () => void;
   decide: (reason: string) => void;
 }) {
   const [reason, setReason] = useState("");
-  const rejects = deed === "reject";
+  const rejects = decision === "reject";
   return (
     <form
       className="space-y-4"

@@ -166,7 +166,7 @@ function offerKey(): void {
   const code = make("input", { autocomplete: "one-time-code", inputMode: "numeric", maxLength: 64 });
   const proof = make("div", { hidden: true }, labelled("Your password", password));
   const codeLabel = labelled("Code of your second factor", code);
-  const told = make("p", { role: "alert" });
+  const status = make("p", { role: "alert" });
   const signIn = make(
     "p",
     { hidden: true },
@@ -184,7 +184,7 @@ function offerKey(): void {
       "Makes an API key of yours for this page: it ends after an hour, or when you sign out. Only this page sees it, and it is in your list of keys.",
     ),
     make("fieldset", {}, make("legend", {}, "It reads mail. It may also:"), ...choices.map(({ label }) => label)),
-    told,
+    status,
     proof,
     signIn,
     make("div", { className: "buttons" }, submit, cancel),
@@ -203,13 +203,13 @@ function offerKey(): void {
   }
 
   async function makeKey(): Promise<void> {
-    told.textContent = "";
+    status.textContent = "";
     if (!proof.hidden) {
       const given = { password: password.value, ...(proof.contains(codeLabel) && { code: code.value }) };
       const confirmed = await askApp(appRequest("confirmIdentity"), given);
       password.value = code.value = "";
       if (!confirmed.ok) {
-        told.textContent = (await confirmed.json()).error;
+        status.textContent = (await confirmed.json()).error;
         password.focus();
         return;
       }
@@ -228,18 +228,18 @@ function offerKey(): void {
       dialog.close();
       forget.focus();
     } else if (answer.confirm) {
-      told.textContent = "Show that it is you:";
+      status.textContent = "Show that it is you:";
       if (answer.confirm.code) proof.append(codeLabel);
       proof.hidden = false;
       password.focus();
     } else {
       signIn.hidden = response.status !== 401;
-      told.textContent = response.status === 401 ? SIGN_IN : answer.error;
+      status.textContent = response.status === 401 ? SIGN_IN : answer.error;
     }
   }
 
   button.addEventListener("click", () => {
-    told.textContent = "";
+    status.textContent = "";
     signIn.hidden = true;
     dialog.showModal();
   });
@@ -254,7 +254,7 @@ function offerKey(): void {
     event.preventDefault();
     submit.disabled = true;
     await makeKey().catch(() => {
-      told.textContent = "The server did not answer. Try again.";
+      status.textContent = "The server did not answer. Try again.";
     });
     submit.disabled = false;
   });

@@ -35,7 +35,7 @@ interface Events {
 
 const scope = self as unknown as Scope;
 const { version, paths } = scope.shell;
-const kept = new Set(paths);
+const wanted = new Set(paths);
 /** The document of every page. */
 const PAGE = "/";
 const PAGES = /^\/(?:$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|sign-in$)/;
@@ -89,7 +89,7 @@ scope.addEventListener("fetch", (event) => {
   const { origin, pathname } = new URL(request.url);
   if (request.method !== "GET" || origin !== location.origin) return;
   if (request.mode === "navigate" && PAGES.test(pathname)) event.respondWith(page(request));
-  else if (kept.has(pathname)) event.respondWith(file(request));
+  else if (wanted.has(pathname)) event.respondWith(file(request));
 });
 scope.addEventListener("push", (event) => event.waitUntil(show(event.data?.json().notifications ?? [])));
 scope.addEventListener("notificationclick", (event) => {

@@ -38,10 +38,12 @@ export async function describeName(world: World, addresses: readonly string[]): 
   );
   const wrong = locals.filter(({ local }) => local && !local.isHidden);
   if (wrong.length > 0) {
-    const told = wrong.map(({ address, local }) => `${address}, and this machine has ${local?.address}`).join("; ");
+    const described = wrong
+      .map(({ address, local }) => `${address}, and this machine has ${local?.address}`)
+      .join("; ");
     return {
       state: "bad",
-      detail: `${hostname} is at ${told}`,
+      detail: `${hostname} is at ${described}`,
       todo: `Publish the address of this machine for ${hostname}. Leave it as it is only if something at ${wrong[0]?.address} passes all connections on to this machine.`,
     };
   }

@@ -63,9 +63,9 @@ async function seeCopy({ config, options, runtime, serving }: World): Promise<Fo
       return { state: "bad", detail: describeError(error), todo: "install.sh --litestream FILE places it" };
     }
   }
-  const kept = readProcessState(join(config.data, REPLICA_FOLDER));
-  if (kept?.state === "failed") return { state: "bad", detail: `Litestream does not run: ${kept.reason}`, todo };
-  if (kept?.state !== "running") return { state: "warning", detail: "Litestream is starting" };
+  const stored = readProcessState(join(config.data, REPLICA_FOLDER));
+  if (stored?.state === "failed") return { state: "bad", detail: `Litestream does not run: ${stored.reason}`, todo };
+  if (stored?.state !== "running") return { state: "warning", detail: "Litestream is starting" };
   const startedAt = runtime.now();
   try {
     await syncReplica(config.data, runtime, SYNC_LIMIT_MS);
@@ -73,8 +73,8 @@ async function seeCopy({ config, options, runtime, serving }: World): Promise<Fo
     return { state: "bad", detail: `it does not get what is committed: ${describeError(error)}`, todo };
   }
   const seconds = ((runtime.now() - startedAt) / 1_000).toFixed(1);
-  const restarts = kept.restarts === 0 ? "" : `, started again ${kept.restarts} times`;
-  const detail = `it has everything, which took ${seconds} s (Litestream ${kept.version}, process ${kept.pid}${restarts})`;
+  const restarts = stored.restarts === 0 ? "" : `, started again ${stored.restarts} times`;
+  const detail = `it has everything, which took ${seconds} s (Litestream ${stored.version}, process ${stored.pid}${restarts})`;
   const log = Bun.file(join(config.data, "mailroom.db-wal")).size;
   if (log < LONG_LOG_BYTES) return { state: "ok", detail };
   return {

@@ -6,7 +6,7 @@ import { readText, SHORT_ANSWER } from "../../net/answer.ts";
 import { countBacklog } from "../../search/fts5/upkeep.ts";
 import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
 import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/meilisearch-client.ts";
-import { type KeptState, MEILISEARCH, SEARCH_FOLDER } from "../../search/meilisearch/process.ts";
+import { MEILISEARCH, SEARCH_FOLDER, type StoredState } from "../../search/meilisearch/process.ts";
 import { statement } from "../../store/statement.ts";
 import type { Check, Finding, World } from "../check.ts";
 
@@ -23,7 +23,7 @@ export const checkSearchEngine: Check = async (world) => {
   return [{ ...base, ...found }];
 };
 
-const readKept = (data: string): KeptState | undefined => readProcessState(join(data, SEARCH_FOLDER));
+const readStoredState = (data: string): StoredState | undefined => readProcessState(join(data, SEARCH_FOLDER));
 
 type Found = Pick<Finding, "state" | "detail" | "todo">;
 
@@ -48,23 +48,23 @@ async function seeOurs({ config, options, runtime, serving }: World): Promise<Fo
       return { state: "bad", detail: describeError(error), todo };
     }
   }
-  const kept = readKept(config.data);
-  if (kept?.state === "failed") {
-    const when = kept.retryAt === undefined ? "" : `; it is tried again at ${toIsoTime(kept.retryAt)}`;
-    return { state: "bad", detail: `it does not run: ${kept.reason}${when}`, todo };
+  const stored = readStoredState(config.data);
+  if (stored?.state === "failed") {
+    const when = stored.retryAt === undefined ? "" : `; it is tried again at ${toIsoTime(stored.retryAt)}`;
+    return { state: "bad", detail: `it does not run: ${stored.reason}${when}`, todo };
   }
-  if (kept?.state !== "running" || kept.place === undefined) return { state: "warning", detail: "it is starting" };
+  if (stored?.state !== "running" || stored.place === undefined) return { state: "warning", detail: "it is starting" };
   const restarts =
-    kept.restarts === 0 ? "" : `, started again ${kept.restarts === 1 ? "once" : `${kept.restarts} times`}`;
+    stored.restarts === 0 ? "" : `, started again ${stored.restarts === 1 ? "once" : `${stored.restarts} times`}`;
   try {
-    const { bytes } = await ask(kept.place.url, kept.place.key, runtime);
+    const { bytes } = await ask(stored.place.url, stored.place.key, runtime);
     const size = `${(bytes / MB).toFixed(1)} MB of disk`;
     return {
       state: "ok",
-      detail: `version ${kept.version} answers (process ${kept.pid}${restarts}), and takes ${size}`,
+      detail: `version ${stored.version} answers (process ${stored.pid}${restarts}), and takes ${size}`,
     };
   } catch (error) {
-    const detail = `process ${kept.pid} (version ${kept.version}${restarts}) does not answer: ${describeError(error)}`;
+    const detail = `process ${stored.pid} (version ${stored.version}${restarts}) does not answer: ${describeError(error)}`;
     return { state: "bad", detail, todo };
   }
 }
@@ -141,7 +141,7 @@ function countRows({ store }: World): { messages: number; indexed: number } {
 
 /** The connection to Meilisearch, from the settings or the state file of its process. */
 function findSearchServer({ options, config }: World): ServerAddress | undefined {
-  const current = () => readKept(config.data)?.place;
+  const current = () => readStoredState(config.data)?.place;
   const child = { current, onChange: () => {}, stop: async () => {} };
   return chooseConnection({ get: options.get, onRefresh: () => {} }, child).current();
 }

@@ -41,7 +41,7 @@ export async function append(session: ImapSession, parser: Parser): Promise<stri
   }
   if (await losesNul(bytes)) throw new Refused("NUL is not kept: encode the part in base64", "UNKNOWN-CTE");
   const opened = await uids.opened(reach.mailbox.id, folder, label);
-  const message = await core.parser.prepareKept(bytes).catch((error) => {
+  const message = await core.parser.prepareTransferred(bytes).catch((error) => {
     if (isUnavailable(error)) throw error;
     core.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
     throw new Refused("The message cannot be read", "CANNOT");

@@ -108,8 +108,8 @@ export async function fetch(session: ImapSession, parser: Parser, byUid: boolean
         continue;
       }
       try {
-        const told = { session, userId, view, state, keywords, sequence, known: known.get(state.seq) };
-        await tell(told, seen?.has(uid) ? itemsOfSeen : items, reply);
+        const fetched = { session, userId, view, state, keywords, sequence, known: known.get(state.seq) };
+        await tell(fetched, seen?.has(uid) ? itemsOfSeen : items, reply);
       } catch (error) {
         // It cannot be composed. The client gets the others.
         if (!(error instanceof AppError)) throw error;
@@ -142,7 +142,7 @@ async function markSeen(session: ImapSession, view: View, rows: readonly Numbere
   return new Set(unread.map(({ uid }) => uid));
 }
 
-interface Told {
+interface FetchedMessage {
   session: ImapSession;
   userId: string;
   view: View;
@@ -154,7 +154,7 @@ interface Told {
 }
 
 /** The octets of a message that an item needs: none, its header, or all. */
-function neededOctets(item: FetchItem, { known }: Told): "nothing" | "header" | "all" {
+function neededOctets(item: FetchItem, { known }: FetchedMessage): "nothing" | "header" | "all" {
   switch (item.item) {
     case "RFC822.SIZE":
       return known ? "nothing" : "all";
@@ -174,10 +174,10 @@ function neededOctets(item: FetchItem, { known }: Told): "nothing" | "header" | 
   }
 }
 
-async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Promise<void> {
-  const { session, view, state, userId } = told;
+async function tell(fetched: FetchedMessage, items: readonly FetchItem[], reply: Reply): Promise<void> {
+  const { session, view, state, userId } = fetched;
   const { octets, uids } = session;
-  const needs = new Set(items.map((item) => neededOctets(item, told)));
+  const needs = new Set(items.map((item) => neededOctets(item, fetched)));
   if (needs.has("all") || needs.has("header")) {
     await reply.takeTurns(state.size);
     // It may have been written anew meanwhile.
@@ -185,35 +185,35 @@ async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Prom
   }
   if (needs.has("all")) {
     await octets.withContent(state.seq, userId, (content) =>
-      write(told, items, reply, () => content.bytes.toString("latin1", 0, content.root.header.bodyStart), content),
+      write(fetched, items, reply, () => content.bytes.toString("latin1", 0, content.root.header.bodyStart), content),
     );
   } else if (needs.has("header")) {
     const header = await octets.header(state.seq, userId);
-    if (header) await write(told, items, reply, () => header.toString("latin1"));
-  } else await write(told, items, reply, () => "");
+    if (header) await write(fetched, items, reply, () => header.toString("latin1"));
+  } else await write(fetched, items, reply, () => "");
 }
 
 /** `header`, `content`: as far as the items need them. */
 async function write(
-  told: Told,
+  fetched: FetchedMessage,
   items: readonly FetchItem[],
   reply: Reply,
   header: () => string,
   content?: Content,
 ): Promise<void> {
   for (const { part } of items.flatMap(binaryIn)) decodedPart(content as Content, part);
-  reply.add(`* ${told.sequence} FETCH (`);
+  reply.add(`* ${fetched.sequence} FETCH (`);
   for (const [index, item] of items.entries()) {
     if (index > 0) reply.add(" ");
     if (item.item === "SECTION") await section(reply, item, header, content);
-    else reply.add(await answerTo(told, item, header, content));
+    else reply.add(await answerTo(fetched, item, header, content));
   }
   reply.add(")\r\n");
   await reply.flushLarge();
 }
 
 async function answerTo(
-  { view, state, keywords, known }: Told,
+  { view, state, keywords, known }: FetchedMessage,
   item: Exclude<FetchItem, { item: "SECTION" }>,
   header: () => string,
   content: Content | undefined,
@@ -221,7 +221,7 @@ async function answerTo(
   switch (item.item) {
     case "FLAGS": {
       const flags = formatFlagList(state, keywords);
-      view.told.set(state.uid, flags);
+      view.sentFlags.set(state.uid, flags);
       return `FLAGS ${flags}`;
     }
     case "UID":

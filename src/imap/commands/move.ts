@@ -196,7 +196,7 @@ async function carry(
     const prepared = await Promise.all(
       portion.map(async (state) => {
         const bytes = await fileToCarry(core, state.seq, state.folder);
-        return bytes && { from: state, message: await core.parser.prepareKept(bytes) };
+        return bytes && { from: state, message: await core.parser.prepareTransferred(bytes) };
       }),
     );
     const carried = await core.store.enqueue((tx) => {

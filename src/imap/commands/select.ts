@@ -44,14 +44,14 @@ export async function select(session: ImapSession, parser: Parser, examines: boo
   const keywords = session.keywordsIn(box.id);
   const labels = listLabels(core, caller, box.id, MOST_KEYWORDS);
   const flags = [...FLAGS, ...labels.map(({ label }) => keywords.of(label))];
-  const kept = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
+  const permanentFlags = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
   const firstUnseen = findSequenceNumber(view, uids.firstUnseen(folder) ?? 0);
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
     ...(session.isRev2 ? [listed(session, found, hasBelow(core.db, found))] : ["* 0 RECENT"]),
     ...(session.isRev2 || !firstUnseen ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
-    `* OK [PERMANENTFLAGS (${readOnly ? "" : kept.join(" ")})] Flags that are kept`,
+    `* OK [PERMANENTFLAGS (${readOnly ? "" : permanentFlags.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
     `* OK [HIGHESTMODSEQ ${folder.modseq}] The latest change`,

@@ -98,7 +98,7 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
     const keywords = session.keywordsIn(view.folder.mailboxId);
     if (silent && !session.enabled.has("CONDSTORE")) {
       for (const state of uids.states(view.folder.id, changed.own))
-        view.told.set(state.uid, formatFlagList(state, keywords));
+        view.sentFlags.set(state.uid, formatFlagList(state, keywords));
     } else await session.tellFlags(view, changed.own, keywords);
   }
   if (failed.length === 0) return "STORE completed";

@@ -47,7 +47,7 @@ export interface Hold {
   decider: string | null;
   decidedAt: number | null;
   /** When people were told by mail that it and those before it wait. */
-  toldAt: number | null;
+  notifiedAt: number | null;
 }
 
 /** Rows that a job reads at once. */
@@ -75,7 +75,7 @@ const COLUMNS = {
   decidedBy: holds.decidedBy,
   decider: users.name,
   decidedAt: holds.decidedAt,
-  toldAt: holds.toldAt,
+  notifiedAt: holds.notifiedAt,
 };
 
 const statements = prepared((db) => {
@@ -158,21 +158,21 @@ const statements = prepared((db) => {
       .from(holds)
       .where(and(inState("waiting"), isServed))
       .prepare(),
-    told: db
-      .select({ at: sql<number>`${holds.toldAt}`, since: holds.since, seq: holds.messageSeq })
+    notified: db
+      .select({ at: sql<number>`${holds.notifiedAt}`, since: holds.since, seq: holds.messageSeq })
       .from(holds)
       .where(
         and(
           eq(holds.mailboxId, sql.placeholder("mailboxId")),
-          isNotNull(holds.toldAt),
+          isNotNull(holds.notifiedAt),
           // A time to come is of a clock that was ahead.
-          lte(holds.toldAt, sql.placeholder("now")),
+          lte(holds.notifiedAt, sql.placeholder("now")),
         ),
       )
-      .orderBy(desc(holds.toldAt))
+      .orderBy(desc(holds.notifiedAt))
       .limit(1)
       .prepare(),
-    untold: db
+    unnotified: db
       .select({ seq: holds.messageSeq, count: sql<number>`count(*) OVER ()` })
       .from(holds)
       .where(
@@ -322,16 +322,20 @@ export const mailboxesWithWaiting = (db: Db): string[] =>
  * When the people of a mailbox were last told by mail that messages wait, how many wait since, and the newest of these. Only
  * that one is marked as told, since a row is written whole.
  */
-export function untoldIn(db: Db, mailboxId: string, now: number): { toldAt?: number; count: number; newest: number } {
-  const told = statements(db).told.get({ mailboxId, now });
-  const after = told ?? { since: -1, seq: 0 };
+export function countUnnotified(
+  db: Db,
+  mailboxId: string,
+  now: number,
+): { notifiedAt?: number; count: number; newest: number } {
+  const notified = statements(db).notified.get({ mailboxId, now });
+  const after = notified ?? { since: -1, seq: 0 };
   const { count = 0, seq: newest = 0 } =
-    statements(db).untold.get({ mailboxId, since: after.since, seq: after.seq }) ?? {};
-  return { ...(told && { toldAt: told.at }), count, newest };
+    statements(db).unnotified.get({ mailboxId, since: after.since, seq: after.seq }) ?? {};
+  return { ...(notified && { notifiedAt: notified.at }), count, newest };
 }
 
-export function setTold(tx: Tx, newest: number, now: number): void {
-  tx.update(holds).set({ toldAt: now }).where(eq(holds.messageSeq, newest)).run();
+export function setNotified(tx: Tx, newest: number, now: number): void {
+  tx.update(holds).set({ notifiedAt: now }).where(eq(holds.messageSeq, newest)).run();
 }
 
 /** Records a decision. `reason` replaces the one for holding it. */
@@ -345,7 +349,7 @@ export function decide(
 
 /** Columns of an approved message that waits again: its time to be approved begins anew, and people are told again. */
 const anew = (reason: string, now: number) =>
-  ({ state: "waiting", reason, since: now, decidedBy: null, decidedAt: null, toldAt: null }) as const;
+  ({ state: "waiting", reason, since: now, decidedBy: null, decidedAt: null, notifiedAt: null }) as const;
 
 /** Has an approved message wait again. */
 export function waitAgain(tx: Tx, { seq }: Pick<Hold, "seq">, reason: string, now: number): void {
@@ -364,11 +368,11 @@ export function removeHold(tx: Tx, { mailboxId, threadSeq }: Pick<Hold, "mailbox
 
 /** Notes of a Sent copy that it was held, and who approved it. */
 export function putSent(tx: Tx, seq: number, { emailId, ...hold }: Hold): void {
-  const { mailboxId, keyId, userId, reason, since, sendAt, answers, decidedBy, decidedAt, toldAt } = hold;
+  const { mailboxId, keyId, userId, reason, since, sendAt, answers, decidedBy, decidedAt, notifiedAt } = hold;
   tx.insert(holds)
     .values({
       ...{ messageSeq: seq, messageId: emailId, mailboxId, keyId, userId, reason, since, sendAt, answers },
-      ...{ state: "sent", recipients: [], dsn: {}, decidedBy, decidedAt, toldAt },
+      ...{ state: "sent", recipients: [], dsn: {}, decidedBy, decidedAt, notifiedAt },
     })
     .run();
 }

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import { and, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo, requireAccess } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { noteDeed } from "../../journal/entries.ts";
+import { noteOperation } from "../../journal/entries.ts";
 import { noteTouches, type Touch } from "../../journal/key-changes.ts";
 import { type Folder, messages, threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
@@ -122,7 +122,7 @@ export function changeMessages(
       seqs.filter((seq) => moved.has(seq)),
     );
   if (changed.length > 0) {
-    noteDeed(tx, caller, { ids: changed.map(({ thread }) => thread.id), changes: changed.length }, now);
+    noteOperation(tx, caller, { ids: changed.map(({ thread }) => thread.id), changes: changed.length }, now);
   }
 }
 
@@ -202,7 +202,7 @@ export function flagMessages(
   now: number,
 ): void {
   const ids = reached(tx, caller, seqs, "manage").map(({ thread }) => thread.id);
-  if (setImapFlags(tx, folderId, seqs, flags) > 0) noteDeed(tx, caller, { ids, changes: ids.length }, now);
+  if (setImapFlags(tx, folderId, seqs, flags) > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
 }
 
 /**
@@ -258,5 +258,5 @@ export function expungeMessages(tx: Tx, caller: Caller, seqs: readonly number[],
     );
   }
   const ids = conversations.map(({ thread }) => thread.id);
-  if (ids.length > 0) noteDeed(tx, caller, { ids, changes: ids.length }, now);
+  if (ids.length > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
 }

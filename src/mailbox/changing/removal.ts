@@ -226,10 +226,10 @@ export function deleteDiscarded({ store, options }: Core): Job {
       });
       const days = options.get("retention.trashDays");
       if (days === "off") return now + LONGEST_WAIT_MS;
-      const kept = days * DAY_MS;
-      while ((await store.enqueue((tx) => deleteExpired(tx, now - kept))) > 0);
-      while ((await store.enqueue((tx) => deleteExpiredMessages(tx, now - kept))) > 0);
-      return now + Math.max(SHORTEST_WAIT_MS, Math.min(kept / RUNS, LONGEST_WAIT_MS));
+      const retentionMs = days * DAY_MS;
+      while ((await store.enqueue((tx) => deleteExpired(tx, now - retentionMs))) > 0);
+      while ((await store.enqueue((tx) => deleteExpiredMessages(tx, now - retentionMs))) > 0);
+      return now + Math.max(SHORTEST_WAIT_MS, Math.min(retentionMs / RUNS, LONGEST_WAIT_MS));
     },
   };
 }

@@ -9,7 +9,7 @@ import { type Caller, notFound, requireAccess } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type Static, t } from "../../base/json-schema.ts";
 import { newId } from "../../base/runtime.ts";
-import { noteDeed } from "../../journal/entries.ts";
+import { noteOperation } from "../../journal/entries.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import { perDatabase } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
@@ -94,7 +94,7 @@ export function labelAll(tx: Tx, caller: Caller, ids: readonly string[], labels:
 /** Notes the changes of a key that changed anything. */
 function note(tx: Tx, caller: Caller, changes: readonly AppliedChange[], now: number): void {
   const ids = changes.filter(changedAnything).map(({ threadId }) => threadId);
-  if (ids.length > 0) noteDeed(tx, caller, { ids, changes: ids.length }, now);
+  if (ids.length > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
 }
 
 /** @throws AppError bad_request if `read` and `unread` contradict each other */

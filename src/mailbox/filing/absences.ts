@@ -75,11 +75,11 @@ const queries = prepared((db) => ({
     .delete(absences)
     .where(eq(absences.mailboxId, sql.placeholder("mailboxId")))
     .prepare(),
-  forgetTold: db
+  forgetReplies: db
     .delete(absenceReplies)
     .where(eq(absenceReplies.mailboxId, sql.placeholder("mailboxId")))
     .prepare(),
-  told: db
+  replies: db
     .select({ n: count() })
     .from(absenceReplies)
     .where(eq(absenceReplies.mailboxId, sql.placeholder("mailboxId")))
@@ -94,7 +94,7 @@ export const findAbsence = (db: Db, mailboxId: string): Absence | undefined => q
 export function putAbsence(tx: Tx, mailboxId: string, given: Absence | undefined, now: number): void {
   const absence = given && readAbsence(given, now);
   if (Bun.deepEquals(absence, findAbsence(tx, mailboxId))) return;
-  queries(tx).forgetTold.run({ mailboxId });
+  queries(tx).forgetReplies.run({ mailboxId });
   if (absence) queries(tx).put.run({ mailboxId, ...absence });
   else queries(tx).remove.run({ mailboxId });
 }
@@ -134,9 +134,9 @@ export function absenceReplyTo(tx: Tx, { mailboxId, message, reversePath, auth, 
   if (![...message.to, ...message.cc].some(isOwn)) return undefined;
   if (!mayBeAnswered(message.headers, [recipient, sender])) return undefined;
   if (auth && !isTrue(auth, recipient, sender)) return undefined;
-  if ((queries(tx).told.get({ mailboxId })?.n ?? 0) >= MOST_TOLD) return undefined;
-  const told = statements.tell(tx).run(mailboxId, sender, now, now - ONCE_IN_MS);
-  return told.changes > 0 ? recipient : undefined;
+  if ((queries(tx).replies.get({ mailboxId })?.n ?? 0) >= MOST_TOLD) return undefined;
+  const replies = statements.tell(tx).run(mailboxId, sender, now, now - ONCE_IN_MS);
+  return replies.changes > 0 ? recipient : undefined;
 }
 
 /**
@@ -150,7 +150,7 @@ function isTrue({ spf, dmarc }: AuthVerdicts, recipient: string, sender: string)
 }
 
 /** Forgets who was told, once that is long ago. */
-export function forgetTold({ store }: Core): Job {
+export function forgetReplies({ store }: Core): Job {
   return {
     name: "forget-absence-replies",
     async runDue(now) {

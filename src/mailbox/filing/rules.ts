@@ -233,15 +233,15 @@ const compiled = perDatabase(() => new Map<string, Compiled>());
 function compiledRules(db: Db, mailboxId: string, now: number): Compiled | undefined {
   const { text } = queries(db).rules.get({ mailboxId }) ?? {};
   if (text === undefined) return undefined;
-  const kept = compiled(db);
+  const cache = compiled(db);
   const day = Math.floor(now / DAY_MS);
-  const known = kept.get(mailboxId);
-  kept.delete(mailboxId);
+  const known = cache.get(mailboxId);
+  cache.delete(mailboxId);
   // Ages in queries count from the day.
   const present = known?.text === text && known.day === day ? known : compile(text, day);
-  kept.set(mailboxId, present);
-  const [leastRecent] = kept.keys();
-  if (kept.size > MOST_KEPT && leastRecent !== undefined) kept.delete(leastRecent);
+  cache.set(mailboxId, present);
+  const [leastRecent] = cache.keys();
+  if (cache.size > MOST_KEPT && leastRecent !== undefined) cache.delete(leastRecent);
   return present;
 }
 

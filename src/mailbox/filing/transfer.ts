@@ -1,5 +1,5 @@
 /**
- * Mail in and out of a mailbox with its state: folder, read, starred, labels, sent or received. fileKept files mail
+ * Mail in and out of a mailbox with its state: folder, read, starred, labels, sent or received. fileTransferred files mail
  * that was kept elsewhere; exportMailbox reads all mail of a mailbox.
  *
  * Filing kept mail does not count as arriving: there is no event and no classification, nothing is learned, and only
@@ -57,7 +57,7 @@ import {
 } from "./threading.ts";
 
 /** A message and its state where it was kept. */
-export interface KeptMessage {
+export interface TransferredMessage {
   mailboxId: string;
   message: PreparedMessage;
   kind: FilingKind;
@@ -97,28 +97,32 @@ export interface MessageIdentity {
 }
 
 /** True if the mailbox already has the message, so that filing it would change nothing. Without a Message-ID the content decides. */
-export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
+export function hasMessage(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
   if (messageId !== undefined && !hasMessageId(db, mailboxId, messageId)) return false;
   return findIdentical(db, { mailboxId, messageId, kind, fingerprint: fingerprint() })?.byKey === false;
 }
 
 /** `labelled`: the labels that its conversation got. */
-export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { labelled: string[] } {
-  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, starred, isAlone } = kept;
+export function fileTransferred(
+  core: MailCore,
+  tx: Tx,
+  transferred: TransferredMessage,
+): Filed & { labelled: string[] } {
+  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, starred, isAlone } = transferred;
   // The server of an account, or a sender, may have written thousands.
-  const labels = kept.labels.slice(0, MOST_LABELS);
+  const labels = transferred.labels.slice(0, MOST_LABELS);
   const { messageId, fingerprint } = message;
   const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind });
-  if (same) return { ...filedBefore(tx, same, kept.byKey), labelled: [] };
+  if (same) return { ...filedBefore(tx, same, transferred.byKey), labelled: [] };
 
   const { workspaceId } = mailboxToFileInto(tx, mailboxId);
   const now = core.now();
   const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
   const unfiled = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
-  const joined = kind === "draft" ? undefined : findKeptConversation(tx, unfiled, kept.conversation);
-  const ownFolder = isAlone ? folder : kept.ownFolder;
-  const read = kept.read || kind === "sent" || kind === "draft";
-  const { imapFlags = 0 } = kept;
+  const joined = kind === "draft" ? undefined : findTransferredThread(tx, unfiled, transferred.conversation);
+  const ownFolder = isAlone ? folder : transferred.ownFolder;
+  const read = transferred.read || kind === "sent" || kind === "draft";
+  const { imapFlags = 0 } = transferred;
   if (imapFlags !== 0) openFolders(tx, mailboxId, now);
   const addition = { message: { ...message, from: message.from ?? NO_SENDER }, kind, date } as const;
   const state: ThreadState = joined
@@ -129,7 +133,7 @@ export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { l
         snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
       }
     : { ...firstState(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
-  const { auth, sentBy, byKey, deliveredAt, conversation } = kept;
+  const { auth, sentBy, byKey, deliveredAt, conversation } = transferred;
   const written = writeMessage(
     core,
     tx,
@@ -170,7 +174,7 @@ export function fileKept(core: MailCore, tx: Tx, kept: KeptMessage): Filed & { l
 }
 
 /** Found by its former name, else as for arriving mail. */
-const findKeptConversation = (tx: Tx, unfiled: UnfiledMessage, name: string | undefined): ThreadRow | undefined =>
+const findTransferredThread = (tx: Tx, unfiled: UnfiledMessage, name: string | undefined): ThreadRow | undefined =>
   (name === undefined ? undefined : conversationKnownAs(tx, unfiled.mailboxId, name)) ?? findThread(tx, unfiled);
 
 /** A conversation gets the most prominent folder among those of its messages. */
@@ -229,7 +233,7 @@ type Row = ReturnType<ReturnType<typeof statements>["page"]["all"]>[number];
 export interface ExportedMessage {
   row: Row["message"];
   kind: FilingKind;
-  /** See KeptMessage. */
+  /** See TransferredMessage. */
   ownFolder: Folder | undefined;
   thread: Row["thread"];
   labels: string[];

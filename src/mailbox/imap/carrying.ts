@@ -4,7 +4,7 @@
  */
 import { and, eq, sql } from "drizzle-orm";
 import { type Caller, findReachableMailboxes, notFound, reachTo, requireAccess } from "../../access/caller.ts";
-import { noteDeed } from "../../journal/entries.ts";
+import { noteOperation } from "../../journal/entries.ts";
 import { noteTouches } from "../../journal/key-changes.ts";
 import type { Reader } from "../../store/core.ts";
 import { type Folder, messageBodies, messages, threads } from "../../store/schema.ts";
@@ -17,7 +17,7 @@ import { deleteMessages } from "../changing/removal.ts";
 import type { Filed } from "../filing/filing.ts";
 import type { PreparedMessage } from "../filing/prepare.ts";
 import type { FilingKind } from "../filing/threading.ts";
-import { fileKept, type KeptMessage } from "../filing/transfer.ts";
+import { fileTransferred, type TransferredMessage } from "../filing/transfer.ts";
 import { composeStored } from "../reading/messages.ts";
 import { labelKey, listThreadLabels, patchedLabels, writeLabels } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
@@ -39,7 +39,10 @@ const carriedIdentity = ({ message: row, headers }: Source, prepared: PreparedMe
  * A message and its place. `imapFlags`: bits of IMAP_FLAGS. `under`: a label that it gets; a message that is there already then
  * stays where it is, unless that is trash or spam.
  */
-export type Placed = Omit<KeptMessage, "isAlone" | "conversation"> & { imapFlags: number; under?: string | undefined };
+export type Placed = Omit<TransferredMessage, "isAlone" | "conversation"> & {
+  imapFlags: number;
+  under?: string | undefined;
+};
 
 /** A message (messages.seq), and where it is. */
 type Place = Pick<typeof messages.$inferSelect, "seq" | "folder">;
@@ -109,7 +112,7 @@ function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ..
   const now = core.now();
   const labels = under === undefined ? placed.labels : [...placed.labels, under];
   const byKey = placed.byKey === true || caller.keyId !== undefined;
-  const filed = fileKept(core, tx, { ...placed, labels, isAlone: true, byKey });
+  const filed = fileTransferred(core, tx, { ...placed, labels, isAlone: true, byKey });
   if (filed.duplicate) {
     const { folder: before, threadSeq = 0 } = statements.place(tx).get(filed.seq) ?? {};
     const had = listThreadLabels(tx, [threadSeq]).get(threadSeq) ?? [];
@@ -120,7 +123,7 @@ function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ..
     const isNew = under !== undefined && !had.some((label) => labelKey(label) === labelKey(under));
     return { ...filed, before, labelled: isNew ? [under] : [] };
   }
-  noteDeed(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
+  noteOperation(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
   const row = imapFolder(tx, mailboxId, folder);
   if (row && imapFlags !== 0) setImapFlags(tx, row.id, [filed.seq], { add: imapFlags, remove: 0 });
   return filed;
@@ -169,7 +172,7 @@ export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: File
     return;
   }
   deleteMessages(tx, thread, [seq]);
-  noteDeed(tx, caller, { ids: [thread.id], changes: 1 }, now);
+  noteOperation(tx, caller, { ids: [thread.id], changes: 1 }, now);
 }
 
 /*
@@ -265,7 +268,7 @@ export function carryMessage(
       noteTouches(tx, caller, thread, [{ field: "folder", before: folderState(thread) }], now);
     }
     deleteMessages(tx, thread, [seq]);
-    noteDeed(tx, caller, { ids: [thread.id], changes: 1 }, now);
+    noteOperation(tx, caller, { ids: [thread.id], changes: 1 }, now);
   }
   return filed;
 }

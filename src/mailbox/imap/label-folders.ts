@@ -10,7 +10,7 @@ import { and, eq, isNull, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo, requireAccess } from "../../access/caller.ts";
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { noteDeed } from "../../journal/entries.ts";
+import { noteOperation } from "../../journal/entries.ts";
 import { toThreadSeq } from "../../search/document-number.ts";
 import type { Core } from "../../store/core.ts";
 import { type Folder, imapFolders, imapLabels, users } from "../../store/schema.ts";
@@ -169,7 +169,7 @@ const statements = {
     `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
        FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
   ),
-  lastForgotten: statement<{ modseq: number }, [labelId: number, kept: number]>(
+  lastForgotten: statement<{ modseq: number }, [labelId: number, most: number]>(
     "SELECT modseq FROM imap_label_vanished WHERE label_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
   ),
   someForgotten: statement<unknown, [limit: number]>(
@@ -240,7 +240,7 @@ export function makeLabelFolder(tx: Tx, caller: Caller, mailboxId: string, label
     .set({ made: true })
     .where(and(eq(imapLabels.mailboxId, mailboxId), eq(imapLabels.labelKey, labelKey(label))))
     .run();
-  noteDeed(tx, caller, { ids: [], changes: 1 }, now);
+  noteOperation(tx, caller, { ids: [], changes: 1 }, now);
 }
 
 /**
@@ -259,7 +259,7 @@ export async function renameLabelFolder(
   await core.store.enqueue((tx) => {
     requireManaged(tx, caller, mailboxId);
     moveLabelFolder(tx, mailboxId, labelKey(label), to);
-    noteDeed(tx, caller, { ids: [], changes: 1 }, core.now());
+    noteOperation(tx, caller, { ids: [], changes: 1 }, core.now());
   });
 }
 
@@ -352,26 +352,26 @@ function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): voi
       .all(given)
       .map((one) => [membershipKey(one), one]),
   );
-  const labels = new Map<number, { gone: number[]; kept: number[]; added: number[] }>();
+  const labels = new Map<number, { gone: number[]; unchanged: number[]; added: number[] }>();
   const getLabelChanges = ({ labelId }: Membership) => {
-    const changes = labels.get(labelId) ?? { gone: [], kept: [], added: [] };
+    const changes = labels.get(labelId) ?? { gone: [], unchanged: [], added: [] };
     labels.set(labelId, changes);
     return changes;
   };
-  const kept = new Set<string>();
+  const unchanged = new Set<string>();
   for (const one of present) {
     const other = now.get(membershipKey(one));
     const isSame = other && (!one.wasDraft || (other.folderId === one.folderId && other.folderUid === one.folderUid));
-    if (isSame) kept.add(membershipKey(one));
-    getLabelChanges(one)[isSame ? "kept" : "gone"].push(one.uid);
+    if (isSame) unchanged.add(membershipKey(one));
+    getLabelChanges(one)[isSame ? "unchanged" : "gone"].push(one.uid);
   }
-  for (const [key, one] of now) if (!kept.has(key)) getLabelChanges(one).added.push(one.seq);
+  for (const [key, one] of now) if (!unchanged.has(key)) getLabelChanges(one).added.push(one.seq);
   for (const [labelId, changes] of labels) {
     const gone = JSON.stringify(changes.gone);
     statements.bump(tx).run(labelId);
     statements.bury(tx).run(labelId, gone);
     statements.remove(tx).run(labelId, gone);
-    statements.touch(tx).run(labelId, JSON.stringify(changes.kept));
+    statements.touch(tx).run(labelId, JSON.stringify(changes.unchanged));
     const added = new Set(changes.added);
     const firstAdded = first.filter((seq) => added.delete(seq));
     if (changes.added.length > 0) add(tx, labelId, [...firstAdded, ...added]);
@@ -482,12 +482,12 @@ export function createLabelFolders(
       }
     },
     settled,
-    /** Ends mailboxes of labels that are no longer there, and forgets what vanished long ago. `kept`: UIDs of each. */
-    async forget(kept: number): Promise<void> {
+    /** Ends mailboxes of labels that are no longer there, and forgets what vanished long ago. `most`: UIDs of each. */
+    async forget(most: number): Promise<void> {
       for (const { id, mailboxId, key } of statements.following(db).all()) {
         await enqueue((tx) => {
           if (!statements.isThere(tx).get(mailboxId, key)) return moveLabelFolder(tx, mailboxId, key, undefined);
-          const last = statements.lastForgotten(tx).get(id, kept);
+          const last = statements.lastForgotten(tx).get(id, most);
           if (last) tx.update(imapLabels).set({ vanishedThrough: last.modseq }).where(eq(imapLabels.id, id)).run();
         });
       }

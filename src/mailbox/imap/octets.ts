@@ -144,7 +144,7 @@ export type Octets = ReturnType<typeof createOctets>;
 export function createOctets(core: MailCore) {
   const { db, store, runtime, log, parser, wake } = core;
   /** Large messages, by `octetsKey`; the latest last. */
-  const kept = new Map<string, Promise<Composed>>();
+  const cache = new Map<string, Promise<Composed>>();
   /** Rooms by user id, so that the slow apps of one person hold up nobody else. */
   const rooms = new Map<string, Room>();
   let cancelTimer: (() => void) | undefined;
@@ -244,19 +244,19 @@ export function createOctets(core: MailCore) {
 
   /** Composes a large message, or takes it from those that were read last. */
   function large(key: string, parts: () => OctetsParts, userId: string): Promise<Composed> {
-    const present = kept.get(key);
-    const composed = present ?? composeApart(parts(), userId);
-    kept.delete(key);
-    kept.set(key, composed);
-    composed.catch(() => kept.delete(key));
-    for (const oldest of kept.keys()) {
-      if (kept.size <= MOST_KEPT) break;
-      kept.delete(oldest);
+    const present = cache.get(key);
+    const composed = present ?? composeInParser(parts(), userId);
+    cache.delete(key);
+    cache.set(key, composed);
+    composed.catch(() => cache.delete(key));
+    for (const oldest of cache.keys()) {
+      if (cache.size <= MOST_KEPT) break;
+      cache.delete(oldest);
     }
     return composed;
   }
 
-  async function composeApart(parts: OctetsParts, userId: string): Promise<Composed> {
+  async function composeInParser(parts: OctetsParts, userId: string): Promise<Composed> {
     const { bytes, root, digest } = await parser.composeStored(parts, userId);
     if (!bytes) throw new Error("a message was composed without its octets");
     return { content: { bytes, root }, digest };

@@ -460,8 +460,8 @@ export function createUids(core: Core) {
 }
 
 /** Keeps the latest UIDs that vanished from a folder. */
-function forgetVanished(tx: Tx, folderId: number, kept = MOST_VANISHED): void {
-  const last = mailNumbers.lastForgotten(tx).get(folderId, kept);
+function forgetVanished(tx: Tx, folderId: number, most = MOST_VANISHED): void {
+  const last = mailNumbers.lastForgotten(tx).get(folderId, most);
   if (!last) return;
   statements.forget(tx).run(folderId, last.modseq);
   tx.update(imapFolders).set({ vanishedThrough: last.modseq }).where(eq(imapFolders.id, folderId)).run();

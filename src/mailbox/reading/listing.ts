@@ -470,17 +470,17 @@ function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Ma
 }
 
 /** The marks of the latest lists of a database, by list. */
-const keptMarks = perDatabase(() => new Map<string, Marks>());
+const markCache = perDatabase(() => new Map<string, Marks>());
 
 /** The unread conversations of a selection; the set is valid until something changes. */
 export function unreadIn(db: Db, mailboxIds: readonly string[], selection: Selection): SeqSet {
-  const kept = keptMarks(db);
+  const cache = markCache(db);
   const list = JSON.stringify([mailboxIds, { ...selection, unread: true }]);
-  const known = kept.get(list);
+  const known = cache.get(list);
   const marks = known && catchUp(db, mailboxIds, selection, known) ? known : readMarks(db, mailboxIds, selection);
-  kept.delete(list);
-  kept.set(list, marks);
-  const [leastRecent] = kept.keys();
-  if (kept.size > KEPT_LISTS && leastRecent !== undefined) kept.delete(leastRecent);
+  cache.delete(list);
+  cache.set(list, marks);
+  const [leastRecent] = cache.keys();
+  if (cache.size > KEPT_LISTS && leastRecent !== undefined) cache.delete(leastRecent);
   return marks.unread;
 }

@@ -88,13 +88,13 @@ function index({ engine }: MailCore, tx: Tx, seq: number): void {
 
 /**
  * Renews the stored results of a body from an older version; `onlySeen`: only if the visible text is another, for which
- * the rest is renewed as well. Resolves when that is stored, or cannot be: `kept` tells.
+ * the rest is renewed as well. Resolves when that is stored, or cannot be: `stored` tells.
  */
 async function renew(
   core: MailCore,
   seq: number,
   { onlySeen = false } = {},
-): Promise<{ seen: SeenText; kept: Promise<void> } | undefined> {
+): Promise<{ seen: SeenText; stored: Promise<void> } | undefined> {
   const { db, parser, store } = core;
   const body = statements(db).body.get({ seq });
   if (!body || body.html === null) return undefined;
@@ -108,9 +108,9 @@ async function renew(
   const { seenText = null, ...rest } = storedSeen(text, seen);
   const before = body.seenText === null ? text : unpackText(body.seenText);
   const isSame = before === seen.text && body.seenHidden === seen.hidden;
-  if (onlySeen && isSame) return { seen, kept: Promise.resolve() };
+  if (onlySeen && isSame) return { seen, stored: Promise.resolve() };
   // The draft may have changed meanwhile, hence isOld.
-  const kept = store.note((tx) => {
+  const stored = store.note((tx) => {
     const renewed = tx
       .update(messageBodies)
       .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
@@ -120,8 +120,8 @@ async function renew(
     if (renewed.length > 0 && before !== seen.text) index(core, tx, seq);
   });
   // A store that cannot write does not stop the reader.
-  await kept.catch(() => {});
-  return { seen, kept };
+  await stored.catch(() => {});
+  return { seen, stored };
 }
 
 /** The visible text of a message, unmasked (masked-codes.ts); its whole text if it is out of reach. */
@@ -141,7 +141,7 @@ export async function readSeen(
 
 /** Renews the visible text of a message (messages.seq), where it is another by the present rules. @throws what reading and writing throw */
 export async function renewSeen(core: MailCore, seq: number): Promise<void> {
-  await (await renew(core, seq, { onlySeen: true }))?.kept;
+  await (await renew(core, seq, { onlySeen: true }))?.stored;
 }
 
 /** The sanitised, visible HTML of a message, unmasked (masked-codes.ts); undefined for a message out of reach. */

@@ -113,12 +113,12 @@ const MOST_KINDS = 200;
 const statements = perDatabase((db) => {
   const made = new Map<string, Statement<Record<string, number | string>, Parameters>>();
   return <Row>(text: string): Statement<Row, Parameters> => {
-    const kept = made.get(text) ?? statement<Record<string, number | string>, Parameters>(text)(db);
+    const query = made.get(text) ?? statement<Record<string, number | string>, Parameters>(text)(db);
     made.delete(text);
-    made.set(text, kept);
+    made.set(text, query);
     const [leastRecent] = made.keys();
     if (made.size > MOST_KINDS && leastRecent !== undefined) made.delete(leastRecent);
-    return kept as unknown as Statement<Row, Parameters>;
+    return query as unknown as Statement<Row, Parameters>;
   };
 });
 

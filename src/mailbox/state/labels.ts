@@ -8,7 +8,7 @@ import { type Caller, findReachableMailboxes, notFound, requireAccess } from "..
 import { presentCaller } from "../../access/credentials.ts";
 import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { noteDeed } from "../../journal/entries.ts";
+import { noteOperation } from "../../journal/entries.ts";
 import { noteTouches, settleLabelIn, type Touch } from "../../journal/key-changes.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import {
@@ -335,7 +335,7 @@ export async function replaceLabel(
       const labelled = rows.filter(({ mailboxId }) => managed.has(mailboxId));
       const theirs = labelled.map(({ seq }) => seq);
       if (labelled.length > 0) {
-        noteDeed(tx, caller, { ids: labelled.map(({ id }) => id), changes: labelled.length }, now());
+        noteOperation(tx, caller, { ids: labelled.map(({ id }) => id), changes: labelled.length }, now());
       }
       const labelsBefore = listThreadLabels(tx, theirs);
       for (const thread of labelled) {

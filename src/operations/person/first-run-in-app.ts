@@ -44,7 +44,7 @@ export const setUpServer = appOperation({
     await firstRun.requireToken(token, source, identity.slowdown);
     const { userId, address, apiKey, dns } = await firstRun.setUp(given);
     const session = core.store.transact((tx) =>
-      startSession(tx, core.runtime, { userId, userAgent, source, kept: true }),
+      startSession(tx, core.runtime, { userId, userAgent, source, persistent: true }),
     );
     giveToken(session.token, true);
     return { address, apiKey, dns };

@@ -34,7 +34,7 @@ export async function prove<T>(
     people.notePassword(tx, userId, password);
     return { token: confirmSession(tx, core.runtime, session), result: work(tx, userId) };
   });
-  giveToken(token, session.kept);
+  giveToken(token, session.persistent);
   return result;
 }
 

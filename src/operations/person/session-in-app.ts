@@ -32,7 +32,7 @@ export const signIn = appOperation({
   largestBody: 16_384,
   async run(
     { core, identity, source, userAgent, token: formerToken, giveToken },
-    { body: { email, password, code, keep: kept = true } },
+    { body: { email, password, code, keep: persistent = true } },
   ): Promise<{ next: "code" } | undefined> {
     const given = { username: email, secret: password, code, source, over: "app" } as const;
     const signedIn = await identity.signIn.inBrowser(given);
@@ -44,9 +44,9 @@ export const signIn = appOperation({
       const former = formerToken === undefined ? undefined : sessions.findSession(tx, formerToken, core.now());
       if (former) sessions.endSession(tx, former.caller.userId, former.id, core.now());
       const { userId } = caller;
-      return { userId, ...sessions.startSession(tx, core.runtime, { userId, userAgent, source, kept }) };
+      return { userId, ...sessions.startSession(tx, core.runtime, { userId, userAgent, source, persistent }) };
     });
-    giveToken(token, kept);
+    giveToken(token, persistent);
     await core.store
       .note((tx) => people.notePassword(tx, userId, password))
       .catch((error) => {

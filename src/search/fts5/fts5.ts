@@ -228,7 +228,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   let unmerged = 0;
 
   const keepInRange = createKeepInRange(db);
-  const keepSet = createKeptSets(db);
+  const keepSet = createSetCache(db);
   const documentsMatching = (expression: string): number[] =>
     JSON.parse(selectDocuments(db).get(expression)?.documents ?? "[]");
 
@@ -344,18 +344,18 @@ const selectWritten = statement<{ own: number; others: number }, []>(
 );
 
 /** Returns the set for a question, calling `find` if it is not kept. The set is shared: do not modify it. */
-export function createKeptSets(db: Db, most = KEPT) {
-  const kept = new Map<string, SeqSet>();
+export function createSetCache(db: Db, most = KEPT) {
+  const cache = new Map<string, SeqSet>();
   let written = selectWritten(db).get();
   return (question: string, find: () => SeqSet): SeqSet => {
     const now = selectWritten(db).get();
-    if (now?.own !== written?.own || now?.others !== written?.others) kept.clear();
+    if (now?.own !== written?.own || now?.others !== written?.others) cache.clear();
     written = now;
-    const set = kept.get(question) ?? find();
-    kept.delete(question);
-    kept.set(question, set);
-    const [leastRecent] = kept.keys();
-    if (kept.size > most && leastRecent !== undefined) kept.delete(leastRecent);
+    const set = cache.get(question) ?? find();
+    cache.delete(question);
+    cache.set(question, set);
+    const [leastRecent] = cache.keys();
+    if (cache.size > most && leastRecent !== undefined) cache.delete(leastRecent);
     return set;
   };
 }

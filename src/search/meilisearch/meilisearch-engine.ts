@@ -151,9 +151,9 @@ const MOST_READ = 10;
 function intersect(lists: readonly (readonly number[])[], newest: number): number[] {
   const [all = [], ...rest] = [...lists].sort((a, b) => a.length - b.length);
   const first = all.filter((number) => number <= newest);
-  return rest.reduce<number[]>((kept, list) => {
+  return rest.reduce<number[]>((common, list) => {
     const members = new Set(list);
-    return kept.filter((number) => members.has(number));
+    return common.filter((number) => members.has(number));
   }, first);
 }
 
@@ -284,8 +284,8 @@ function findTypoMatch(sought: string, words: Iterable<string>, work: { left: nu
   for (const word of words) {
     if (Math.abs(word.length - sought.length) > limit) continue;
     if (work.left-- <= 0) break;
-    const apart = slipsBetween(sought, word, limit);
-    if (apart < least) [nearest, least] = [word, apart];
+    const distance = slipsBetween(sought, word, limit);
+    if (distance < least) [nearest, least] = [word, distance];
   }
   return nearest;
 }

@@ -109,6 +109,6 @@ export const explain = <S extends { engine: string; reason?: string }>(search: S
   child.state === "failed" ? { ...search, reason: `meilisearch does not run: ${child.reason}` } : search;
 
 /** With the address of the process, while it runs, and its key. */
-export interface KeptState extends ProcessState {
+export interface StoredState extends ProcessState {
   place?: ServerAddress;
 }

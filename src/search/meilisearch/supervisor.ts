@@ -19,10 +19,10 @@ import {
   DATABASE,
   databaseArgs,
   isOurs,
-  type KeptState,
   MEILISEARCH,
   SCRATCH,
   SEARCH_FOLDER,
+  type StoredState,
   startProcess,
 } from "./process.ts";
 
@@ -90,8 +90,8 @@ export function createSupervisor({
     address = nextAddress;
     try {
       if (next.state !== "off") mkdirSync(folder, { recursive: true, mode: 0o700 });
-      const kept: KeptState = { ...state, ...(nextAddress && { place: nextAddress }) };
-      if (existsSync(folder)) keepProcessState(folder, kept);
+      const stored: StoredState = { ...state, ...(nextAddress && { place: nextAddress }) };
+      if (existsSync(folder)) keepProcessState(folder, stored);
     } catch (error) {
       log.warn("the state of meilisearch cannot be kept", { error });
     }

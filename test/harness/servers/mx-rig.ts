@@ -107,16 +107,16 @@ interface ReceivedMessage {
   content: string;
 }
 
-interface Kept extends Pick<SmtpRole, "isKnown"> {
+interface MxHandlers extends Pick<SmtpRole, "isKnown"> {
   /** @throws Refusal */
   admit(recipient: string, declaredSize: number): void | Promise<void>;
   accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<AcceptResult>;
 }
 
 /** Starts a listener before a fake that admits every client and keeps the mail that it accepts. */
-export async function listenAndKeep(options: ListenerOptions & Partial<Kept> = {}) {
+export async function listenAndKeep(options: ListenerOptions & Partial<MxHandlers> = {}) {
   const accepted: ReceivedMessage[] = [];
-  const kept: Kept = {
+  const kept: MxHandlers = {
     admit: options.admit ?? (() => {}),
     accept:
       options.accept ??

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import fc from "fast-check";
 import { toDocumentNumber } from "../../../src/search/document-number.ts";
-import { createKeepInRange, createKeptSets } from "../../../src/search/fts5/fts5.ts";
+import { createKeepInRange, createSetCache } from "../../../src/search/fts5/fts5.ts";
 import { createSeqSet, seqsIn } from "../../../src/search/sets.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { drizzleOver } from "../../../src/store/statement.ts";
@@ -98,7 +98,7 @@ describe("texts in bodies", () => {
 describe("kept sets", () => {
   /** Asks, and returns whether the set had to be found. */
   function asker(sqlite: Database, most?: number) {
-    const keep = createKeptSets(drizzleOver(sqlite), most);
+    const keep = createSetCache(drizzleOver(sqlite), most);
     return (question: string, answer: readonly number[]) => {
       let found = false;
       const set = keep(question, () => {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { readProcessState } from "../../../src/base/child-process.ts";
 import type { World } from "../../../src/doctor/check.ts";
 import { checkSearchEngine } from "../../../src/doctor/checks/search-checks.ts";
-import type { KeptState } from "../../../src/search/meilisearch/process.ts";
+import type { StoredState } from "../../../src/search/meilisearch/process.ts";
 import { settle } from "../../harness/data/settle.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { argumentsOf, isAlive, makeStandIn, supervise } from "../../harness/peers/meilisearch-stand-in.ts";
@@ -23,18 +23,18 @@ const noReal = REAL === undefined ? " (skipped: MEILISEARCH_BIN names no server;
 async function until(
   served: Served,
   data: string,
-  isSo: (state: KeptState | undefined) => boolean,
-): Promise<KeptState> {
-  let state: KeptState | undefined;
+  isSo: (state: StoredState | undefined) => boolean,
+): Promise<StoredState> {
+  let state: StoredState | undefined;
   await untilSo(async () => {
     await fetch(`${served.http}/healthz`);
-    state = readProcessState<KeptState>(join(data, "search"));
+    state = readProcessState<StoredState>(join(data, "search"));
     return isSo(state);
   });
   return state ?? { state: "off", restarts: 0 };
 }
 
-const isRunning = (state?: KeptState): boolean => state?.state === "running";
+const isRunning = (state?: StoredState): boolean => state?.state === "running";
 
 const SETTINGS = { "search.engine": "meilisearch", "search.meilisearchUrl": "none" };
 const settingsOf = (path: string) => ({
@@ -112,13 +112,13 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
     expect(before).toBeGreaterThan(0);
     await answering(/^meilisearch$/);
     expect(await found()).toBe(before);
-    const first = readProcessState<KeptState>(join(data, "search"));
+    const first = readProcessState<StoredState>(join(data, "search"));
     if (first?.pid === undefined) throw new Error("nothing runs");
     process.kill(first.pid, "SIGKILL");
     for (
       let now = first;
       !isRunning(now) || now.pid === first.pid;
-      now = readProcessState<KeptState>(join(data, "search")) ?? first
+      now = readProcessState<StoredState>(join(data, "search")) ?? first
     ) {
       expect(await found()).toBe(before);
     }

@@ -317,10 +317,10 @@ function RuleForm({
 function Matches({ id, match }: { id: string; match: string }) {
   const asked = useDeferredValue(match);
   const { data, error } = useQuery({ ...matchesQuery(id, asked), placeholderData: keepPreviousData });
-  let told: ReactNode = "What it finds in past mail is shown here.";
-  if (match !== "" && error) told = error.message;
+  let shown: ReactNode = "What it finds in past mail is shown here.";
+  if (match !== "" && error) shown = error.message;
   else if (match !== "" && data) {
-    told = (
+    shown = (
       <>
         {data.more
           ? "More than 1,000 conversations match"
@@ -344,7 +344,7 @@ function Matches({ id, match }: { id: string; match: string }) {
   }
   return (
     <p role="status" className="mt-1 text-sm text-muted">
-      {told}
+      {shown}
     </p>
   );
 }

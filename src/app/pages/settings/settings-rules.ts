@@ -64,9 +64,9 @@ const inWords = ({ type, label, to }: Action): string => {
 
 /** Tells what a rule does, as the end of a sentence. */
 export function describeRuleActions({ actions }: Pick<GivenRule, "actions">): string {
-  const deeds = actions.map(inWords);
-  const last = deeds.pop() ?? "";
-  return deeds.length === 0 ? last : `${deeds.join(", ")} and ${last}`;
+  const actionWords = actions.map(inWords);
+  const last = actionWords.pop() ?? "";
+  return actionWords.length === 0 ? last : `${actionWords.join(", ")} and ${last}`;
 }
 
 /** The list with the item at `from` moved to `to`. */

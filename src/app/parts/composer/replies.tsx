@@ -29,7 +29,7 @@ export function Replies({ detail: { thread, messages, permissions } }: { detail:
   const mayArchive = permissions.manage && !["archive", "trash", "spam"].includes(thread.folder);
   const archive = mayArchive
     ? () => {
-        const archived = threadActions.archiveUntold([thread]);
+        const archived = threadActions.archiveQuietly([thread]);
         left();
         return () => void archived.then((undo) => undo());
       }

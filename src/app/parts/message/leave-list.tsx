@@ -12,7 +12,7 @@ export function Unsubscribe({ message: { id, from }, way }: { message: MessageVi
   const [asking, setAsking] = useState(false);
   const leave = useChange(() => api.unsubscribe({ id }), { key: receivedQuery(id).queryKey, atForm: true });
   const { by, at, leftAt } = way;
-  const told =
+  const isUnsubscribed =
     leave.data?.by === "post"
       ? `${leave.data.at} took it: you are unsubscribed.`
       : leave.data?.by === "mail"
@@ -21,10 +21,10 @@ export function Unsubscribe({ message: { id, from }, way }: { message: MessageVi
   return (
     <div className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-1 text-sm print:hidden">
       <Button disabled={leave.isPending} onClick={() => (by === "link" ? setAsking(true) : leave.mutate())}>
-        {leave.isPending ? "Unsubscribing…" : told ? "Unsubscribe again" : "Unsubscribe"}
+        {leave.isPending ? "Unsubscribing…" : isUnsubscribed ? "Unsubscribe again" : "Unsubscribe"}
       </Button>
       <p role="status" className={leave.isError ? "text-danger" : "text-muted"}>
-        {leave.isError ? leave.error.message : told}
+        {leave.isError ? leave.error.message : isUnsubscribed}
       </p>
       <Dialog open={asking} close={() => setAsking(false)} title="Open the page of this list?">
         <div className="space-y-4 text-sm">

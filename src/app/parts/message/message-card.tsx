@@ -53,14 +53,14 @@ export function MessageCard({
   /** Ids of later messages of the conversation with a calendar file. */
   laterInvitations?: readonly string[];
 }) {
-  const [kept, setOpen] = useState(initial);
+  const [isOpened, setOpen] = useState(initial);
   useEffect(() => {
     if (telling) setOpen(telling.open);
   }, [telling]);
   const [source, setSource] = useState(false);
-  const open = kept || isSpread;
+  const open = isOpened || isSpread;
   // In a conversation too large to be given whole, recipients and attachments may be missing.
-  const whole = useQuery({ ...messageQuery(given.id), enabled: kept && given.truncated === true });
+  const whole = useQuery({ ...messageQuery(given.id), enabled: isOpened && given.truncated === true });
   const message = whole.data ?? given;
   const { from, date, text, direction, attachments } = message;
   const isInbound = direction === "inbound";
