@@ -19,7 +19,7 @@ import { decodeUtf7, Parser } from "../src/imap/grammar.ts";
 import { createLines } from "../src/imap/lines.ts";
 import { decodeCharset } from "../src/message/charset.ts";
 import { openS3 } from "../src/net/s3.ts";
-import { findRedirectPlace } from "../src/oauth/redirects.ts";
+import { findRedirectTarget } from "../src/oauth/redirects.ts";
 import { readClientHello } from "../src/tls/alpn-front.ts";
 import { takeMarks } from "../src/transfer/marks.ts";
 import { cpuTime, expectLinear } from "./harness/growth.ts";
@@ -161,8 +161,8 @@ const bounded: Record<string, { read: (text: string) => unknown; sizes: [number,
   "redirect addresses of a program": {
     sizes: [4_000, 16_000],
     read: async (text) => {
-      await attempt(() => findRedirectPlace(text));
-      await attempt(() => findRedirectPlace(`https://${text}`));
+      await attempt(() => findRedirectTarget(text));
+      await attempt(() => findRedirectTarget(`https://${text}`));
     },
   },
 };

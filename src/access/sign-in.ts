@@ -88,19 +88,19 @@ export function createSignIn(
 
   function attempt<T>({ username, source }: Attempt, prove: (email: string) => Promise<T | undefined>) {
     const email = normalizeAddress(username) ?? "";
-    const place = `${email} ${source}`;
+    const attemptKey = `${email} ${source}`;
     const tryOnce = async () => {
       const found = await prove(email);
-      if (found) remember(place);
+      if (found) remember(attemptKey);
       else await slowdown.failed(source, ...(email === "" ? [] : [email]));
       return found;
     };
-    return sources.within(source, () => (known.has(place) ? tryOnce() : accounts.within(email, tryOnce)));
+    return sources.within(source, () => (known.has(attemptKey) ? tryOnce() : accounts.within(email, tryOnce)));
   }
 
-  function remember(place: string): void {
-    known.delete(place);
-    known.add(place);
+  function remember(attemptKey: string): void {
+    known.delete(attemptKey);
+    known.add(attemptKey);
     for (const oldest of known) {
       if (known.size <= MOST_KNOWN) break;
       known.delete(oldest);

@@ -29,7 +29,7 @@ import { isMissing } from "../base/files.ts";
 import { parseTime, toIsoTime } from "../base/time.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { BLOB_MARK } from "../store/blob-mark.ts";
-import { giveToOwner, requirePlace } from "../store/ownership.ts";
+import { giveToOwner, requireUnlinked } from "../store/ownership.ts";
 import { namesIn, readSmall, writeText } from "./durable-files.ts";
 
 /** A kind of folder with generations: the file that marks it, and its name for people. */
@@ -228,7 +228,7 @@ const formatChecksumLine = (name: string): string => `${name}  ${BLOBS}/${name.s
 export async function writeBlobList(path: string, names: Iterable<string>): Promise<number> {
   const handle = await open(path, "wx", 0o600);
   try {
-    requirePlace(handle.fd, path);
+    requireUnlinked(handle.fd, path);
     let count = 0;
     let text = "";
     for (const name of names) {

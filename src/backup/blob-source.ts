@@ -8,7 +8,7 @@ import { isMissing } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { S3Location } from "../net/s3.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
-import { requirePlace } from "../store/blob-mark.ts";
+import { requireMarkedPlace } from "../store/blob-mark.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openS3Blobs } from "../store/s3-blobs.ts";
 import { isDamage, unlessDamaged } from "../store/sound.ts";
@@ -24,7 +24,7 @@ export function openBlobSource(
   runtime: Pick<Runtime, "now" | "setTimer" | "fetch">,
 ) {
   const s3 = location && openS3Blobs(location, runtime);
-  requirePlace(data, s3?.place);
+  requireMarkedPlace(data, s3?.place);
   const cache = join(data, BLOB_CACHE);
   const local = (name: string): string => blobPath(join(data, BLOBS), name);
 

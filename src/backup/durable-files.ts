@@ -8,7 +8,7 @@ import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isMissing, syncFolder } from "../base/files.ts";
-import { giveToOwner, refuseLinks, requirePlace } from "../store/ownership.ts";
+import { giveToOwner, refuseLinks, requireUnlinked } from "../store/ownership.ts";
 
 const PIECE_BYTES = 1024 * 1024;
 /** Suffix of files being written. After a crash they may be removed. */
@@ -59,7 +59,7 @@ export async function makeFolder(path: string): Promise<void> {
   );
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
-    requirePlace(handle.fd, path);
+    requireUnlinked(handle.fd, path);
     if (made) giveToOwner(handle.fd, path);
   } finally {
     await handle.close();
@@ -83,7 +83,7 @@ export async function syncTree(path: string): Promise<void> {
 export async function syncFile(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
-    requirePlace(handle.fd, path);
+    requireUnlinked(handle.fd, path);
     await handle.sync();
     giveToOwner(handle.fd, path);
   } finally {
@@ -144,7 +144,7 @@ export async function readSmall(path: string): Promise<string> {
 async function* readFilePieces(path: string): AsyncGenerator<Uint8Array> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    requirePlace(handle.fd, path);
+    requireUnlinked(handle.fd, path);
     if (!(await handle.stat()).isFile()) {
       throw Object.assign(new Error(`${basename(path)} is no plain file`), { code: "EDAMAGED", syscall: "read" });
     }
@@ -192,7 +192,7 @@ async function writeFileWhole<T>(
   const handle = await open(unfinished, "wx", 0o600);
   let renamed = false;
   try {
-    requirePlace(handle.fd, unfinished);
+    requireUnlinked(handle.fd, unfinished);
     const result = await write(handle);
     await handle.sync();
     if (isGood(result)) {

@@ -318,7 +318,7 @@ function overUdp({ name, octets }: Request, { host, port }: NameServer, signal: 
     socket.on("error", (error) => reject(unreachable(host, error)));
     socket.on("message", (message) => {
       // Another host may have forged it, and the right answer may still come.
-      if (isAnswerTo(message, octets, name)) settle(message, resolve, reject);
+      if (isAnswerTo(message, octets, name)) resolveWith(message, resolve, reject);
     });
     // A connected socket takes packets from that server only, and learns when nothing listens there. When there is no route, as
     // with IPv6 switched off, node gives the error to this callback, which its types do not show.
@@ -350,7 +350,7 @@ function overTcp({ name, octets }: Request, { host, port }: NameServer, signal: 
       if (end === Number.POSITIVE_INFINITY && size >= 2) end = 2 + Buffer.concat(chunks).readUInt16BE();
       if (size < end) return;
       const message = Buffer.concat(chunks).subarray(2, end);
-      if (isAnswerTo(message, octets, name)) settle(message, resolve, reject);
+      if (isAnswerTo(message, octets, name)) resolveWith(message, resolve, reject);
       else reject(failure("EBADRESP", `the DNS server ${host} answers another question`));
     });
   });
@@ -362,7 +362,7 @@ function endWith(signal: AbortSignal, reject: (error: Error) => void): void {
   signal.addEventListener("abort", () => reject(failure("ECANCELLED", "the question has ended")));
 }
 
-function settle(message: Buffer, resolve: (answer: Answer) => void, reject: (error: unknown) => void): void {
+function resolveWith(message: Buffer, resolve: (answer: Answer) => void, reject: (error: unknown) => void): void {
   try {
     resolve(readWell(() => readAnswer(message)));
   } catch (error) {

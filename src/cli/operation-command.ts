@@ -66,7 +66,7 @@ function compare(a: object, b: object, field: string): number {
 
 function buildOperationCommand(operation: Operation, described: OperationCommand): Command {
   const { name, summary = operation.summary, arguments: expected = {}, columns, target: kind } = described;
-  const { placedBy, sortBy = [] } = described;
+  const { workspaceBy, sortBy = [] } = described;
   const isList = !isMediaType(operation.response) && "nextCursor" in operation.response.properties;
 
   async function run(context: CommandContext, given: Parameters<Command["run"]>[1]): Promise<Document> {
@@ -88,7 +88,7 @@ function buildOperationCommand(operation: Operation, described: OperationCommand
     }
 
     if (!isList) {
-      const workspaceId = target?.workspaceId ?? workspaceFor(context, named, placedBy && words[placedBy]);
+      const workspaceId = target?.workspaceId ?? workspaceFor(context, named, workspaceBy && words[workspaceBy]);
       return buildAnswerDocument(workspaceId, await performIn(workspaceId));
     }
     const only = target?.workspaceId ?? findWorkspaceId(context, named);

@@ -3,7 +3,7 @@ import { ConfigError, Fenced } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import { toIsoTime } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
-import { settleRole } from "../replica/come-back.ts";
+import { decideRole } from "../replica/come-back.ts";
 import { openStandby, type Standby } from "../replica/follow-replica.ts";
 import { invite, joinServer } from "../replica/join.ts";
 import { findLitestream } from "../replica/litestream.ts";
@@ -42,7 +42,7 @@ async function openHere(
   const { data, baseUrl: url } = config;
   const release = claimFolder(data);
   try {
-    const role = await settleRole({ data, location, runtime, log });
+    const role = await decideRole({ data, location, runtime, log });
     if (role.role === "server") {
       release();
       return undefined;

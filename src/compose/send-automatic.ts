@@ -15,9 +15,9 @@ import { findAbsence } from "../mailbox/filing/absences.ts";
 import {
   type AutomaticMail,
   dueMail,
+  finishMail,
   nextMailDue,
   postponeMail,
-  settleMail,
 } from "../mailbox/filing/automatic-requests.ts";
 import { mayForwardTo } from "../mailbox/filing/rules.ts";
 import { getMessage, listStoredFiles } from "../mailbox/reading/messages.ts";
@@ -160,7 +160,7 @@ async function send(core: SendCore, request: AutomaticMail): Promise<void> {
   if (!arrived) return;
   /** False if the message is gone by now. */
   const end = (tx: Tx, outcome: "accepted" | "refused", reply: string): boolean => {
-    if (!settleMail(tx, seq)) return false;
+    if (!finishMail(tx, seq)) return false;
     const key = arrived.messageId ?? arrived.id;
     traceAutomatic(tx, key, { at: now(), emailId: arrived.id, automatic: kind, recipient, outcome, reply });
     return true;

@@ -11,7 +11,7 @@
 import type { Health } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { AttemptOutcome } from "./delivery.ts";
-import { type Delivery, DISABLED, endpointAt, isVoid, type Settled, settle } from "./delivery-queue.ts";
+import { type Delivery, type DeliveryState, DISABLED, endpointAt, isVoid, recordState } from "./delivery-queue.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
 
 /** The time and the settings that decide about an ended attempt. */
@@ -29,21 +29,21 @@ export interface OutcomeTerms {
 /** A response that takes longer than this, in ms, is slow. */
 export const SLOW_MS = 1_000;
 
-interface Settlement {
-  settled: Settled;
+interface StateAfterAttempt {
+  settled: DeliveryState;
   /** The delivery is exhausted, and the endpoint's count goes up. */
   counts: boolean;
 }
 
 /** Decides the state of a delivery after an attempt. `endpoint`: as it is now. */
-export function decideSettlement(
+export function decideState(
   delivery: Delivery,
   endpoint: Endpoint,
   outcome: AttemptOutcome,
   { now, retrySeconds }: Pick<OutcomeTerms, "now" | "retrySeconds">,
-): Settlement {
+): StateAfterAttempt {
   const { ok, refused, status = null, response = null, error = null } = outcome;
-  const finish = (state: Settled["state"], counts = false, why = error): Settlement => ({
+  const finish = (state: DeliveryState["state"], counts = false, why = error): StateAfterAttempt => ({
     settled: { status, response, error: why, state, dueAt: null, finishedAt: now },
     counts,
   });
@@ -102,8 +102,8 @@ function recordEndpointAttempts(tx: Tx, before: Endpoint, attempts: readonly End
   let endpoint = before;
   let { exhausted, health } = before;
   for (const { delivery, outcome } of attempts) {
-    const { settled, counts } = decideSettlement(delivery, endpoint, outcome, terms);
-    settle(tx, delivery, settled);
+    const { settled, counts } = decideState(delivery, endpoint, outcome, terms);
+    recordState(tx, delivery, settled);
     if (!outcome.refused) health = healthAfter(outcome, health, terms.timeoutMs);
     if (counts) exhausted++;
     // A success after the endpoint was disabled leaves the count that disabled it, because the notice to the admins

@@ -50,7 +50,7 @@ export interface Loaded {
 }
 
 /** The state of a delivery after an attempt. Times are epoch ms. */
-export type Settled = Pick<Delivery, "state" | "dueAt" | "status" | "response" | "error" | "finishedAt">;
+export type DeliveryState = Pick<Delivery, "state" | "dueAt" | "status" | "response" | "error" | "finishedAt">;
 
 /** The error of a delivery that was waiting when its endpoint was disabled. */
 export const DISABLED = "the endpoint was disabled";
@@ -109,11 +109,11 @@ const statements = {
   lease: statement<unknown, [seq: number, until: number]>(
     "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE seq = ?1",
   ),
-  settle: statement<
+  recordState: statement<
     unknown,
     [
       seq: number,
-      state: Settled["state"],
+      state: DeliveryState["state"],
       dueAt: number | null,
       status: number | null,
       response: string | null,
@@ -317,9 +317,13 @@ export const isVoid = (
 ): boolean => eventSeq !== null && finishedAt === null && (state !== "active" || seq <= voidThrough);
 
 /** Records the outcome of an attempt and ends its lease. Does nothing for a delivery that was deleted meanwhile. */
-export function settle(tx: Tx, { seq, endpointSeq }: Pick<Delivery, "seq" | "endpointSeq">, settled: Settled): void {
+export function recordState(
+  tx: Tx,
+  { seq, endpointSeq }: Pick<Delivery, "seq" | "endpointSeq">,
+  settled: DeliveryState,
+): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
-  statements.settle(tx).run(seq, state, dueAt, status, response, error, finishedAt);
+  statements.recordState(tx).run(seq, state, dueAt, status, response, error, finishedAt);
   if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
 }
 

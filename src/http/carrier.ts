@@ -258,7 +258,7 @@ function carry({
   }
 
   /** Ends what can no longer become whole since the client sends no more. */
-  function settle(): void {
+  function finishInput(): void {
     if (isOver) return;
     if (!exchange && !held) end();
     else if (!exchange?.request.body.isWhole()) refuse(BROKEN_OFF);
@@ -278,7 +278,7 @@ function carry({
       admission.received(0);
       read(held);
     }
-    if (isHalfClosed) settle();
+    if (isHalfClosed) finishInput();
   }
 
   Bun.connect<undefined>({
@@ -320,7 +320,7 @@ function carry({
     ended() {
       isHalfClosed = true;
       leaving.abort();
-      settle();
+      finishInput();
     },
     closed() {
       isClosed = true;

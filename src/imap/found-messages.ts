@@ -464,7 +464,7 @@ async function lookAt(
 export async function matching(session: ImapSession, key: SearchKey, userId: string): Promise<Found[]> {
   const { core, uids } = session;
   const view = session.selected();
-  await uids.settled(view.folder);
+  await uids.updated(view.folder);
   const rows = presentRows(uids, view);
   const plan = new Plan(core, session.keywordsIn(view.folder.mailboxId), view, rows, core.now());
   const matches = await plan.buildSearchMatcher(key);
@@ -477,14 +477,14 @@ export async function matching(session: ImapSession, key: SearchKey, userId: str
   };
 
   /** Looks at those of the messages that are open, some at once through all stages, so that little is in memory. */
-  async function settle(some: readonly Looked[], [stage, ...later]: readonly Stage[]): Promise<void> {
+  async function evaluate(some: readonly Looked[], [stage, ...later]: readonly Stage[]): Promise<void> {
     let open = stage === undefined ? [] : some.filter(({ isFound }) => isFound === undefined);
     while (stage !== undefined && open.length > 0) {
       // A share may end meanwhile.
       session.selected();
       const looked = await lookAt(stage, open, session, userId, characters);
       decide(looked);
-      await settle(looked, later);
+      await evaluate(looked, later);
       for (const message of looked) message[stage] = undefined;
       open = open.slice(looked.length);
       await letOthersRun();
@@ -494,7 +494,7 @@ export async function matching(session: ImapSession, key: SearchKey, userId: str
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION).flatMap((row, i) => (row ? [new Looked(row, next + i + 1)] : []));
     decide(portion);
-    await settle(portion, stages);
+    await evaluate(portion, stages);
     for (const { row, sequence, isFound } of portion) if (isFound) found.push({ ...row, sequence });
     await letOthersRun();
   }

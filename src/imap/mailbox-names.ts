@@ -133,12 +133,12 @@ export function namesOfNone(db: Db, caller: Caller, all: readonly Named[]): stri
 }
 
 /** A place for a label below `Labels`. `label`: "" for `Labels` itself. */
-export interface LabelPlace extends Reached {
+export interface LabelPath extends Reached {
   label: string;
 }
 
 /** The label that a name would be of; undefined for one that is not below `Labels`, or of a person who has no labels there. */
-export function findLabelPlace(db: Db, caller: Caller, name: string): LabelPlace | undefined {
+export function findLabelPath(db: Db, caller: Caller, name: string): LabelPath | undefined {
   if (!wantsLabelFolders(db, caller.userId)) return undefined;
   for (const { reach, prefix } of reachedBy(db, caller)) {
     const top = `${prefix}${LABELS}`;
@@ -153,13 +153,13 @@ export function named(db: Db, caller: Caller, name: string): Named | undefined {
   const folder = reachedBy(db, caller)
     .flatMap(listStandardFolders)
     .find((one) => one.name === wanted || encodeUtf7(one.name) === wanted);
-  const place = folder ? undefined : findLabelPlace(db, caller, name);
-  if (!place) return folder;
-  const { id } = place.reach.mailbox;
+  const path = folder ? undefined : findLabelPath(db, caller, name);
+  if (!path) return folder;
+  const { id } = path.reach.mailbox;
   const label =
-    labelFolderNamed(db, id, place.label) ??
-    labelFolderNames(db, id, MOST_LISTED).find((one) => labelFolderName(one) === place.label);
-  return label === undefined ? undefined : labelNamed(name, label, place.reach);
+    labelFolderNamed(db, id, path.label) ??
+    labelFolderNames(db, id, MOST_LISTED).find((one) => labelFolderName(one) === path.label);
+  return label === undefined ? undefined : labelNamed(name, label, path.reach);
 }
 
 /** Most wildcards in a pattern, and its length, which bound what matching takes. */

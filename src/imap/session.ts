@@ -185,7 +185,7 @@ export class ImapSession {
     if (!view) return;
     if (view.folder.label !== undefined) {
       this.#requireReach(view);
-      await uids.settled(view.folder);
+      await uids.updated(view.folder);
     }
     const changes = changesIn(uids, view);
     if (!changes) return;

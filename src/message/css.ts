@@ -157,29 +157,29 @@ export const declarationsIn = (tokens: readonly Token[]): Written[] =>
   );
 
 /**
- * Reads the items of a block up to its end, and moves `place` behind it (CSS Syntax 3 §5.5.4). `isStyle`: it is that of a style
+ * Reads the items of a block up to its end, and moves `cursor` behind it (CSS Syntax 3 §5.5.4). `isStyle`: it is that of a style
  * rule, or inside of one.
  */
 function itemsAt(
   tokens: readonly Token[],
-  place: { at: number },
+  cursor: { at: number },
   enters: ReadonlySet<string>,
   depth: number,
   { isStyle, hasDeclarations }: { isStyle: boolean; hasDeclarations: boolean },
 ): Item[] {
   if (depth > MAX_AROUND) throw new OverBudget("rules too deep inside each other");
   const items: Item[] = [];
-  while (place.at < tokens.length) {
-    const start = place.at;
+  while (cursor.at < tokens.length) {
+    const start = cursor.at;
     const first = tokens[start] as Token;
     const isEnd = (token: Token) => depth > 0 && isMark(token, "}");
     if (isEnd(first)) {
-      place.at++;
+      cursor.at++;
       return items;
     }
     const isAt = first.kind === "at";
     if (first.kind === "space" || first.kind === "ignored" || (hasDeclarations && isMark(first, ";"))) {
-      place.at++;
+      cursor.at++;
       continue;
     }
     // A block makes a rule of what looked like a declaration, except for custom properties.
@@ -192,7 +192,7 @@ function itemsAt(
       if (findClosingMark(token) !== undefined) at = endOfBlock(tokens, at);
     }
     at = Math.min(at, tokens.length);
-    place.at = at;
+    cursor.at = at;
     const name = isAt ? nameIn(first).toLowerCase() : "";
     if (!isMark(tokens[at], "{")) {
       if (isAt) items.push({ kind: "at", name, prelude: trimmed(tokens, start + 1, at), items: undefined });
@@ -200,16 +200,16 @@ function itemsAt(
       const last = items.at(-1);
       if (declaration !== undefined && last?.kind === "declarations") last.declarations.push(declaration);
       else if (declaration !== undefined) items.push({ kind: "declarations", declarations: [declaration] });
-      if (isMark(tokens[at], ";")) place.at++;
+      if (isMark(tokens[at], ";")) cursor.at++;
     } else if (isAt && !enters.has(name)) {
-      place.at = endOfBlock(tokens, at) + 1;
+      cursor.at = endOfBlock(tokens, at) + 1;
     } else {
       const prelude = trimmed(tokens, isAt ? start + 1 : start, at);
-      place.at++;
+      cursor.at++;
       const inStyle = isStyle || !isAt;
       // An `@scope` may have declarations of its root.
       const block = { isStyle: inStyle, hasDeclarations: inStyle || name === "scope" };
-      const inside = itemsAt(tokens, place, enters, depth + 1, block);
+      const inside = itemsAt(tokens, cursor, enters, depth + 1, block);
       items.push(isAt ? { kind: "at", name, prelude, items: inside } : { kind: "rule", prelude, items: inside });
     }
   }

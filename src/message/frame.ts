@@ -54,7 +54,7 @@ export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): 
       element(element) {
         const src = element.getAttribute("src");
         if (src !== null) element.setAttribute(SOURCE_ATTRIBUTE, src);
-        placeImage(element, attached, { attachment: attachmentPreviewUrl, remote: undefined });
+        rewriteImage(element, attached, { attachment: attachmentPreviewUrl, remote: undefined });
       },
     })
     .transform(html);
@@ -130,7 +130,7 @@ function bodyOfHtml(html: string, { subject, attachments, links = true }: Framed
     .on("*", {
       element(element) {
         index++;
-        if (element.tagName === "img") placeImage(element, attached, bounded);
+        if (element.tagName === "img") rewriteImage(element, attached, bounded);
         if (element.tagName === "a" && !links) withdrawLink(element);
         if (index === history?.first) element.before(OPENING, { html: true });
         if (index === history?.parent) element.onEndTag((tag) => void tag.before(CLOSING, { html: true }));
@@ -145,7 +145,7 @@ const attachedTo = (attachments: FramedMessage["attachments"]): ReadonlyMap<stri
   new Map(attachments.flatMap(({ id, contentId }) => (contentId ? [[contentId, id] as const] : [])));
 
 /** Points an image at a URL of ours. A remote image that is blocked, or any other that is not attached, loses `src`. */
-function placeImage(
+function rewriteImage(
   element: HTMLRewriterTypes.Element,
   attached: ReadonlyMap<string, string>,
   { attachment, remote }: ImageUrls,

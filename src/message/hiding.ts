@@ -207,11 +207,11 @@ function isNoShape(path: string): boolean {
           .map((one) => pixels(one)),
       );
       return [0, 1].some((axis) => {
-        const places = points.map((point) => point[axis] ?? 0);
+        const offsets = points.map((point) => point[axis] ?? 0);
         return (
-          Math.max(...places) - Math.min(...places) <= 1 ||
-          Math.max(...places) <= 0 ||
-          Math.min(...places) >= FAR_OFF_SCREEN
+          Math.max(...offsets) - Math.min(...offsets) <= 1 ||
+          Math.max(...offsets) <= 0 ||
+          Math.min(...offsets) >= FAR_OFF_SCREEN
         );
       });
     }

@@ -138,7 +138,7 @@ export function formatAddressStructures(value: string | undefined): string {
   let phrase = "";
   let route: string | undefined;
   let comment = "";
-  const settle = (): void => {
+  const finishAddress = (): void => {
     // `@one,@two:` before an address is the way to it (RFC 5322 §4.4).
     const [way = "", hops] = /^(@[^:]*):/.exec(route ?? "") ?? [];
     const address = (route?.slice(way.length) ?? phrase).trim();
@@ -167,13 +167,13 @@ export function formatAddressStructures(value: string | undefined): string {
     } else if (token === ":") {
       add(undefined, phrase.trim(), undefined);
       phrase = "";
-    } else if (token === ",") settle();
+    } else if (token === ",") finishAddress();
     else if (token === ";") {
-      settle();
+      finishAddress();
       add(undefined, undefined, undefined);
     } else phrase += token.replace(/\s+/g, " ");
   }
-  settle();
+  finishAddress();
   return found.length === 0 ? "NIL" : `(${found.join("")})`;
 }
 

@@ -60,7 +60,7 @@ const MAX_SIZE = 5_000;
 export const UNSERVED = "unserved";
 
 /** Where a selector stands. */
-export interface Place {
+export interface SelectorContext {
   /** The simple selector that `&` stands for. */
   nesting: Simple;
   /** True in a style rule, where every selector begins at `nesting`. */
@@ -76,10 +76,10 @@ const AT_SCOPE: Simple = { kind: "logic", name: "where", selectors: [[{ combinat
 export const SCOPE_ROOT: Selector = [{ combinator: "", simples: [AT_SCOPE] }];
 
 /** Outside of rules, and in an `@scope`. */
-export const OUTERMOST: Place = { nesting: ROOT, isNested: false, isScoped: false };
-export const IN_SCOPE: Place = { nesting: AT_SCOPE, isNested: false, isScoped: true };
+export const OUTERMOST: SelectorContext = { nesting: ROOT, isNested: false, isScoped: false };
+export const IN_SCOPE: SelectorContext = { nesting: AT_SCOPE, isNested: false, isScoped: true };
 /** The place inside a rule with these selectors. */
-export const placeInside = (selectors: readonly Selector[], { isScoped }: Place): Place => ({
+export const contextInside = (selectors: readonly Selector[], { isScoped }: SelectorContext): SelectorContext => ({
   nesting: { kind: "logic", name: "is", selectors },
   isNested: true,
   isScoped,
@@ -90,13 +90,17 @@ type Read = Selector | typeof UNSERVED;
 /**
  * The selectors of a list; undefined if browsers ignore the rule, because one of them is none. @throws OverBudget
  */
-export function readSelectors(tokens: readonly Token[], budget: Budget, place: Place = OUTERMOST): Read[] | undefined {
+export function readSelectors(
+  tokens: readonly Token[],
+  budget: Budget,
+  place: SelectorContext = OUTERMOST,
+): Read[] | undefined {
   const reader = { place, budget, depth: 0, sees: false };
   return readList(tokens, false, (one) => readWhole(one, reader));
 }
 
 interface SelectorReader {
-  place: Place;
+  place: SelectorContext;
   budget: Budget;
   depth: number;
   /** The selector names where it begins. */

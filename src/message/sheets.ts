@@ -16,13 +16,13 @@ import {
 } from "./css.ts";
 import { type Budget, OverBudget } from "./markup.ts";
 import {
+  contextInside,
   IN_SCOPE,
   OUTERMOST,
-  type Place,
-  placeInside,
   readSelectors,
   SCOPE_ROOT,
   type Selector,
+  type SelectorContext,
   UNSERVED,
 } from "./selector.ts";
 
@@ -145,7 +145,7 @@ interface Context extends Pick<StyleRule, "isElsewhere" | "scope" | "containers"
   layer: Layer;
   /** The selectors of the style rule around; undefined outside of one. */
   selectors: readonly Selector[] | undefined;
-  place: Place;
+  place: SelectorContext;
 }
 
 function readSheet({ css, media }: SheetText, outermost: Layer, budget: Budget): StyleRule[] {
@@ -174,7 +174,7 @@ function readSheet({ css, media }: SheetText, outermost: Layer, budget: Budget):
       } else if (item.kind === "rule") {
         const selectors = listServedSelectors(readSelectors(item.prelude, budget, context.place));
         if (selectors.length > 0)
-          read(item.items, { ...context, selectors, place: placeInside(selectors, context.place) });
+          read(item.items, { ...context, selectors, place: contextInside(selectors, context.place) });
       } else if (item.name === "layer") readLayer(item, context);
       else if (item.items !== undefined) {
         const inside = enterAtRule(item, context, budget);

@@ -284,7 +284,7 @@ const margin = (most: number): Grammar => {
     grammar(parts.map((part) => (isNegative(part) ? { ...NONE, followsSpace: part.followsSpace } : part)));
 };
 
-const isPlace = either(
+const isPosition = either(
   words("top right bottom left center repeat no-repeat repeat-x repeat-y space round cover contain auto scroll local"),
   words("border-box padding-box content-box text"),
   isSlash,
@@ -297,7 +297,7 @@ function gradientsIn(parts: readonly Part[]): string | undefined {
   for (const part of parts) isComma(part) ? layers.push([]) : layers.at(-1)?.push(part);
   const shown = layers.filter((layer) => layer.some(isGradient));
   const gradients = shown.map((layer) => {
-    const isWhole = layer.every((part) => isGradient(part) || isPlace(part));
+    const isWhole = layer.every((part) => isGradient(part) || isPosition(part));
     return formatValueParts(layer.filter((part) => (isWhole ? true : isGradient(part))));
   });
   return gradients.length > 0 && gradients.length <= 8 ? gradients.join(",") : undefined;
@@ -334,7 +334,7 @@ const GRAMMARS = new Map<string, Grammar>(
       [["border-color"], list(4, isColor)],
       [["background-image"], (parts) => gradientsIn(parts) ?? word("none")(parts)],
       [["background-clip", "-webkit-background-clip"], word("border-box padding-box content-box text")],
-      [["background-size", "background-position", "background-repeat"], list(8, isPlace, isComma)],
+      [["background-size", "background-position", "background-repeat"], list(8, isPosition, isComma)],
       [["border-width"], list(4, isThickness)],
       [sides("border-", "-width"), one(isThickness)],
       [["border-style"], list(4, isLine)],
@@ -396,7 +396,7 @@ const GRAMMARS = new Map<string, Grammar>(
           "-webkit-mask-position",
           "-webkit-mask-repeat",
         ],
-        list(8, isPlace, isComma),
+        list(8, isPosition, isComma),
       ],
       // Its values are those of all properties.
       [["all"], () => undefined],
@@ -487,7 +487,7 @@ const GRAMMARS = new Map<string, Grammar>(
 const CUSTOM = /^--[\w-]{1,60}$/;
 const isUrl: Fits = ({ kind }) => kind === "url";
 /** Grammars for mail that is sent alone: images that its readers' programs may load, and properties of Word (`mso-…`). */
-const sentImage = list(60, isUrl, isColor, isGradient, isPlace, isComma, words("none fixed"));
+const sentImage = list(60, isUrl, isColor, isGradient, isPosition, isComma, words("none fixed"));
 const ofWord = list(8, isWord, isString, isComma, isColor, size(-LARGEST), isNumber);
 
 /**

@@ -17,7 +17,7 @@ export interface S3Location {
 }
 
 /** Names a place, without secrets. */
-export const formatS3Place = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
+export const formatS3Location = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
 
 /** The server refused a request, or none answered. */
 export class S3Error extends Error {

@@ -19,7 +19,7 @@ import type { Core } from "../store/core.ts";
 import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { OAuthError } from "./error.ts";
-import { findRedirectPlace } from "./redirects.ts";
+import { findRedirectTarget } from "./redirects.ts";
 
 export interface Client {
   id: string;
@@ -75,7 +75,7 @@ function readRedirects(given: unknown): string[] {
   if (!isList || !given.every((uri) => typeof uri === "string")) {
     throw new OAuthError("invalid_redirect_uri", `redirect_uris must be a list of 1 to ${MOST_REDIRECTS} addresses`);
   }
-  if (!given.every((uri) => findRedirectPlace(uri) !== undefined)) {
+  if (!given.every((uri) => findRedirectTarget(uri) !== undefined)) {
     throw new OAuthError(
       "invalid_redirect_uri",
       "a redirect URI must be https, http on loopback, or of the scheme of an app, without fragment and user name",

@@ -39,6 +39,6 @@ export function readParameters(text: string): Parameters {
   return {
     get: (name) => given.get(name) || undefined,
     resources: given.getAll("resource").filter(Boolean),
-    repeated: new Set(names.filter((name, place) => names.indexOf(name) < place)),
+    repeated: new Set(names.filter((name, index) => names.indexOf(name) < index)),
   };
 }

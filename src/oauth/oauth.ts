@@ -17,7 +17,7 @@ import { OAuthError, type Parameters, readParameters } from "./error.ts";
 import * as grants from "./grants.ts";
 import { ACCESS_MS, LASTING_ACCESS_MS, type Tokens } from "./grants.ts";
 import { OFFLINE, resourceIdentifier } from "./metadata.ts";
-import { findRedirectPlace, type Place, withParameters } from "./redirects.ts";
+import { findRedirectTarget, type RedirectTarget, withParameters } from "./redirects.ts";
 
 /** A person at a browser. */
 type Answering = { sessionId: string; caller: Pick<Caller, "workspaceId" | "userId" | "role"> };
@@ -27,7 +27,7 @@ interface Pending extends AuthorizationRequest {
   sessionId: string;
   openedAt: number;
   client: Pick<Client, "id" | "name" | "host">;
-  place: Place;
+  place: RedirectTarget;
   /** URI that the answer goes to. */
   returnsTo: string;
   state: string | undefined;
@@ -41,8 +41,8 @@ export interface Opened {
     /** The host whose document it is; absent for a program that registered itself, which proves nothing. */
     host?: string;
   };
-  /** Place that the answer leads to. */
-  place: Place;
+  /** RedirectTarget that the answer leads to. */
+  place: RedirectTarget;
   /** The request that approve or deny answers. */
   request?: { id: string; scopes: readonly Scope[]; suggested: readonly Scope[] };
   /** The request cannot be granted. `returnTo` tells the program so, if the person goes there. */
@@ -151,7 +151,7 @@ export function createOAuth(core: Core) {
       if (!client)
         throw new AppError("unprocessable", "This program is not registered here: start again in the program");
       const returnsTo = readRedirect(given, client);
-      const place = findRedirectPlace(returnsTo) as Place;
+      const place = findRedirectTarget(returnsTo) as RedirectTarget;
       const { name, host } = client;
       const shown = { client: { name, ...(host !== undefined && { host }) }, place };
       const state = given.get("state");

@@ -20,8 +20,8 @@ const RESERVED: ReadonlySet<string> = new Set(
 const RESERVED_KINDS =
   /^(?:chrome|edge|ie|microsoft|moz|ms|search|web|windows|x-apple)[-.+]|[-.](?:extension|settings|systempreferences)$/;
 
-/** Place that a redirect leads to. `app`: whatever program took the scheme; `computer`: a program on the person's computer. */
-export type Place = { kind: "host" | "app" | "computer"; name: string };
+/** RedirectTarget that a redirect leads to. `app`: whatever program took the scheme; `computer`: a program on the person's computer. */
+export type RedirectTarget = { kind: "host" | "app" | "computer"; name: string };
 
 const isLoopback = ({ protocol, hostname }: URL): boolean => protocol === "http:" && LOOPBACK.has(hostname);
 
@@ -29,7 +29,7 @@ const isLoopback = ({ protocol, hostname }: URL): boolean => protocol === "http:
  * Where a redirect URI leads; undefined for one that no client may have: with a fragment or user name, over plain HTTP to
  * another computer, or with a scheme that a browser acts on.
  */
-export function findRedirectPlace(uri: string): Place | undefined {
+export function findRedirectTarget(uri: string): RedirectTarget | undefined {
   if (uri.length > LONGEST || !/^[\x21-\x7e]+$/.test(uri) || /[#\\]/.test(uri)) return undefined;
   const url = URL.parse(uri);
   if (url === null || url.username + url.password !== "") return undefined;
@@ -43,7 +43,7 @@ export function findRedirectPlace(uri: string): Place | undefined {
 
 /** True if a request may lead back to `asked`: exactly as registered, but for the port of a loopback address (RFC 8252 §7.3). */
 export function isRegistered(registered: readonly string[], asked: string): boolean {
-  if (findRedirectPlace(asked) === undefined) return false;
+  if (findRedirectTarget(asked) === undefined) return false;
   return registered.some(
     (uri) => uri === asked || (isLoopback(new URL(uri)) && withoutPort(uri) === withoutPort(asked)),
   );

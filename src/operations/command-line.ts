@@ -69,7 +69,7 @@ interface Description<A extends Arguments, O extends Options, K extends keyof Ta
   /** Kind of the thing that the first argument names. Its id becomes `params.id`, and the command works in its workspace. */
   readonly target?: K;
   /** The argument whose domain tells the workspace of something new, where there are several workspaces. */
-  readonly placedBy?: keyof A;
+  readonly workspaceBy?: keyof A;
   /** Input of the operation beside `params.id`. `limit` of a list is that of the whole. @throws UsageError, AppError */
   input?(given: Given<A, O>): Partial<I>;
   /** The document of an answer, or of one row of a list: the answer itself with `workspace` unless given. */

@@ -304,7 +304,7 @@ async function prepareNotice(
 ): Promise<PreparedMessage | undefined> {
   if (notice === undefined) return undefined;
   try {
-    const sent = findNoticePlace(db, message);
+    const sent = findNoticeThread(db, message);
     if (sent === undefined) {
       logUntold(log, message);
       return undefined;
@@ -321,7 +321,7 @@ async function prepareNotice(
 }
 
 function fileNotice(core: MailCore, tx: Tx, message: OutboundMessage, notice: PreparedMessage, now: number): void {
-  const sent = findNoticePlace(tx, message);
+  const sent = findNoticeThread(tx, message);
   if (sent === undefined) {
     logUntold(core.log, message);
   } else {
@@ -331,7 +331,7 @@ function fileNotice(core: MailCore, tx: Tx, message: OutboundMessage, notice: Pr
 }
 
 /** The conversation for notices about a message, and its header: that of the Sent copy, or of what was forwarded. */
-function findNoticePlace(db: Db, { id, automatic, threadId, messageId, subject }: OutboundMessage) {
+function findNoticeThread(db: Db, { id, automatic, threadId, messageId, subject }: OutboundMessage) {
   if (automatic === null) return statements(db).sentCopy.get({ id });
   const thread = statements(db).thread.get({ id: threadId });
   const headers: [string, string][] = [

@@ -12,7 +12,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { toIsoTime } from "../base/time.ts";
-import { formatS3Place, openS3, type S3Location } from "../net/s3.ts";
+import { formatS3Location, openS3, type S3Location } from "../net/s3.ts";
 import { REPLICATED } from "../store/wal.ts";
 import { readStandby, writeStandby } from "./follow-replica.ts";
 import { type Lease, readLease } from "./lease.ts";
@@ -31,7 +31,7 @@ export type Role =
 const SEAL = "keys/second-factor.key";
 
 /** The folder is claimed. @throws AppError conflict for a server's folder from which nobody has taken over; S3Error */
-export async function settleRole({
+export async function decideRole({
   data,
   location,
   runtime,
@@ -69,7 +69,7 @@ export async function settleRole({
   await endLitestream(data, { ...runtime, log });
   const aside = keepAside(data, runtime.now());
   const joinedAt = existsSync(join(data, SEAL)) ? runtime.now() : undefined;
-  writeStandby(data, { place: formatS3Place(location), ...(joinedAt !== undefined && { joinedAt }) });
+  writeStandby(data, { place: formatS3Location(location), ...(joinedAt !== undefined && { joinedAt }) });
   forgetIdentity(data);
   return { role: "standby", aside, takenBy: lease };
 }

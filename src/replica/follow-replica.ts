@@ -12,7 +12,7 @@ import type { Log } from "../base/log.ts";
 import type { Metrics, Sample } from "../base/metrics.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { formatS3Place, openS3, type S3Location } from "../net/s3.ts";
+import { formatS3Location, openS3, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { appliedTransaction, type Follower, followEpoch, lastTransaction, removeFollowed } from "./follow.ts";
 import { createObserver, type Observer, readLease, type SeenLease } from "./lease.ts";
@@ -128,7 +128,7 @@ export function openStandby({
   const observer = createObserver(runtime);
   const over = new AbortController();
   const listeners: (() => void)[] = [];
-  const place = formatS3Place(location);
+  const place = formatS3Location(location);
   const known = readStandby(data);
   if (known && known.place !== place) {
     throw new Error(`${data} follows the replica ${known.place}: use another data folder for ${place}`);

@@ -14,7 +14,7 @@ import { filesBelow, makeFolders, writeText } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { syncFolder } from "../base/files.ts";
 import { base32, type Runtime } from "../base/runtime.ts";
-import { formatS3Place, openS3, type S3Location } from "../net/s3.ts";
+import { formatS3Location, openS3, type S3Location } from "../net/s3.ts";
 import { readStandby, writeStandby } from "./follow-replica.ts";
 
 interface Parts {
@@ -76,7 +76,7 @@ export async function joinServer({ data, location, runtime }: Parts, typed: stri
     throw new AppError("conflict", `${data} is the data folder of a server: a standby has one of its own`);
   }
   const objects = openS3(location, runtime);
-  const place = formatS3Place(location);
+  const place = formatS3Location(location);
   const { code, key } = readCode(typed);
   const found = await objects.get(key);
   if (!found || found.text === USED) throw refuse();

@@ -19,7 +19,7 @@ import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../net/answer.ts";
-import { formatS3Place, type S3Location } from "../net/s3.ts";
+import { formatS3Location, type S3Location } from "../net/s3.ts";
 import type { Core } from "../store/core.ts";
 import { epochPath } from "./lease.ts";
 
@@ -50,7 +50,7 @@ export const endLitestream = (data: string, runtime: Parameters<typeof endLeftov
  * knowledge of another epoch is of no use: its transactions have the same numbers.
  */
 const metaFolderName = (location: S3Location, epoch: number): string =>
-  `meta-${epoch}-${Bun.hash(formatS3Place(location)).toString(36)}`;
+  `meta-${epoch}-${Bun.hash(formatS3Location(location)).toString(36)}`;
 /** The longest path of a socket (sun_path). */
 const LONGEST_SOCKET = 107;
 

@@ -13,7 +13,7 @@ import { syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { renewUidValidity } from "../mailbox/imap/uids.ts";
-import { formatS3Place, S3Error, type S3Location } from "../net/s3.ts";
+import { formatS3Location, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { strangeIn } from "../store/own-schema.ts";
 import { drizzleOver } from "../store/statement.ts";
@@ -118,7 +118,7 @@ export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promi
   try {
     if (!isResumed) {
       tell(`waiting until the lease of ${lease.url} is released or over, at most half a minute`);
-      const place = formatS3Place(location);
+      const place = formatS3Location(location);
       const keep = (identity: Parameters<typeof writeIdentity>[1]) => writeIdentity(data, identity);
       const leaseParts = { objects: standby.objects, runtime, place, url, keep, observer: standby.observe() };
       const held = await patiently(() => takeLease(leaseParts, undefined, signal), parts);

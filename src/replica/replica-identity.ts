@@ -6,7 +6,7 @@ import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isMissing, syncFolder } from "../base/files.ts";
-import { formatS3Place, type S3Location } from "../net/s3.ts";
+import { formatS3Location, type S3Location } from "../net/s3.ts";
 import { REPLICATED as IDENTITY_FILE } from "../store/wal.ts";
 
 export interface Identity {
@@ -48,7 +48,7 @@ export function readIdentity(data: string, location: S3Location): KnownIdentity 
   }
   try {
     const { machine, ...identity } = JSON.parse(text) as StoredIdentity;
-    return identity.place === formatS3Place(location)
+    return identity.place === formatS3Location(location)
       ? { ...identity, isHere: machine === identifyMachine(data) }
       : undefined;
   } catch (error) {

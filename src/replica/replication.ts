@@ -10,7 +10,7 @@
 import { Fenced, unavailable } from "../base/errors.ts";
 import type { Metrics } from "../base/metrics.ts";
 import { atMost, pause } from "../base/pause.ts";
-import { formatS3Place, openS3, S3Error, type S3Location } from "../net/s3.ts";
+import { formatS3Location, openS3, S3Error, type S3Location } from "../net/s3.ts";
 import type { Core } from "../store/core.ts";
 import { leaveCheckpoints } from "../store/wal.ts";
 import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
@@ -92,7 +92,7 @@ export function createReplication(core: Core, location: S3Location) {
     await probeConditions(objects, runtime);
     const identity = readIdentity(data, location);
     const parts = {
-      ...{ objects, runtime, url, place: formatS3Place(location) },
+      ...{ objects, runtime, url, place: formatS3Location(location) },
       keep: (identity: Identity) => writeIdentity(data, identity),
     };
     try {

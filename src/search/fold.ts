@@ -272,7 +272,7 @@ export async function foldDocumentInTurns(message: Foldable, turn: () => Promise
  */
 
 /** A token, and the UTF-16 units that produced it: from `start` up to `end`. */
-export interface PlacedToken {
+export interface TokenPosition {
   token: string;
   start: number;
   end: number;
@@ -302,8 +302,8 @@ export const isAsciiLetterOrDigit = (unit: number): boolean =>
   (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x30 && unit <= 0x39);
 
 /** The runs of letters and digits of an ASCII text, in lower case. */
-function asciiTokens(lower: string, base: number): PlacedToken[] {
-  const tokens: PlacedToken[] = [];
+function asciiTokens(lower: string, base: number): TokenPosition[] {
+  const tokens: TokenPosition[] = [];
   let start = -1;
   for (let at = 0; at <= lower.length; at++) {
     // NaN after the end.
@@ -322,9 +322,9 @@ function asciiTokens(lower: string, base: number): PlacedToken[] {
  * The tokens of a text with their positions, offset by `base`. Beyond ASCII it costs several times as much as `fold`,
  * so it is for short pieces.
  */
-export function foldWithOffsets(text: string, base = 0): PlacedToken[] {
+export function foldWithOffsets(text: string, base = 0): TokenPosition[] {
   if (isAscii(text)) return asciiTokens(text.toLowerCase(), base);
-  const tokens: PlacedToken[] = [];
+  const tokens: TokenPosition[] = [];
   let letters = "";
   let start = 0;
   let end = 0;

@@ -16,7 +16,7 @@ import {
   LONGEST_ENTRY,
   LONGEST_SUBJECT,
   MOST_ENTRIES,
-  type PlacedToken,
+  type TokenPosition,
 } from "./fold.ts";
 import {
   findOccurrence,
@@ -230,7 +230,7 @@ function fragmentIn(
 }
 
 /** The distinct ranges in which a run of tokens matches. */
-function findTokenRanges(tokens: readonly PlacedToken[], { tokens: sought, address }: Wanted): Range[] {
+function findTokenRanges(tokens: readonly TokenPosition[], { tokens: sought, address }: Wanted): Range[] {
   const ranges: Range[] = [];
   // An address matches only as a whole.
   if (address !== undefined) return ranges;
@@ -244,7 +244,7 @@ function findTokenRanges(tokens: readonly PlacedToken[], { tokens: sought, addre
 }
 
 /** The part of a text around `start`, the beginning of a token, that a snippet shows; cut between tokens. */
-function windowAround(text: string, tokens: readonly PlacedToken[], start: number): { start: number; end: number } {
+function windowAround(text: string, tokens: readonly TokenPosition[], start: number): { start: number; end: number } {
   if (text.length <= LONGEST_SNIPPET) return { start: 0, end: text.length };
   const first = start <= LEAD ? 0 : (tokens.find((token) => token.start >= start - LEAD)?.start ?? start);
   if (text.length - first <= LONGEST_CUT) return { start: first, end: text.length };

@@ -30,12 +30,12 @@ const COLUMNS_OF: Readonly<Record<TextField, readonly Column[]>> = {
 };
 
 /** Folded text, and where in it, in UTF-16 units, the tokens begin that the queries have. */
-interface Places {
+interface TokenPositions {
   text: string;
   of: ReadonlyMap<string, readonly number[]>;
 }
 
-type Test = (candidate: Candidate, placesIn: (column: Column) => Places) => boolean;
+type Test = (candidate: Candidate, positionsIn: (column: Column) => TokenPositions) => boolean;
 
 /**
  * Makes the function that evaluates the message-level conditions of queries: for each, in order, whether a message
@@ -49,13 +49,13 @@ export function createMatcher(queries: readonly (readonly MessageCondition[])[])
       .map((condition) => compileConditionTest(condition, wanted)),
   );
   return (candidate) => {
-    const known = new Map<Column, Places>();
-    const placesIn = (column: Column): Places => {
-      const places = known.get(column) ?? findTokenPlaces(candidate.document[column], wanted);
-      known.set(column, places);
-      return places;
+    const known = new Map<Column, TokenPositions>();
+    const positionsIn = (column: Column): TokenPositions => {
+      const positions = known.get(column) ?? findTokenPositions(candidate.document[column], wanted);
+      known.set(column, positions);
+      return positions;
     };
-    return tests.map((all) => all.every((test) => test(candidate, placesIn)));
+    return tests.map((all) => all.every((test) => test(candidate, positionsIn)));
   };
 }
 
@@ -69,8 +69,8 @@ function compileConditionTest(condition: MessageCondition, wanted: Tokens): Test
       const stretches = splitIntoPhrases(condition);
       for (const token of stretches.flat()) wanted.add(token);
       const columns = COLUMNS_OF[condition.field];
-      return (_, placesIn) =>
-        stretches.every((tokens) => columns.some((column) => hasPhrase(placesIn(column), tokens))) !==
+      return (_, positionsIn) =>
+        stretches.every((tokens) => columns.some((column) => hasPhrase(positionsIn(column), tokens))) !==
         condition.negated;
     }
     case "attachment":
@@ -108,7 +108,7 @@ function createTokens() {
   };
 }
 
-function findTokenPlaces(text: string, wanted: Tokens): Places {
+function findTokenPositions(text: string, wanted: Tokens): TokenPositions {
   const of = new Map<string, number[]>();
   let start = 0;
   let hash = 0;
@@ -121,8 +121,8 @@ function findTokenPlaces(text: string, wanted: Tokens): Places {
     if (wanted.mayHave(hash)) {
       const token = text.slice(start, at);
       if (wanted.has(token)) {
-        const places = of.get(token);
-        if (places) places.push(start);
+        const positions = of.get(token);
+        if (positions) positions.push(start);
         else of.set(token, [start]);
       }
     }
@@ -132,16 +132,16 @@ function findTokenPlaces(text: string, wanted: Tokens): Places {
   return { text, of };
 }
 
-function hasPhrase({ text, of }: Places, tokens: readonly string[]): boolean {
+function hasPhrase({ text, of }: TokenPositions, tokens: readonly string[]): boolean {
   let rarest: readonly number[] | undefined;
   /** Units of the phrase before the rarest token. */
   let before = 0;
   let length = 0;
   for (const token of tokens) {
-    const places = of.get(token);
-    if (!places) return false;
-    if (!rarest || places.length < rarest.length) {
-      rarest = places;
+    const positions = of.get(token);
+    if (!positions) return false;
+    if (!rarest || positions.length < rarest.length) {
+      rarest = positions;
       before = length;
     }
     length += token.length + 1;

@@ -26,12 +26,12 @@ export function missingFrom(text: string, seen: string): string[] {
   const had = numberTokens(text.split(" "));
   const wanted = numberTokens(tokens);
   const length = Math.min(LONGEST_PHRASE, wanted.length);
-  const places = new Map<number, number>();
-  for (const [at, hash] of windowHashes(had, length).entries()) if (!places.has(hash)) places.set(hash, at);
+  const positions = new Map<number, number>();
+  for (const [at, hash] of windowHashes(had, length).entries()) if (!positions.has(hash)) positions.set(hash, at);
   const isHad = (at: number, hash: number): boolean => {
-    const place = places.get(hash);
-    if (place === undefined) return false;
-    for (let i = 0; i < length; i++) if (had[place + i] !== wanted[at + i]) return false;
+    const position = positions.get(hash);
+    if (position === undefined) return false;
+    for (let i = 0; i < length; i++) if (had[position + i] !== wanted[at + i]) return false;
     return true;
   };
   const runs: { from: number; to: number }[] = [];

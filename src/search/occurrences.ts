@@ -4,7 +4,7 @@
  * spelt in other ways.
  */
 import { isAscii } from "../message/characters.ts";
-import { fold, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type PlacedToken } from "./fold.ts";
+import { fold, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type TokenPosition } from "./fold.ts";
 
 /** A word or a phrase. */
 export interface Sought {
@@ -33,7 +33,7 @@ export const readable = (text: string): Readable => ({ text, lower: lowered(text
 
 /** A position with the tokens around it; `at` is the index of the first match. */
 interface Occurrence {
-  tokens: PlacedToken[];
+  tokens: TokenPosition[];
   at: number;
 }
 
@@ -132,7 +132,7 @@ function occurrenceAt(sought: Sought, text: string, position: number, work: Work
 }
 
 /** True if the run of tokens is at this index. */
-export function isRunAt(tokens: readonly PlacedToken[], at: number, run: readonly string[]): boolean {
+export function isRunAt(tokens: readonly TokenPosition[], at: number, run: readonly string[]): boolean {
   for (let i = 0; i < run.length; i++) {
     if (tokens[at + i]?.token !== run[i]) return false;
   }
@@ -140,7 +140,7 @@ export function isRunAt(tokens: readonly PlacedToken[], at: number, run: readonl
 }
 
 /** Index of the run that contains `position`, or else of the first one. */
-function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], position: number): number {
+function indexOfRun(tokens: readonly TokenPosition[], run: readonly string[], position: number): number {
   let first = -1;
   for (let at = 0; at + run.length <= tokens.length; at++) {
     if (!isRunAt(tokens, at, run)) continue;
@@ -151,7 +151,7 @@ function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], posi
   return first;
 }
 
-function tokensAround(text: string, position: number, reach: number, work: Work): PlacedToken[] {
+function tokensAround(text: string, position: number, reach: number, work: Work): TokenPosition[] {
   const [first, last] =
     text.length <= SHORT ? [0, text.length] : [position - Math.max(BEFORE, reach - BEHIND), position + reach];
   const from = wholeCharacters(text, breakBefore(text, Math.max(0, first)));

@@ -47,7 +47,7 @@ export function writeMark(data: string, mark: BlobMark): void {
 }
 
 /** @throws Error unless MAILROOM_BLOBS, whose place is given, is the one in which the folder has blobs */
-export function requirePlace(data: string, place: string | undefined): void {
+export function requireMarkedPlace(data: string, place: string | undefined): void {
   const marked = readMark(data)?.place ?? undefined;
   if (marked === undefined || marked === place) return;
   const set = place === undefined ? "is not set" : `leads to ${place}`;

@@ -96,18 +96,18 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     );
 
   /** Shards whose own entries are durable. */
-  const settled = new Set<string>();
+  const durableShards = new Set<string>();
 
   /**
    * Makes the entries of a blob and its shard durable. Needed for a blob that is found, too: another writer, perhaps of
    * another process, may have made the entries a moment ago.
    */
-  async function settle(name: string): Promise<void> {
+  async function syncEntries(name: string): Promise<void> {
     const shard = shardFolder(name);
     await syncFolder(shard);
-    if (settled.has(shard)) return;
+    if (durableShards.has(shard)) return;
     await syncFolder(folder);
-    settled.add(shard);
+    durableShards.add(shard);
   }
 
   /**
@@ -117,7 +117,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
   async function isThere(name: string, now: Date): Promise<boolean> {
     if (!(await touch(localBlobPath(name), now))) return false;
     if (!(await isSound(localBlobPath(name), name).catch(() => false))) return false;
-    await settle(name);
+    await syncEntries(name);
     return true;
   }
 
@@ -127,7 +127,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     await mkdir(shardFolder(name), { recursive: true, mode: 0o700 });
     await utimes(file, now, now);
     await rename(file, localBlobPath(name));
-    await settle(name);
+    await syncEntries(name);
     return name;
   }
 
@@ -144,7 +144,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
       await unlink(temporary).catch(() => {});
       throw error;
     }
-    await settle(name);
+    await syncEntries(name);
     return name;
   }
 

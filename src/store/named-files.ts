@@ -7,7 +7,7 @@ import { type FileHandle, link, mkdir, open, readdir, stat, unlink } from "node:
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
-import { openFolderPath, requirePlace } from "./ownership.ts";
+import { openFolderPath, requireUnlinked } from "./ownership.ts";
 
 export type Kind = "file" | "folder" | "other";
 
@@ -63,7 +63,7 @@ const getFileKind = (found: { isFile(): boolean; isDirectory(): boolean }): Kind
 async function openFolder(path: string): Promise<FileHandle> {
   const folder = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
-    requirePlace(folder.fd, path);
+    requireUnlinked(folder.fd, path);
     return folder;
   } catch (error) {
     await folder.close();
@@ -129,7 +129,7 @@ export const OWN_FILES: NamedFiles = {
     // A pipe without a writer would keep it waiting.
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
-      requirePlace(file.fd, path);
+      requireUnlinked(file.fd, path);
       const found = await file.stat();
       if (!found.isFile()) throw new Error(`${path} is no plain file`);
       return {

@@ -18,21 +18,21 @@ const MOST_LINKS = 40;
  */
 function resolveRootLinks(path: string): string {
   const ahead = resolve(path).split("/");
-  let place = "/";
+  let reached = "/";
   for (let links = 0; ahead.length > 0; ) {
-    const at = join(place, ahead.shift() ?? "");
+    const at = join(reached, ahead.shift() ?? "");
     const found = lstatSync(at, { throwIfNoEntry: false });
     if (!found?.isSymbolicLink()) {
-      place = at;
+      reached = at;
       continue;
     }
     if (found.uid !== 0) throw new Error(`${at} is a link of another user, which root does not follow: remove it`);
     if (++links > MOST_LINKS) throw new Error(`${path} leads through too many links`);
     const target = readlinkSync(at);
-    if (target.startsWith("/")) place = "/";
+    if (target.startsWith("/")) reached = "/";
     ahead.unshift(...target.split("/"));
   }
-  return place;
+  return reached;
 }
 
 /**
@@ -47,7 +47,7 @@ export function refuseLinks(path: string): void {
  * Checks for root that no link of another user led to an open file or folder when `path` was opened.
  * @throws Error; errors of the file system
  */
-export function requirePlace(fd: number, path: string): void {
+export function requireUnlinked(fd: number, path: string): void {
   // Asked of the path once: between two questions, others may put a link there and take it away.
   if (!isRoot() || resolveRootLinks(path) === readlinkSync(`/proc/self/fd/${fd}`)) return;
   throw new Error(`${path} was replaced while it was opened`);

@@ -10,7 +10,7 @@ import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { readText, SHORT_ANSWER } from "../net/answer.ts";
-import { createS3Signer, formatS3Place, openS3, S3Error, type S3Location } from "../net/s3.ts";
+import { createS3Signer, formatS3Location, openS3, S3Error, type S3Location } from "../net/s3.ts";
 import { DamagedBlob, eachPiece } from "./sound.ts";
 
 /**
@@ -272,7 +272,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
   }
 
   return {
-    place: formatS3Place(location),
+    place: formatS3Location(location),
     /** Why the last operation failed; undefined if it did not. */
     failure: (): string | undefined => failure?.reason,
     onRequest: (listener: (request: S3Request) => void): void => void listeners.add(listener),

@@ -11,7 +11,7 @@ import { AppError, isUnavailable, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { requirePlace } from "./blob-mark.ts";
+import { requireMarkedPlace } from "./blob-mark.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
 import { migrate } from "./migrate.ts";
@@ -58,10 +58,10 @@ export interface Store {
    */
   preparing<T>(prepare: () => Promise<T>): Promise<T>;
   /**
-   * Inside a transaction: runs `work` at its end, after all other work, in order of `place`. For work that is cheaper
+   * Inside a transaction: runs `work` at its end, after all other work, by `order`. For work that is cheaper
    * together and in order, such as the search index.
    */
-  beforeCommit(work: () => void, place?: number): void;
+  beforeCommit(work: () => void, order?: number): void;
   /** `work` runs at the end of every transaction of this process, in it, after all other work. */
   inEveryCommit(work: (tx: Tx) => void): void;
   /**
@@ -227,7 +227,7 @@ export function openStore({
     if (!restoring && existsSync(join(folder, RESTORING))) {
       throw new Error("a restore into it has not ended; if none is under way, restore again");
     }
-    requirePlace(folder, s3?.place);
+    requireMarkedPlace(folder, s3?.place);
     const files = openBlobs(join(folder, "blobs"), runtime);
     remote = s3 && openRemoteBlobs({ data: folder, files, s3, runtime });
     blobs = remote ?? files;
@@ -243,7 +243,7 @@ export function openStore({
   const commit = sqlite.prepare("COMMIT");
   const rollback = sqlite.prepare("ROLLBACK");
   const listeners = new Set<CommitListener>();
-  let atEnd: { work: () => void; place: number }[] = [];
+  let atEnd: { work: () => void; order: number }[] = [];
   const inEveryCommit: ((tx: Tx) => void)[] = [];
   let replicated = (): Promise<void> => Promise.resolve();
 
@@ -274,7 +274,7 @@ export function openStore({
       beginWithin(mostSlices);
       try {
         result = work(db as Tx);
-        for (const last of atEnd.sort((a, b) => a.place - b.place)) last.work();
+        for (const last of atEnd.sort((a, b) => a.order - b.order)) last.work();
         for (const last of inEveryCommit) last(db as Tx);
         commit.run();
       } catch (error) {
@@ -419,9 +419,9 @@ export function openStore({
     note: async (work) => void (await enqueue(work)),
     requireWritable() {},
     preparing,
-    beforeCommit(work, place = 0) {
+    beforeCommit(work, order = 0) {
       if (!sqlite.inTransaction) throw new Error("beforeCommit was called outside a transaction");
-      atEnd.push({ work, place });
+      atEnd.push({ work, order });
     },
     inEveryCommit: (work) => void inEveryCommit.push(work),
     onCommit(listener) {

@@ -22,7 +22,7 @@ import { firstMessageId } from "../message/message-id.ts";
 import { openConfiguredNames } from "../net/configured-names.ts";
 import { errorCode, NO_CONNECTION } from "../net/http-client.ts";
 import type { Folder } from "../store/schema.ts";
-import { addFlag, addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
+import { addFlag, addKeywords, applyGmailLabels, type Marks, readGmailLabel } from "./marks.ts";
 import { type FoundMessage, filedAs, type KnownMessage, type NotFound, type Source } from "./sources.ts";
 
 export interface ImapAccount {
@@ -429,7 +429,7 @@ function readImapMarks(
   }
   const folders = new Set<Folder>();
   for (const label of labels) readGmailLabel(marks, folders, label.replace(/^\\/, ""));
-  settleGmailLabels(marks, folders);
+  applyGmailLabels(marks, folders);
   // Gmail has no labels for trash and spam.
   if (gmail.folder === "trash" || gmail.folder === "spam") marks.folder = gmail.folder;
   return marks;

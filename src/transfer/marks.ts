@@ -127,7 +127,7 @@ function readGmailLabels(marks: Marks, value: string): void {
   );
   const folders = new Set<Folder>();
   for (const name of names) readGmailLabel(marks, folders, name);
-  settleGmailLabels(marks, folders);
+  applyGmailLabels(marks, folders);
 }
 
 /** Applies one of Gmail's labels to `marks`; a label that is a folder goes to `folders`. */
@@ -140,7 +140,7 @@ export function readGmailLabel(marks: Marks, folders: Set<Folder>, name: string)
 }
 
 /** Picks the one folder to file into. A message to oneself is in both the inbox and sent mail. */
-export function settleGmailLabels(marks: Marks, folders: ReadonlySet<Folder>): void {
+export function applyGmailLabels(marks: Marks, folders: ReadonlySet<Folder>): void {
   if (folders.has("sent")) marks.sent = true;
   const order: readonly Folder[] = ["trash", "spam", "drafts", "inbox", "sent"];
   marks.folder = order.find((folder) => folders.has(folder)) ?? "archive";

@@ -138,8 +138,8 @@ async function* archived(tree: Tree, path: string, mostBytes: number): AsyncGene
       const tar = await openTar(file, path);
       try {
         const batches = await Array.fromAsync(walk(tar, path, [], mostBytes));
-        const batchPlace = (batch: Batch | NotFound): number => ("read" in batch ? tar.getEntryNumber(batch.path) : -1);
-        yield* readAll(batches.sort((a, b) => batchPlace(a) - batchPlace(b)));
+        const batchOrder = (batch: Batch | NotFound): number => ("read" in batch ? tar.getEntryNumber(batch.path) : -1);
+        yield* readAll(batches.sort((a, b) => batchOrder(a) - batchOrder(b)));
       } finally {
         await tar.close();
       }

@@ -12,10 +12,10 @@ import {
   nextDue,
   putTest,
   recallStrays,
+  recordState,
   release,
   releaseLeases,
   reschedule,
-  settle,
 } from "../../src/events/delivery-queue.ts";
 import { listEndpoints, requireEndpoint, setDisabled, setEnabled, setRemoved } from "../../src/events/endpoints.ts";
 import { START } from "../harness/runtime.ts";
@@ -82,7 +82,7 @@ test("deliveries that a clock running ahead put off wait no longer than their sc
       [third, minute],
     ] as const;
     for (const [one, ms] of put) {
-      if (one) settle(tx, one, { ...retrying, dueAt: START + ms });
+      if (one) recordState(tx, one, { ...retrying, dueAt: START + ms });
     }
     tx.$client.run("UPDATE webhook_deliveries SET due_at = due_at + 86400000 WHERE state = 'pending'");
     recallStrays(tx, [minute, hour], START);

@@ -5,7 +5,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
-import { formatS3Place, openS3 } from "../../src/net/s3.ts";
+import { formatS3Location, openS3 } from "../../src/net/s3.ts";
 import { openStandby, type Standby } from "../../src/replica/follow-replica.ts";
 import { takeLease } from "../../src/replica/lease.ts";
 import type { Identity } from "../../src/replica/replica-identity.ts";
@@ -65,7 +65,7 @@ async function server(s3: S3, { epoch = 1, hasty = false } = {}) {
   const parts = {
     objects,
     runtime,
-    place: formatS3Place(location),
+    place: formatS3Location(location),
     url: `https://${epoch}.example`,
     keep(_: Identity) {},
   };
@@ -142,7 +142,7 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
     await standby.stop();
     await one.stop();
     await one.lease.release();
-    const place = formatS3Place(s3.location);
+    const place = formatS3Location(s3.location);
     const parts = { objects: one.objects, runtime, place, url: "https://2.example", keep(_: Identity) {} };
     const taken = await takeLease(parts, undefined);
     ends.push(() => taken.stop());

@@ -83,14 +83,14 @@ export function ScheduledPage() {
 }
 
 function Row({ of: { id, emailId, to, cc, subject, snippet, dueAt }, isOpen }: { of: ScheduledView; isOpen: boolean }) {
-  const place =
+  const link =
     emailId === null
       ? ({ to: "/mail/scheduled/$draftId", params: { draftId: id }, search: true } as const)
       : ({ to: "/approve/$emailId", params: { emailId } } as const);
   return (
     <li className="border-b border-line/70">
       <Link
-        {...place}
+        {...link}
         aria-current={isOpen || undefined}
         className={`block px-4 py-2.5 -outline-offset-2 ${isOpen ? "bg-chosen" : "hover:bg-hover"}`}
       >

@@ -87,7 +87,7 @@ export async function append(session: ImapSession, parser: Parser): Promise<stri
       if (uid !== undefined) session.noteCopied(id, uid);
     }
   }
-  await uids.settled(opened);
+  await uids.updated(opened);
   // What was sent may have been moved since.
   const uid = filed.seq === undefined ? undefined : uids.uidIn(opened.id, filed.seq);
   return uid === undefined ? "Filed" : `[APPENDUID ${opened.uidValidity} ${uid}] Filed`;

@@ -11,27 +11,27 @@ import {
 import { labelKey } from "../../mailbox/state/labels.ts";
 import type { Parser } from "../grammar.ts";
 import {
-  findLabelPlace,
+  findLabelPath,
   imapMailboxId,
-  type LabelPlace,
+  type LabelPath,
   listLabelFolders,
   MOST_LISTED,
   named,
 } from "../mailbox-names.ts";
 import { type ImapSession, Refused, requireLabel } from "../session.ts";
 
-interface Place extends LabelPlace {
+interface NamedLabelPath extends LabelPath {
   /** The name as the client sent it. */
   name: string;
 }
 
 /** The place that a name has below `Labels`. `makes`: a mailbox of that name. @throws Refused */
-function placeIn(session: ImapSession, operation: string, sent: string, makes: boolean): Place {
+function labelPathIn(session: ImapSession, operation: string, sent: string, makes: boolean): NamedLabelPath {
   const caller = session.writer(operation);
   const { db } = session.core;
   const name = session.nameIn(sent);
-  const place = findLabelPlace(db, caller, name);
-  if (!place) {
+  const path = findLabelPath(db, caller, name);
+  if (!path) {
     const isThere = named(db, caller, name) !== undefined;
     if (makes === isThere) {
       throw isThere
@@ -40,16 +40,16 @@ function placeIn(session: ImapSession, operation: string, sent: string, makes: b
     }
     throw new Refused("The mailboxes are given: use labels", "CANNOT");
   }
-  if (!place.reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
-  return { ...place, name };
+  if (!path.reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
+  return { ...path, name };
 }
 
 /** The label that a place is of, if there is one, and those that LIST shows below it: names are in any case. */
-function labelsAt(session: ImapSession, place: Place): { own: string | undefined; below: string[] } {
+function labelsAt(session: ImapSession, path: NamedLabelPath): { own: string | undefined; below: string[] } {
   const { db } = session.core;
-  const { name } = place;
+  const { name } = path;
   const own = named(db, session.caller("look"), name)?.label;
-  const beside = listLabelFolders(db, place);
+  const beside = listLabelFolders(db, path);
   const parts = (beside.find(({ label }) => label === own)?.name ?? name).split("/");
   const labelPathKey = (of: readonly string[]): string => labelKey([...of.slice(0, parts.length), ""].join("/"));
   const isBelow = (of: readonly string[]): boolean =>
@@ -61,7 +61,7 @@ function labelsAt(session: ImapSession, place: Place): { own: string | undefined
 }
 
 /** @throws Refused if no mailbox of that label can be made */
-function requireFree(session: ImapSession, { reach, label }: LabelPlace): void {
+function requireFree(session: ImapSession, { reach, label }: LabelPath): void {
   requireLabel(label);
   if (label.split("/").some((part) => part.trim() !== part || part === "")) {
     throw new Refused("A name neither begins nor ends with a space, and is not empty", "CANNOT");
@@ -76,12 +76,12 @@ export async function create(session: ImapSession, parser: Parser): Promise<stri
   // A `/` at the end says that others are to be below it.
   const name = parser.astring().replace(/\/$/, "");
   parser.end();
-  const place = placeIn(session, "createLabel", name, true);
-  const { reach, label } = place;
+  const path = labelPathIn(session, "createLabel", name, true);
+  const { reach, label } = path;
   const { core, uids } = session;
   const beside = labelFolderNames(core.db, reach.mailbox.id, MOST_LISTED);
   if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
-  requireFree(session, place);
+  requireFree(session, path);
   if (beside.length >= MOST_LISTED) throw new Refused(`A mailbox shows ${MOST_LISTED} labels at most`, "LIMIT");
   const caller = session.caller("createLabel");
   await uids.opened(reach.mailbox.id, "inbox");
@@ -94,22 +94,21 @@ export async function remove(session: ImapSession, parser: Parser): Promise<stri
   parser.space();
   const name = parser.astring();
   parser.end();
-  const place = placeIn(session, "deleteLabel", name, false);
-  const { own: label, below } = labelsAt(session, place);
+  const path = labelPathIn(session, "deleteLabel", name, false);
+  const { own: label, below } = labelsAt(session, path);
   if (label === undefined) {
     const isAbove = below.length > 0;
-    if (isAbove || place.label === "")
-      throw new Refused("It is of no label itself", isAbove ? "HASCHILDREN" : "CANNOT");
+    if (isAbove || path.label === "") throw new Refused("It is of no label itself", isAbove ? "HASCHILDREN" : "CANNOT");
     throw new Refused("No such mailbox", "NONEXISTENT");
   }
   const { core, uids } = session;
   const selected = session.view && uids.present(session.view.folder);
-  if (selected?.label === label && selected.mailboxId === place.reach.mailbox.id) {
+  if (selected?.label === label && selected.mailboxId === path.reach.mailbox.id) {
     session.view = undefined;
     await session.send("* OK [CLOSED] It was open");
   }
   await renameLabelFolder(core, session.caller("deleteLabel"), {
-    mailboxId: place.reach.mailbox.id,
+    mailboxId: path.reach.mailbox.id,
     label,
     to: undefined,
   });
@@ -123,8 +122,8 @@ export async function rename(session: ImapSession, parser: Parser): Promise<stri
   parser.space();
   const other = parser.astring().replace(/\/$/, "");
   parser.end();
-  const from = placeIn(session, "renameLabel", old, false);
-  const to = placeIn(session, "renameLabel", other, true);
+  const from = labelPathIn(session, "renameLabel", old, false);
+  const to = labelPathIn(session, "renameLabel", other, true);
   const { db } = session.core;
   const { id } = from.reach.mailbox;
   if (id !== to.reach.mailbox.id || from.label === "" || to.label === "") {

@@ -60,7 +60,7 @@ async function transfer(session: ImapSession, parser: Parser, byUid: boolean, mo
   if (isWithin && view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
   if (!target.reach.access.manage) throw new Refused("Your share of the mailbox lets you file nothing in it", "NOPERM");
   const rows = rowsIn(view, set, byUid);
-  await uids.settled(view.folder);
+  await uids.updated(view.folder);
   const opened = await uids.opened(target.reach.mailbox.id, target.folder, target.label);
   // An app that copies, and then deletes what it copied, would lose it.
   if (opened.id === view.folder.id) throw new Refused("It is in that mailbox already", "CANNOT");
@@ -170,7 +170,7 @@ async function moveWithin(
       if (moves && source !== undefined && folder !== "trash" && folder !== "spam") {
         labelAll(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] }, now);
       }
-      uids.settle(tx, opened, seqs);
+      uids.update(tx, opened, seqs);
       const there = new Map(uids.states(opened.id, seqs).map((state) => [state.seq, state]));
       return states.flatMap((from) => {
         const to = there.get(from.seq);
@@ -208,7 +208,7 @@ async function carry(
         const { from, message } = one;
         const to = { mailboxId, address, folder: chooseTargetFolder(from), label };
         const filed = carryMessage(core, tx, caller, { seq: from.seq, from: from.folder, message, to, moves });
-        uids.settle(tx, opened);
+        uids.update(tx, opened);
         const [there] = filed ? uids.states(opened.id, [filed.seq]) : [];
         return there ? [{ from, to: there.uid, folder: there.folder, filed }] : [];
       });
@@ -226,7 +226,7 @@ async function restore(session: ImapSession, caller: Caller, { label, opened }: 
       const portion = done.slice(-PORTION);
       await core.store.enqueue((tx) => {
         const now = core.now();
-        uids.settle(tx, opened);
+        uids.update(tx, opened);
         const seqs = portion.map(({ from, filed }) => filed?.seq ?? from.seq);
         const present = new Map(uids.states(opened.id, seqs).map(({ uid, folder }) => [uid, folder]));
         const still = portion.filter(({ to, folder }) => present.get(to) === folder);

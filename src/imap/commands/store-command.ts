@@ -67,13 +67,13 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
   const { core, uids } = session;
   const failed: number[] = [];
   const rows = rowsIn(view, set, byUid);
-  await uids.settled(view.folder);
+  await uids.updated(view.folder);
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const changed = await core.store.enqueue((tx) => {
       const caller = session.writer("store");
       const now = core.now();
-      uids.settle(tx, view.folder);
+      uids.update(tx, view.folder);
       const states = listRowStates(uids, view, portion);
       const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
       const open = states.filter((state) => !isStale(state));
@@ -90,7 +90,7 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
           ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
         ];
         labelAll(tx, caller, threads, labels, now);
-        uids.settle(tx, view.folder);
+        uids.update(tx, view.folder);
       }
       return { own, stale: states.filter(isStale).map(({ uid }) => uid) };
     });

@@ -314,7 +314,7 @@ const recallStatement = statement<unknown, [now: number, longest: number]>(
 const draftScope = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
 
 /** Updates everything that depends on the draft's files. */
-function settleFiles({ engine }: MailCore, tx: Tx, draft: Draft): void {
+function updateFileFacts({ engine }: MailCore, tx: Tx, draft: Draft): void {
   const files = listMessageAttachments(tx, draft.seq);
   const hasAttachments = files.length > 0;
   const bytes = transmittedSizes(files) - transmittedSizes(draft.attachments);
@@ -386,7 +386,7 @@ export function claimDraft(tx: Tx, draft: Pick<Draft, "seq">): void {
 /** Attaches files to a draft, after the existing ones; returns their ids. */
 export function attachFiles(core: MailCore, tx: Tx, draft: Draft, files: readonly StoredFile[]): string[] {
   const ids = insertFiles(core, tx, draft, files, (draft.attachments.at(-1)?.position ?? -1) + 1);
-  settleFiles(core, tx, draft);
+  updateFileFacts(core, tx, draft);
   return ids;
 }
 
@@ -394,12 +394,12 @@ export function attachFiles(core: MailCore, tx: Tx, draft: Draft, files: readonl
 export function replaceFiles(core: MailCore, tx: Tx, draft: Draft, files: readonly StoredFile[]): void {
   tx.delete(attachments).where(eq(attachments.messageSeq, draft.seq)).run();
   insertFiles(core, tx, draft, files, 0);
-  settleFiles(core, tx, draft);
+  updateFileFacts(core, tx, draft);
 }
 
 export function detachFile(core: MailCore, tx: Tx, draft: Draft, attachmentId: string): void {
   tx.delete(attachments).where(eq(attachments.id, attachmentId)).run();
-  settleFiles(core, tx, draft);
+  updateFileFacts(core, tx, draft);
 }
 
 export function scheduleDraft(tx: Tx, draft: Pick<Draft, "seq">, due: Due | undefined): void {

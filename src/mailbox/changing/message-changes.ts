@@ -29,7 +29,7 @@ export interface MessageChange {
 }
 
 const statements = {
-  settleThread: statement<unknown, [threadSeq: number]>(
+  updateThread: statement<unknown, [threadSeq: number]>(
     `UPDATE threads SET
        unread = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND read = 0),
        starred = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND flagged = 1)
@@ -65,7 +65,7 @@ function reached(tx: Db, caller: Caller, seqs: readonly number[], needed: "read"
 }
 
 /** @throws AppError conflict: only what we wrote is in `sent`, and a draft is in `drafts` or `trash` */
-function requirePlace({ kind }: Found, folder: Folder): void {
+function requireFolderOfKind({ kind }: Found, folder: Folder): void {
   if (kind === "draft" ? folder === "drafts" || folder === "trash" : folder !== "drafts") {
     if (folder !== "sent" || kind === "sent") return;
   }
@@ -79,7 +79,7 @@ function movable(tx: Db, caller: Caller, seqs: readonly number[], folder: Folder
   const conversations = reached(tx, caller, seqs, needed);
   for (const { thread, given } of conversations) {
     requireNotHeld(tx, thread);
-    for (const message of given) requirePlace(message, folder);
+    for (const message of given) requireFolderOfKind(message, folder);
   }
   return conversations;
 }
@@ -150,7 +150,7 @@ function changeWithin(
       .where(and(inArray(messages.seq, seqs), sql`(${sql.join(differs, sql` or `)})`))
       .run();
   }
-  statements.settleThread(tx).run(thread.seq);
+  statements.updateThread(tx).run(thread.seq);
   const present = queries(tx).thread.get({ seq: thread.seq }) ?? thread;
   const after = { ...present, apart: listApartMessages(tx, present), readState: loadReadState(tx, thread.seq) };
   if (folder !== undefined) touches.push(folderTouch(before, after));

@@ -42,7 +42,7 @@ const statements = {
   forgetForwards: statement<unknown, [mailboxId: string]>(
     "DELETE FROM automatic_mail WHERE mailbox_id = ? AND kind = 'forward'",
   ),
-  settle: statement<unknown, [seq: number]>("DELETE FROM automatic_mail WHERE seq = ?"),
+  finish: statement<unknown, [seq: number]>("DELETE FROM automatic_mail WHERE seq = ?"),
 };
 
 const queries = prepared((db) => ({
@@ -149,7 +149,7 @@ export const nextMailDue = (db: Db): number | null => queries(db).next.get()?.at
 export const postponeMail = (tx: Tx, seq: number, dueAt: number): void => void statements.postpone(tx).run(dueAt, seq);
 
 /** Ends a request. False if it had ended before. */
-export const settleMail = (tx: Tx, seq: number): boolean => statements.settle(tx).run(seq).changes > 0;
+export const finishMail = (tx: Tx, seq: number): boolean => statements.finish(tx).run(seq).changes > 0;
 
 /** Ends all requests of a mailbox that is removed: nothing more is sent from it. */
 export const forgetMailboxRequests = (tx: Tx, mailboxId: string): void => void statements.forget(tx).run(mailboxId);

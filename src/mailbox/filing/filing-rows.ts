@@ -308,7 +308,7 @@ const packed = (bytes: Uint8Array | undefined): Buffer | null =>
   bytes === undefined ? null : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 /** Where a message is put. */
-interface Place {
+interface FilingTarget {
   id: string;
   seq: number;
   threadSeq: number;
@@ -317,7 +317,7 @@ interface Place {
 }
 
 /** The columns of a message. `auth` is text or null. */
-function messageRow(message: PreparedMessage, { id, seq, threadSeq, folder }: Place, facts: MessageFacts) {
+function messageRow(message: PreparedMessage, { id, seq, threadSeq, folder }: FilingTarget, facts: MessageFacts) {
   const kind = storedKind(facts.kind);
   return {
     ...contentRow(message),
@@ -343,14 +343,20 @@ function messageRow(message: PreparedMessage, { id, seq, threadSeq, folder }: Pl
   };
 }
 
-function insertMessage(runtime: Runtime, tx: Tx, message: PreparedMessage, place: Place, facts: MessageFacts): void {
-  statements(tx).insertMessage.run(messageRow(message, place, facts));
-  statements(tx).insertBody.run({ messageSeq: place.seq, ...bodyRow(message) });
+function insertMessage(
+  runtime: Runtime,
+  tx: Tx,
+  message: PreparedMessage,
+  target: FilingTarget,
+  facts: MessageFacts,
+): void {
+  statements(tx).insertMessage.run(messageRow(message, target, facts));
+  statements(tx).insertBody.run({ messageSeq: target.seq, ...bodyRow(message) });
   message.attachments.forEach((attachment, position) => {
     statements(tx).insertAttachment.run({
       ...attachment,
       id: newId(runtime, "att"),
-      messageSeq: place.seq,
+      messageSeq: target.seq,
       position,
       contentId: attachment.contentId ?? null,
     });

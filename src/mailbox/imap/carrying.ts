@@ -39,13 +39,13 @@ const carriedIdentity = ({ message: row, headers }: Source, prepared: PreparedMe
  * A message and its place. `imapFlags`: bits of IMAP_FLAGS. `under`: a label that it gets; a message that is there already then
  * stays where it is, unless that is trash or spam.
  */
-export type Placed = Omit<TransferredMessage, "isAlone" | "conversation"> & {
+export type CarriedMessage = Omit<TransferredMessage, "isAlone" | "conversation"> & {
   imapFlags: number;
   under?: string | undefined;
 };
 
 /** A message (messages.seq), and where it is. */
-type Place = Pick<typeof messages.$inferSelect, "seq" | "folder">;
+type MessageFolder = Pick<typeof messages.$inferSelect, "seq" | "folder">;
 
 const statements = {
   sent: statement<{ seq: number }, [mailboxId: string, messageId: string]>(
@@ -60,17 +60,17 @@ const statements = {
        AND NOT EXISTS (SELECT 1 FROM outbound_messages WHERE outbound_messages.id = messages.id)`,
   ),
   // The mailbox that it goes to first.
-  served: statement<Place, [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string]>(
+  served: statement<MessageFolder, [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string]>(
     `SELECT seq, folder FROM json_each(?1) AS reached CROSS JOIN messages INDEXED BY messages_by_message_id
        ON mailbox_id = reached.value AND message_id = ?2
      WHERE EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)
      ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
   ),
-  servedById: statement<Place, [mailboxIds: string, id: string, digest: Uint8Array]>(
+  servedById: statement<MessageFolder, [mailboxIds: string, id: string, digest: Uint8Array]>(
     `SELECT seq, folder FROM messages WHERE id = ?2 AND mailbox_id IN (SELECT value FROM json_each(?1))
        AND EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)`,
   ),
-  place: statement<{ threadSeq: number; folder: Folder }, [seq: number]>(
+  folderOf: statement<{ threadSeq: number; folder: Folder }, [seq: number]>(
     "SELECT thread_seq AS threadSeq, folder FROM messages WHERE seq = ?",
   ),
   // The trigger of 0048_uids.sql gives what is written anew another UID.
@@ -104,17 +104,17 @@ export interface FiledInto extends Filed {
 }
 
 /** Files a message into its folder. @throws AppError not_found, forbidden, conflict */
-function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ...placed }: Placed): FiledInto {
-  const { mailboxId, folder } = placed;
+function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ...carried }: CarriedMessage): FiledInto {
+  const { mailboxId, folder } = carried;
   const reach = reachTo(tx, caller, mailboxId);
   if (!reach) throw notFound("mailbox");
   requireAccess(reach, "manage");
   const now = core.now();
-  const labels = under === undefined ? placed.labels : [...placed.labels, under];
-  const byKey = placed.byKey === true || caller.keyId !== undefined;
-  const filed = fileTransferred(core, tx, { ...placed, labels, isAlone: true, byKey });
+  const labels = under === undefined ? carried.labels : [...carried.labels, under];
+  const byKey = carried.byKey === true || caller.keyId !== undefined;
+  const filed = fileTransferred(core, tx, { ...carried, labels, isAlone: true, byKey });
   if (filed.duplicate) {
-    const { folder: before, threadSeq = 0 } = statements.place(tx).get(filed.seq) ?? {};
+    const { folder: before, threadSeq = 0 } = statements.folderOf(tx).get(filed.seq) ?? {};
     const had = listThreadLabels(tx, [threadSeq]).get(threadSeq) ?? [];
     if (under === undefined) changeMessages(tx, caller, [filed.seq], { folder }, now);
     else fileUnder(tx, caller, [filed.seq], { label: under, leaves: false }, now);
@@ -130,7 +130,7 @@ function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ..
 }
 
 /** A message that a mail app appended. */
-export interface Appended extends Placed {
+export interface Appended extends CarriedMessage {
   /** SHA-256 of its octets. */
   digest: Uint8Array;
   /** Message.id, if the octets name it (octets.ts). */
@@ -141,8 +141,8 @@ export interface Appended extends Placed {
  * Files what an app appends. Octets that it got here are that message, whatever is parsed of them. @throws AppError not_found,
  * forbidden, conflict
  */
-export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, id, ...placed }: Appended): FiledInto {
-  const { messageId } = placed.message;
+export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, id, ...carried }: Appended): FiledInto {
+  const { messageId } = carried.message;
   const readable = [...findReachableMailboxes(tx, caller).values()].flatMap(({ mailbox, access }) =>
     access.read ? mailbox.id : [],
   );
@@ -150,16 +150,16 @@ export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, i
   const served =
     messageId === undefined
       ? id !== undefined && statements.servedById(tx).get(among, id, digest)
-      : statements.served(tx).get(among, messageId, digest, placed.mailboxId);
+      : statements.served(tx).get(among, messageId, digest, carried.mailboxId);
   const found = served && queries(tx).source.get(served);
-  if (!found) return fileInto(core, tx, caller, placed);
-  requireMovable(tx, caller, [found.message.seq], placed.folder, "read");
-  return fileInto(core, tx, caller, { ...placed, ...carriedIdentity(found, placed.message) });
+  if (!found) return fileInto(core, tx, caller, carried);
+  requireMovable(tx, caller, [found.message.seq], carried.folder, "read");
+  return fileInto(core, tx, caller, { ...carried, ...carriedIdentity(found, carried.message) });
 }
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
 export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: FiledInto, now: number): void {
-  const threadSeq = statements.place(tx).get(seq)?.threadSeq;
+  const threadSeq = statements.folderOf(tx).get(seq)?.threadSeq;
   const thread = threadSeq === undefined ? undefined : queries(tx).thread.get({ seq: threadSeq });
   if (!thread) return;
   requireNotHeld(tx, thread);

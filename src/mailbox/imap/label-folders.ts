@@ -3,7 +3,7 @@
  * those in trash and spam. They are numbered like folders (uids.ts), whose rows they follow at each look: no change of mail
  * writes anything here. A look costs by what has changed in the folders since the last one.
  *
- * Invariants: a UID names one message with one content, forever; whoever reads rows has looked before (`settle`); UIDVALIDITY,
+ * Invariants: a UID names one message with one content, forever; whoever reads rows has looked before (`update`); UIDVALIDITY,
  * which is that of the folders plus the number of the row, is of one label alone.
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
@@ -379,7 +379,7 @@ function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): voi
 }
 
 /** Brings the mailboxes of the labels of a mailbox up to date within a transaction that changes little; see compare. */
-export function settleLabels(tx: Tx, mailboxId: string, first: readonly number[]): void {
+export function updateLabels(tx: Tx, mailboxId: string, first: readonly number[]): void {
   for (let isMore = true; isMore; ) {
     const changes = changesIn(tx, mailboxId);
     compare(tx, changes.seqs, first);
@@ -442,7 +442,7 @@ export function createLabelFolders(
     return work;
   }
 
-  async function settleSome(mailboxId: string): Promise<void> {
+  async function updateSome(mailboxId: string): Promise<void> {
     const changes = changesIn(db, mailboxId);
     const portions = await lightPortions(db, changes.seqs);
     for (const portion of portions) {
@@ -455,10 +455,10 @@ export function createLabelFolders(
   }
 
   /** While there is no room to note what has changed, as on a full disk, it is seen later. */
-  async function settled(mailboxId: string): Promise<void> {
+  async function updated(mailboxId: string): Promise<void> {
     try {
       while (queries(db).stale.get({ mailboxId })) {
-        const work = settling.get(mailboxId) ?? settleSome(mailboxId).finally(() => settling.delete(mailboxId));
+        const work = settling.get(mailboxId) ?? updateSome(mailboxId).finally(() => settling.delete(mailboxId));
         settling.set(mailboxId, work);
         await work;
       }
@@ -476,12 +476,12 @@ export function createLabelFolders(
         if (!found) await enqueue((tx) => open(tx, mailboxId, label));
         else if (!found.filled) await filled(found);
         else {
-          await settled(mailboxId);
+          await updated(mailboxId);
           return labelFolder(db, found.id) ?? found;
         }
       }
     },
-    settled,
+    settled: updated,
     /** Ends mailboxes of labels that are no longer there, and forgets what vanished long ago. `most`: UIDs of each. */
     async forget(most: number): Promise<void> {
       for (const { id, mailboxId, key } of statements.following(db).all()) {

@@ -15,7 +15,7 @@ import { FOLDERS, type Folder, imapFolders } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { listThreadLabels } from "../state/labels.ts";
-import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "./label-folders.ts";
+import { createLabelFolders, labelFolder, setLabelDeleted, updateLabels } from "./label-folders.ts";
 
 /** The flags that only IMAP has, as bits of imap_messages.flags: those that the server itself asks for. */
 export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;
@@ -25,9 +25,9 @@ export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } 
  */
 const NAMES = `\\Deleted \\Answered $Forwarded $MDNSent $label1 $label2 $label3 $label4 $label5 $Important $Phishing
   $MailFlagBit0 $MailFlagBit1 $MailFlagBit2 $Junk $NotJunk Junk NonJunk`;
-export const FLAG_BITS: readonly (readonly [name: string, bit: number])[] = NAMES.split(/\s+/).map((name, place) => [
+export const FLAG_BITS: readonly (readonly [name: string, bit: number])[] = NAMES.split(/\s+/).map((name, index) => [
   name,
-  1 << place,
+  1 << index,
 ]);
 /** Bit of each flag by its lower-case name. */
 export const BIT_OF: ReadonlyMap<string, number> = new Map(FLAG_BITS.map(([name, bit]) => [name.toLowerCase(), bit]));
@@ -369,14 +369,14 @@ export function createUids(core: Core) {
     opened: (mailboxId: string, folder: Folder | undefined, label = ""): Promise<ImapFolder> =>
       folder === undefined ? labels.opened(mailboxId, label, FOLDERS) : folderOpened(mailboxId, folder),
     /** Looks for changes in the mailbox of a label; folders have them at once. */
-    settled: ({ id, mailboxId }: ImapFolder): Promise<void> =>
+    updated: ({ id, mailboxId }: ImapFolder): Promise<void> =>
       isLabel(id) ? labels.settled(mailboxId) : Promise.resolve(),
     /**
      * Looks for changes in the mailbox of a label, within a transaction that has changed little since. Messages that came get
      * UIDs in the order of `first` (messages.seq).
      */
-    settle(tx: Tx, { id, mailboxId }: ImapFolder, first: readonly number[] = []): void {
-      if (isLabel(id)) settleLabels(tx, mailboxId, first);
+    update(tx: Tx, { id, mailboxId }: ImapFolder, first: readonly number[] = []): void {
+      if (isLabel(id)) updateLabels(tx, mailboxId, first);
     },
     /** The folders whose mail a mailbox has, opened. */
     listHoldingFolders: (one: ImapFolder): ImapFolder[] =>

@@ -80,8 +80,8 @@ export async function findThreadHighlights(
   const found = masked?.matches ?? findMatchingMessages(db, query, threads, words);
   // First one message of each conversation, then the second of each: if the limits are reached, every conversation
   // has had some.
-  const seqs = Array.from({ length: MOST_MESSAGES }, (_, place) => place).flatMap((place) =>
-    threads.flatMap(({ seq }) => found.get(seq)?.[place] ?? []),
+  const seqs = Array.from({ length: MOST_MESSAGES }, (_, index) => index).flatMap((index) =>
+    threads.flatMap(({ seq }) => found.get(seq)?.[index] ?? []),
   );
   let workLeft = MOST_WORK;
   for (const { messages, bodies } of splitIntoTurns(db, seqs)) {

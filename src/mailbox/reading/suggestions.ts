@@ -117,8 +117,8 @@ async function nearWords(db: Db, { word, field }: WordPosition, scope: SearchSco
 
 async function unknownWords(db: Db, q: string, scope: SearchScope): Promise<WordPosition[]> {
   const unknown: WordPosition[] = [];
-  for (const place of listQueryWords(q).slice(0, MOST_WORDS)) {
-    if ((await knownWords(db, [place.word], place.field, scope)).length === 0) unknown.push(place);
+  for (const position of listQueryWords(q).slice(0, MOST_WORDS)) {
+    if ((await knownWords(db, [position.word], position.field, scope)).length === 0) unknown.push(position);
   }
   return unknown;
 }
@@ -132,7 +132,7 @@ function unknownLabels(db: Db, q: string, { mailboxIds }: SearchScope) {
     .map(({ label }) => ({ label, key: labelKey(label) }));
   const keys = new Set(inUse.map(({ key }) => key));
   return asked
-    .map((place) => ({ ...place, key: labelKey(place.label) }))
+    .map((position) => ({ ...position, key: labelKey(position.label) }))
     .filter(({ key }) => !keys.has(key))
     .map(({ label, key, start, end, quoted }) => ({
       start,
@@ -168,14 +168,17 @@ export async function suggest(
   const corrected = withOperatorsCorrected(q);
   if (corrected !== undefined && (await finds(corrected))) return corrected;
   const base = corrected ?? q;
-  const places = [
+  const positions = [
     ...unknownLabels(db, base, scope),
-    ...(await unknownWords(db, base, scope)).map((place) => ({ ...place, near: () => nearWords(db, place, scope) })),
+    ...(await unknownWords(db, base, scope)).map((position) => ({
+      ...position,
+      near: () => nearWords(db, position, scope),
+    })),
   ];
-  if (places.length === 0 || places.length > MOST_CORRECTED) return undefined;
+  if (positions.length === 0 || positions.length > MOST_CORRECTED) return undefined;
   // Combines each choice for the first with each for the second, likelier ones first.
   let tries: { rank: number; replacements: Replacement[] }[] = [{ rank: 0, replacements: [] }];
-  for (const { start, end, near } of places) {
+  for (const { start, end, near } of positions) {
     const choices = await near();
     tries = tries.flatMap(({ rank, replacements }) =>
       choices.map((text, i) => ({ rank: rank + i, replacements: [...replacements, { start, end, text }] })),

@@ -13,11 +13,11 @@ import type { Db } from "../../store/store.ts";
 import type { MessageFilters } from "../state/views.ts";
 
 /** Whether snoozed and awake conversations are selected, for each folder. */
-export type Places = Readonly<Record<Folder, { awake: boolean; snoozed: boolean }>>;
+export type FolderSelection = Readonly<Record<Folder, { awake: boolean; snoozed: boolean }>>;
 
 /** The conditions that select the conversations of a list within a mailbox. */
 export interface Selection {
-  places: Places;
+  places: FolderSelection;
   /** True: only starred conversations are selected. */
   starred: boolean;
   unread: boolean;
@@ -53,17 +53,20 @@ export function inFolders(terms: readonly FolderTerm[]): Pick<Selection, "places
   const isIn = (place: Folder, isSnoozed: boolean): boolean =>
     terms.every(({ folder, negated }) => shows(folder, place, isSnoozed) !== negated);
   const places = FOLDERS.map((place) => [place, { awake: isIn(place, false), snoozed: isIn(place, true) }] as const);
-  return { places: Object.fromEntries(places) as Places, starred: terms.some(({ folder }) => folder === "starred") };
+  return {
+    places: Object.fromEntries(places) as FolderSelection,
+    starred: terms.some(({ folder }) => folder === "starred"),
+  };
 }
 
 /** The folders whose conversations are selected in the same way. */
-const foldersWhere = (places: Places, awake: boolean, snoozed: boolean): Folder[] =>
+const foldersWhere = (places: FolderSelection, awake: boolean, snoozed: boolean): Folder[] =>
   FOLDERS.filter((folder) => places[folder].awake === awake && places[folder].snoozed === snoozed);
 
 const NOWHERE = "0";
 
 /** The folders of `places`, in SQL. */
-function placesCondition(places: Places): string {
+function foldersCondition(places: FolderSelection): string {
   const among = (folders: readonly Folder[], further: string): string[] =>
     folders.length === 0 ? [] : [`folder IN (${folders.map((folder) => `'${folder}'`).join()})${further}`];
   const parts = [
@@ -89,7 +92,7 @@ interface Source {
 function listWalkSources(selection: Selection): Source[] {
   const { places, starred, unread } = selection;
   const further = furtherConditions(selection);
-  const condition = placesCondition(places);
+  const condition = foldersCondition(places);
   if (condition === NOWHERE) return [];
   const where = `${condition}${further}`;
   if (starred) return [{ index: "threads_starred", where: `starred = 1 AND ${where}` }];
@@ -218,7 +221,7 @@ const STARRED: FolderTerm = { folder: "starred", negated: false };
 
 /** The conversations of the list `starred`, unordered. */
 export function starredSeqs(db: Db, mailboxIds: readonly string[]): number[] {
-  const where = `starred = 1 AND ${placesCondition(inFolders([STARRED]).places)}`;
+  const where = `starred = 1 AND ${foldersCondition(inFolders([STARRED]).places)}`;
   return listThreadSeqs(db, mailboxIds, [{ index: "threads_starred", where }]);
 }
 
@@ -266,7 +269,7 @@ export function selectAmong(
 ): (Position & { unread: boolean })[] {
   return statements(db)<Position & { mailboxId: string; unread: number }>(
     `SELECT last_message_at AS at, seq, unread, mailbox_id AS mailboxId FROM threads
-     WHERE seq IN (SELECT value FROM json_each(?)) AND ${placesCondition(selection.places)}${furtherConditions(selection)}
+     WHERE seq IN (SELECT value FROM json_each(?)) AND ${foldersCondition(selection.places)}${furtherConditions(selection)}
        ${selection.starred ? "AND starred = 1" : ""}`,
   )
     .all(JSON.stringify(seqs))

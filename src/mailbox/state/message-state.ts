@@ -26,7 +26,7 @@ const statements = {
   setFolder: statement<unknown, [folder: Folder, threadSeq: number, seq: number]>(
     "UPDATE messages SET folder = ? WHERE thread_seq = ? AND seq = ?",
   ),
-  places: statement<{ kind: StoredKind; folder: Folder }, [threadSeq: number]>(
+  folders: statement<{ kind: StoredKind; folder: Folder }, [threadSeq: number]>(
     "SELECT DISTINCT kind, folder FROM messages WHERE thread_seq = ?",
   ),
   star: statement<unknown, [starred: 0 | 1, threadSeq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),
@@ -90,12 +90,12 @@ export const listApartMessages = (tx: Tx, { seq, folder }: { seq: number; folder
 
 /** The folder of a conversation of which single messages were moved. */
 export function derivedFolder(tx: Tx, threadSeq: number): Folder {
-  const places = statements.places(tx).all(threadSeq);
-  const [first] = places;
-  const present = places.filter(({ folder }) => folder !== "trash" && folder !== "spam");
+  const folders = statements.folders(tx).all(threadSeq);
+  const [first] = folders;
+  const present = folders.filter(({ folder }) => folder !== "trash" && folder !== "spam");
   // Of discarded mail, what was thrown away on purpose decides.
-  if (present.length === 0) return places.every(({ folder }) => folder === "spam") ? "spam" : "trash";
-  if (first?.folder === "drafts" && places.length === 1) return "drafts";
+  if (present.length === 0) return folders.every(({ folder }) => folder === "spam") ? "spam" : "trash";
+  if (first?.folder === "drafts" && folders.length === 1) return "drafts";
   if (present.some(({ kind, folder }) => kind === "received" && folder === "inbox")) return "inbox";
   return present.some(({ folder }) => folder === "archive") ? "archive" : "sent";
 }

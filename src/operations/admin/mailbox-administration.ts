@@ -216,7 +216,7 @@ export const addMailbox = operation({
         name: { value: "NAME", required: true, summary: "What it is called" },
         owner: { value: "USER", summary: "Address of the user it belongs to; nobody's if left out" },
       },
-      placedBy: "address",
+      workspaceBy: "address",
       input: ({ arguments: { address }, options: { name, owner } }) => ({
         body: { address, name, ...(owner !== undefined && { owner }) },
       }),

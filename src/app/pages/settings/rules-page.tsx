@@ -83,7 +83,7 @@ function MailRules({ id, match }: { id: string; match: string }) {
         about="Every rule that matches acts. Of archive and trash, the first one decides."
         empty="There is none yet."
       >
-        {/* Rules have no identity but their place. */}
+        {/* Rules have no identity but their position. */}
         {(rule, i) =>
           i === changed ? (
             <li key={i}>
@@ -91,7 +91,7 @@ function MailRules({ id, match }: { id: string; match: string }) {
                 id={id}
                 rule={rule}
                 rules={given}
-                place={i}
+                position={i}
                 forwardOutside={forwardOutside}
                 done={() => setChanged(undefined)}
               />
@@ -117,7 +117,7 @@ function MailRules({ id, match }: { id: string; match: string }) {
           id={id}
           rule={{ match, actions: [], enabled: true }}
           rules={given}
-          place={rules.length}
+          position={rules.length}
           forwardOutside={forwardOutside}
         />
       </Panel>
@@ -221,7 +221,7 @@ function RuleForm({
   id,
   rule,
   rules,
-  place,
+  position,
   forwardOutside,
   done,
 }: {
@@ -230,7 +230,7 @@ function RuleForm({
   rule: GivenRule;
   rules: readonly GivenRule[];
   /** Position in the list where the rule stands, or will. */
-  place: number;
+  position: number;
   forwardOutside: boolean;
   /** Undefined for a new rule. */
   done?: () => void;
@@ -260,7 +260,7 @@ function RuleForm({
         ...of("forward").slice(1),
       ],
     };
-    save.mutate({ id, rules: rules.toSpliced(place, done ? 1 : 0, next) }, { onSuccess: () => done?.() });
+    save.mutate({ id, rules: rules.toSpliced(position, done ? 1 : 0, next) }, { onSuccess: () => done?.() });
   }
 
   return (
