@@ -1,12 +1,9 @@
 /** The lists of the workspace's settings, which the server gives in pages, oldest first. */
 import { expect, spyOn, test } from "bun:test";
 import { QueryClient } from "@tanstack/react-query";
-import {
-  domainsQuery,
-  mailboxesSettingsQuery,
-  peopleQuery,
-  SETTING_HEADINGS,
-} from "../../src/app/pages/settings/settings-workspace.ts";
+import { domainsQuery } from "../../src/app/lib/queries.ts";
+import { SETTING_HEADINGS } from "../../src/app/pages/settings/setting-headings.ts";
+import { mailboxesSettingsQuery, peopleQuery } from "../../src/app/pages/settings/settings-workspace.ts";
 import { SETTINGS } from "../../src/store/settings.ts";
 
 test.each([

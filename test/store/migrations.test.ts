@@ -177,7 +177,7 @@ test("a session from before an upgrade continues, without a proof of identity", 
   });
   const { db } = open(folder);
   const session = findSession(db, "token", 10);
-  expect(session).toMatchObject({ id: "ses_1", kept: true, confirmedAt: null });
+  expect(session).toMatchObject({ id: "ses_1", persistent: true, confirmedAt: null });
   expect(() => requireConfirmed(db, session as BrowserSession, 10)).toThrow("that it is still you");
 });
 

@@ -1,4 +1,5 @@
 /** Explains in plain words the verdicts of SPF, DKIM and DMARC on a message, and what its reader is warned of. Pure. */
+import type { Answer } from "./api-client.ts";
 import type { MessageView, MessageWarning } from "./mail-views.ts";
 
 type Auth = NonNullable<MessageView["auth"]>;
@@ -75,4 +76,15 @@ export function explainWarning(warning: MessageWarning, email: string): string {
     case "name":
       return `${email} is not a known address of ${warning.name} in your workspace. If in doubt, ask them another way.`;
   }
+}
+
+/** Warns admins of a domain that the workspace has not verified or has lost; undefined for a verified one. */
+export function domainWarning({ name, state, takesMail }: Answer<"getDomain">): string | undefined {
+  if (state === "verified") return undefined;
+  if (state === "lost") {
+    return `Another workspace verified ${name}: no mail comes to your addresses there, and none can be sent from them. The mail in their mailboxes can still be read.`;
+  }
+  return takesMail
+    ? `${name} takes mail without being verified, as before, until another workspace verifies it. Publish its records, then verify it.`
+    : `Until ${name} is verified no mail comes to its addresses, and none can be sent from them. Publish its records, then verify it.`;
 }

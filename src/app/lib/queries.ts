@@ -10,7 +10,7 @@ import {
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
-import { type Answer, api, MOST_OF_A_PAGE, Refusal } from "./api-client.ts";
+import { type Answer, api, fetchAllPages, MOST_OF_A_PAGE, Refusal } from "./api-client.ts";
 import type { ListFilters, Person, ThreadListView } from "./mail-views.ts";
 import { isAway, onReturn } from "./server-away.ts";
 import { toast, toastFailure } from "./toast.ts";
@@ -218,3 +218,14 @@ export function useChange<Given, Result>(
     onSettled: () => client.invalidateQueries({ queryKey: key }),
   });
 }
+
+/**
+ * One key for all that is administered of a workspace, since changes affect each other: a new person may have a mailbox, a removed one had shares.
+ */
+export const WORKSPACE = ["settings", "workspace"] as const;
+
+/** Domains of the workspace, sorted by name. */
+export const domainsQuery = queryOptions({
+  queryKey: [...WORKSPACE, "domains"],
+  queryFn: async () => (await fetchAllPages(api.listDomains, "domains")).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+});

@@ -2,10 +2,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { domainWarning } from "../lib/explanations.ts";
 import { preloadWhenIdle } from "../lib/lazy-part.tsx";
 import { useLiveMail } from "../lib/live-updates.ts";
 import { startMessage } from "../lib/open-composers.ts";
-import { administers, mailboxesQuery, meQuery } from "../lib/queries.ts";
+import { administers, domainsQuery, mailboxesQuery, meQuery } from "../lib/queries.ts";
 import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
 import { undoLatest } from "../lib/toast.ts";
 import { MessageWindows } from "../parts/composer/composer.tsx";
@@ -13,7 +14,6 @@ import { Dialog } from "../parts/ui/dialog.tsx";
 import { NotLoaded, StandbyBanner } from "../parts/ui/notice.tsx";
 import { Sidebar } from "../parts/ui/sidebar.tsx";
 import { Toaster } from "../parts/ui/toaster.tsx";
-import { domainsQuery, domainWarning } from "./settings/settings-workspace.ts";
 import { SignInAgain } from "./sign-in-page.tsx";
 
 export function Shell() {

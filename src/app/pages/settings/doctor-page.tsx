@@ -3,13 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed, TriangleAlert } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
-import { useChange } from "../../lib/queries.ts";
+import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { Nothing, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import { type DoctorView, doctorQuery, type LookView, WORKSPACE } from "./settings-workspace.ts";
+import { type DoctorView, doctorQuery, type LookView } from "./settings-workspace.ts";
 
 type Finding = LookView["findings"][number];
 

@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { RotateCw } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
-import { useChange } from "../../lib/queries.ts";
+import { domainWarning } from "../../lib/explanations.ts";
+import { domainsQuery, useChange, WORKSPACE } from "../../lib/queries.ts";
 import { toast } from "../../lib/toast.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { DnsRecords } from "../../parts/settings/dns-records.tsx";
@@ -11,7 +12,7 @@ import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import { type DomainView, domainsQuery, domainWarning, recordsQuery, WORKSPACE } from "./settings-workspace.ts";
+import { type DomainView, recordsQuery } from "./settings-workspace.ts";
 
 const STATES = { verified: "verified", unverified: "not verified", lost: "verified by another workspace" } as const;
 

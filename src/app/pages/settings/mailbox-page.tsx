@@ -5,7 +5,7 @@ import { X } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "../../lib/api-client.ts";
 import { formatByteSize } from "../../lib/format.ts";
-import { useChange } from "../../lib/queries.ts";
+import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { fullTime, localInput, msUntil } from "../../lib/time-format.ts";
 import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { RowList } from "../../parts/settings/row-list.tsx";
@@ -20,7 +20,6 @@ import {
   mailboxesSettingsQuery,
   peopleQuery,
   SHARES,
-  WORKSPACE,
   type WorkspaceMailboxView,
   workspaceQuery,
 } from "./settings-workspace.ts";

@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
 import { counted, formatByteSize } from "../../lib/format.ts";
-import { useChange } from "../../lib/queries.ts";
+import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { msUntil, shortTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
@@ -15,7 +15,6 @@ import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   mailboxesSettingsQuery,
   peopleQuery,
-  WORKSPACE,
   type WorkspaceMailboxView,
   workspaceQuery,
 } from "./settings-workspace.ts";

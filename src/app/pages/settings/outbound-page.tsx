@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
-import { useChange } from "../../lib/queries.ts";
+import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { ListPanel, RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, Facts, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
@@ -11,13 +11,7 @@ import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
 import { LineForm } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import {
-  type QueueEntryView,
-  queueQuery,
-  type SuppressionView,
-  suppressionsQuery,
-  WORKSPACE,
-} from "./settings-workspace.ts";
+import { type QueueEntryView, queueQuery, type SuppressionView, suppressionsQuery } from "./settings-workspace.ts";
 
 export function OutboundPage() {
   return (

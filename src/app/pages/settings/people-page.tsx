@@ -4,7 +4,7 @@ import { UserPlus } from "lucide-react";
 import { useState } from "react";
 import { api, type Input } from "../../lib/api-client.ts";
 import { counted } from "../../lib/format.ts";
-import { meQuery, useChange } from "../../lib/queries.ts";
+import { meQuery, useChange, WORKSPACE } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
@@ -16,7 +16,7 @@ import { Checkbox, Field, NewPassword, Select } from "../../parts/ui/fields.tsx"
 import { LineForm } from "../../parts/ui/form.tsx";
 import { Avatar } from "../../parts/ui/graphics.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import { type LockedView, type PersonView, peopleQuery, ROLES, WORKSPACE } from "./settings-workspace.ts";
+import { type LockedView, type PersonView, peopleQuery, ROLES } from "./settings-workspace.ts";
 
 /** News at the top of the page: a link that was made, or the access that a lock ended. */
 type Said = { link: string; expiresAt: string; name: string } | { locked: LockedView };

@@ -1,14 +1,15 @@
 /** The server's limits and other settings, with meanings and defaults. */
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
-import { useChange } from "../../lib/queries.ts";
+import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
 import { Form } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import { SETTING_HEADINGS, type ServerView, type SettingView, serverQuery, WORKSPACE } from "./settings-workspace.ts";
+import { SETTING_HEADINGS } from "./setting-headings.ts";
+import { type ServerView, type SettingView, serverQuery } from "./settings-workspace.ts";
 
 export function ServerPage() {
   const list = useQuery(serverQuery);

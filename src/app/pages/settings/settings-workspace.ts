@@ -1,6 +1,7 @@
-/** Queries of a workspace that is administered: people, mailboxes, domains, outbound mail, the server's settings. */
+/** Queries of a workspace that is administered: people, mailboxes, outbound mail, the server's settings. */
 import { queryOptions } from "@tanstack/react-query";
 import { type Answer, api, fetchAllPages, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
+import { WORKSPACE } from "../../lib/queries.ts";
 
 export type PersonView = Answer<"listPeople">["people"][number];
 export type LockedView = Answer<"lockPerson">;
@@ -13,32 +14,6 @@ export type ServerView = Answer<"getServer">;
 export type SettingView = ServerView["settings"][number];
 export type DoctorView = Answer<"getFindings">;
 export type LookView = NonNullable<DoctorView["last"]>;
-
-/**
- * One key for all of it, since changes affect each other: a new person may have a mailbox, a removed one had shares.
- */
-export const WORKSPACE = ["settings", "workspace"] as const;
-
-/** Headings of the server's settings, by the part of their names before the dot. */
-export const SETTING_HEADINGS: Readonly<Record<string, string>> = {
-  api: "API",
-  oauth: "OAuth",
-  sending: "Sending",
-  smtp: "SMTP",
-  mtaSts: "MTA-STS",
-  mx: "Incoming mail",
-  webhooks: "Webhooks",
-  storage: "Storage",
-  spam: "Spam",
-  rules: "Rules",
-  holds: "Waiting for approval",
-  retention: "Retention",
-  blobs: "Attachments in S3",
-  backup: "Backups",
-  metrics: "Metrics",
-  replica: "Replica",
-  search: "Search",
-};
 
 export const ROLES = ["member", "admin", "owner"] as const;
 /** Kinds of access that a share gives. */
@@ -72,20 +47,6 @@ export const mailboxesSettingsQuery = {
   refetchInterval: ({ state }: { state: { data?: WorkspaceMailboxView[] | undefined } }) =>
     state.data?.some(({ removing }) => removing) ? WHILE_REMOVING_MS : false,
 } as const;
-/** Domains of the workspace, sorted by name. */
-export const domainsQuery = querying("domains", async () =>
-  sortedBy(await fetchAllPages(api.listDomains, "domains"), ({ name }) => name),
-);
-/** Warns admins of a domain that the workspace has not verified or has lost; undefined for a verified one. */
-export function domainWarning({ name, state, takesMail }: DomainView): string | undefined {
-  if (state === "verified") return undefined;
-  if (state === "lost") {
-    return `Another workspace verified ${name}: no mail comes to your addresses there, and none can be sent from them. The mail in their mailboxes can still be read.`;
-  }
-  return takesMail
-    ? `${name} takes mail without being verified, as before, until another workspace verifies it. Publish its records, then verify it.`
-    : `Until ${name} is verified no mail comes to its addresses, and none can be sent from them. Publish its records, then verify it.`;
-}
 
 export const suppressionsQuery = querying("suppressions", () => fetchAllPages(api.listSuppressions, "suppressions"));
 /** Only the first page, since a queue may hold millions of entries. */

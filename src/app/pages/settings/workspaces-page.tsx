@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
 import { counted, formatByteSize } from "../../lib/format.ts";
-import { useChange } from "../../lib/queries.ts";
+import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
@@ -11,7 +11,7 @@ import { Button } from "../../parts/ui/button.tsx";
 import { Field, NewPassword } from "../../parts/ui/fields.tsx";
 import { LineForm } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import { WORKSPACE, type WorkspaceEntryView, workspaceQuery, workspacesQuery } from "./settings-workspace.ts";
+import { type WorkspaceEntryView, workspaceQuery, workspacesQuery } from "./settings-workspace.ts";
 
 /** The person's workspace: its name, and the pause of sending. */
 export function WorkspacePage() {

@@ -1,0 +1,20 @@
+/** Headings of the server's settings, by the part of their names before the dot. */
+export const SETTING_HEADINGS: Readonly<Record<string, string>> = {
+  api: "API",
+  oauth: "OAuth",
+  sending: "Sending",
+  smtp: "SMTP",
+  mtaSts: "MTA-STS",
+  mx: "Incoming mail",
+  webhooks: "Webhooks",
+  storage: "Storage",
+  spam: "Spam",
+  rules: "Rules",
+  holds: "Waiting for approval",
+  retention: "Retention",
+  blobs: "Attachments in S3",
+  backup: "Backups",
+  metrics: "Metrics",
+  replica: "Replica",
+  search: "Search",
+};
