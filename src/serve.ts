@@ -37,8 +37,8 @@ import { wakeSnoozed } from "./mailbox/changing/change.ts";
 import { forgetChanges } from "./mailbox/changing/change-feed.ts";
 import { deleteDiscarded, sweepBlobs } from "./mailbox/changing/removal.ts";
 import { forgetReplies } from "./mailbox/filing/absences.ts";
+import { createImapFolders } from "./mailbox/imap/imap-folders.ts";
 import { createOctets } from "./mailbox/imap/octets.ts";
-import { createUids } from "./mailbox/imap/uids.ts";
 import { renewAllSeen } from "./mailbox/reading/renewal.ts";
 import { registerGauges } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
@@ -191,7 +191,7 @@ async function start(
   const mail = openMail(core, { hold, startParser, verifyOnArrival: (domain) => verifyOnArrival(core, domain) });
   const { relay } = mail;
   const { parser } = mail.core;
-  const uids = createUids(mail.core);
+  const imapFolders = createImapFolders(mail.core);
   const octets = createOctets(mail.core);
   const notify: NotifyAdmins = (notice, record) => notifyAdmins(mail.core, notice, record);
   backends.push(parser);
@@ -224,7 +224,7 @@ async function start(
   const reads = createReadJournal(core);
   if (!following) backends.push({ stop: reads.flush });
   const imap = createImap(mail.core, {
-    uids,
+    folders: imapFolders,
     octets,
     signIn,
     reads,
@@ -353,7 +353,7 @@ async function start(
     deleteDiscarded(core),
     forgetChanges(core),
     forgetReplies(core),
-    ...uids.jobs,
+    ...imapFolders.jobs,
     octets.job,
     renewAllSeen(mail.core),
     ...(remote ? [watchBlobs(remote, log)] : []),

@@ -10,7 +10,6 @@ import {
   findFlagged,
   findLabelled,
   findLong,
-  findMarked,
   findMessage,
   findUnread,
   isInThread,
@@ -312,7 +311,7 @@ class Plan {
     const isSeen = name === "\\seen";
     const read = isSeen ? findUnread : findFlagged;
     const mark = async (): Promise<Marks> => {
-      const seqs = bit === undefined ? await read(core, mailboxId) : findMarked(core, this.view.folder, bit);
+      const seqs = bit === undefined ? await read(core, mailboxId) : new Set(this.view.folder.flagged(bit));
       return this.#marksOf((seq) => seqs.has(seq) !== isSeen);
     };
     const marks = await this.#once(name, mark, markCacheFor(this.rows));
@@ -462,10 +461,10 @@ async function lookAt(
 
 /** The messages of the selected mailbox that a search finds, by number. `userId`: who sees them. @throws Refused, Ended */
 export async function matching(session: ImapSession, key: SearchKey, userId: string): Promise<Found[]> {
-  const { core, uids } = session;
+  const { core } = session;
   const view = session.selected();
-  await uids.updated(view.folder);
-  const rows = presentRows(uids, view);
+  await view.folder.updated();
+  const rows = presentRows(view);
   const plan = new Plan(core, session.keywordsIn(view.folder.mailboxId), view, rows, core.now());
   const matches = await plan.buildSearchMatcher(key);
   const stages = STAGES.filter((stage) => plan.stages.has(stage));

@@ -7,7 +7,6 @@ import type { Caller, Reach } from "../access/caller.ts";
 import { findReachableMailboxes, ownAmong } from "../access/caller.ts";
 import { letOthersRun } from "../base/pause.ts";
 import { labelFolderNamed, labelFolderNames, wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
-import type { ImapFolder } from "../mailbox/imap/uids.ts";
 import type { Folder } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import { encodeUtf7 } from "./grammar.ts";
@@ -38,9 +37,6 @@ export interface Named {
   use: string | undefined;
   reach: Reach;
 }
-
-/** MAILBOXID of RFC 8474: stays when a mailbox gets another address, and a label another name. */
-export const imapMailboxId = ({ id, mailboxId, folder }: ImapFolder): string => `${mailboxId}_${folder ?? -id}`;
 
 /** A label below `Labels`: no name has control characters, or nothing between two `/`. */
 const labelFolderName = (label: string): string =>

@@ -10,9 +10,10 @@ import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import { letOthersRun } from "../base/pause.ts";
 import type { ReadJournal } from "../journal/reads.ts";
+import type { ImapFolders } from "../mailbox/imap/imap-folders.ts";
 import { wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
 import type { Octets } from "../mailbox/imap/octets.ts";
-import { FLAG_BITS, type ImapState, type Uids } from "../mailbox/imap/uids.ts";
+import { FLAG_BITS, type ImapFolder, type ImapState } from "../mailbox/imap/uids.ts";
 import { listLabels } from "../mailbox/state/labels.ts";
 import { asUnavailable } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
@@ -22,7 +23,7 @@ import { changesIn, findSequenceNumber, follow, isNews, type View } from "./view
 
 /** Parts that the sessions of a server share, besides the context. */
 export interface Shared {
-  readonly uids: Uids;
+  readonly folders: ImapFolders;
   readonly octets: Octets;
   readonly signIn: SignIn;
   readonly reads: ReadJournal;
@@ -57,7 +58,7 @@ export interface Wire {
 
 export class ImapSession {
   readonly core: ParsingCore;
-  readonly uids: Uids;
+  readonly folders: ImapFolders;
   readonly octets: Octets;
   readonly signIn: SignIn;
   readonly reads: ReadJournal;
@@ -74,12 +75,12 @@ export class ImapSession {
 
   constructor(
     core: ParsingCore,
-    { uids, octets, signIn, reads }: Shared,
+    { folders, octets, signIn, reads }: Shared,
     wire: Wire,
     peer: { trace: string; source: string; address: string | undefined },
   ) {
     this.core = core;
-    this.uids = uids;
+    this.folders = folders;
     this.octets = octets;
     this.signIn = signIn;
     this.reads = reads;
@@ -130,18 +131,18 @@ export class ImapSession {
       throw new Ended("The mailbox is no longer shared with you");
     if (folder.label === undefined) return;
     if (!wantsLabelFolders(db, caller.userId)) throw new Ended("Labels are no mailboxes any more");
-    if (!this.uids.present(folder)) throw new Ended("The label is gone");
+    if (!folder.present()) throw new Ended("The label is gone");
   }
 
   /** A message of a folder was put under a label beside: an app that now deletes it there moves it. */
-  noteCopied(folderId: number, uid: number): void {
-    this.#copied.add(`${folderId}/${uid}`);
+  noteCopied({ objectId }: Pick<ImapFolder, "objectId">, uid: number): void {
+    this.#copied.add(`${objectId}/${uid}`);
     const [oldest] = this.#copied;
     if (oldest !== undefined && this.#copied.size > MOST_COPIED) this.#copied.delete(oldest);
   }
 
-  wasCopied(folderId: number, uid: number): boolean {
-    return this.#copied.has(`${folderId}/${uid}`);
+  wasCopied({ objectId }: Pick<ImapFolder, "objectId">, uid: number): boolean {
+    return this.#copied.has(`${objectId}/${uid}`);
   }
 
   /** IMAP4rev2 was enabled. */
@@ -181,13 +182,13 @@ export class ImapSession {
 
   /** Tells what changed in the selected mailbox. `keepsNumbers`: nothing while a message is gone that the client counts. */
   async tellChanges({ keepsNumbers = false } = {}): Promise<void> {
-    const { view, uids } = this;
+    const { view } = this;
     if (!view) return;
     if (view.folder.label !== undefined) {
       this.#requireReach(view);
-      await uids.updated(view.folder);
+      await view.folder.updated();
     }
-    const changes = changesIn(uids, view);
+    const changes = changesIn(view);
     if (!changes) return;
     this.#requireReach(view);
     const { vanished, arrived, changed } = changes;
@@ -197,7 +198,7 @@ export class ImapSession {
       return;
     }
     const { rows: before } = view;
-    follow(uids, view, changes);
+    follow(this.folders, view, changes);
     if (vanished.length > 0) {
       if (this.enabled.has("QRESYNC")) await this.send(`* VANISHED ${formatSequenceSet(vanished)}`);
       else {
@@ -231,7 +232,7 @@ export class ImapSession {
         await letOthersRun();
         this.#requireReach(view);
       }
-      const states = this.uids.states(view.folder.id, seqs.slice(next, next + PORTION));
+      const states = view.folder.states(seqs.slice(next, next + PORTION));
       const lines = states.flatMap((state) => this.#flagsLine(view, state, keywords, onlyNews) ?? []);
       if (lines.length > 0) await this.send(lines.join("\r\n"));
     }

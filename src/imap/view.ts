@@ -4,7 +4,8 @@
  *
  * Invariant: a sequence number changes only with an EXPUNGE or VANISHED that the client was sent.
  */
-import type { ImapFolder, ImapState, Numbered, Uids } from "../mailbox/imap/uids.ts";
+import type { ImapFolders } from "../mailbox/imap/imap-folders.ts";
+import type { ImapFolder, ImapState, Numbered } from "../mailbox/imap/uids.ts";
 import { SAVED, type SequenceSet } from "./grammar.ts";
 import type { Named } from "./mailbox-names.ts";
 
@@ -23,25 +24,29 @@ export interface View {
 }
 
 /** @param opened from `Uids.opened`; what came since is in the view */
-export function openView(uids: Uids, named: Named, opened: ImapFolder, readOnly: boolean): View {
-  const folder = uids.present(opened) ?? opened;
-  const rows = shared(uids, folder, () => uids.numbered(folder.id));
+export function openView(folders: ImapFolders, named: Named, opened: ImapFolder, readOnly: boolean): View {
+  const folder = opened.present() ?? opened;
+  const rows = shared(folders, folder, () => folder.numbered());
   const { modseq } = folder;
   return { named, readOnly, folder, rows, modseq, sentFlags: new Map(), saved: new Set() };
 }
 
 /** Rows of folders that a session has, by folder: sessions that know the same have the same array. */
-const known = new WeakMap<Uids, Map<number, { modseq: number; rows: WeakRef<readonly Numbered[]> }>>();
+const known = new WeakMap<ImapFolders, Map<string, { modseq: number; rows: WeakRef<readonly Numbered[]> }>>();
 
 /** The rows of a folder as it is now. `read`: if no session has them. */
-function shared(uids: Uids, { id, modseq }: ImapFolder, read: () => readonly Numbered[]): readonly Numbered[] {
-  const folders = known.get(uids) ?? new Map();
-  known.set(uids, folders);
-  const there = folders.get(id);
+function shared(
+  folders: ImapFolders,
+  { objectId, modseq }: ImapFolder,
+  read: () => readonly Numbered[],
+): readonly Numbered[] {
+  const held = known.get(folders) ?? new Map();
+  known.set(folders, held);
+  const there = held.get(objectId);
   const had = there?.modseq === modseq ? there.rows.deref() : undefined;
   if (had) return had;
   const rows = read();
-  folders.set(id, { modseq, rows: new WeakRef(rows) });
+  held.set(objectId, { modseq, rows: new WeakRef(rows) });
   return rows;
 }
 
@@ -78,21 +83,21 @@ export function rowsIn({ rows, saved }: View, set: SequenceSet, byUid: boolean):
 }
 
 /** The states of rows as they are now: not of what is gone, or has been written anew under another UID. */
-export function listRowStates(uids: Uids, { folder }: Pick<View, "folder">, rows: readonly Numbered[]): ImapState[] {
+export function listRowStates({ folder }: Pick<View, "folder">, rows: readonly Numbered[]): ImapState[] {
   const known = new Map(rows.map(({ seq, uid }) => [seq, uid]));
-  return uids.states(folder.id, [...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
+  return folder.states([...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
 }
 
 /** The mailbox as it is now; undefined if it has not changed, or is gone. */
-function findChangedFolder(uids: Uids, { folder, modseq }: View): ImapFolder | undefined {
-  const present = uids.present(folder);
+function findChangedFolder({ folder, modseq }: View): ImapFolder | undefined {
+  const present = folder.present();
   return present?.modseq === modseq ? undefined : present;
 }
 
 /** The rows of a view as they are now; undefined in the place of what is gone. */
-export function presentRows(uids: Uids, view: View): readonly (Numbered | undefined)[] {
-  if (!findChangedFolder(uids, view)) return view.rows;
-  const now = new Map(uids.numbered(view.folder.id).map((row) => [row.uid, row]));
+export function presentRows(view: View): readonly (Numbered | undefined)[] {
+  if (!findChangedFolder(view)) return view.rows;
+  const now = new Map(view.folder.numbered().map((row) => [row.uid, row]));
   return view.rows.map(({ uid }) => now.get(uid));
 }
 
@@ -126,32 +131,32 @@ export interface Changes {
 }
 
 /** UIDs of messages of the view that are gone. */
-function goneFrom(uids: Uids, view: View, present: ImapFolder): number[] {
-  const vanished = uids.vanishedSince(present, view.modseq);
+function goneFrom(view: View, present: ImapFolder): number[] {
+  const vanished = present.vanishedSince(view.modseq);
   if (vanished) return vanished.filter((uid) => findSequenceNumber(view, uid) !== undefined);
-  const there = new Set(uids.numbered(view.folder.id).map(({ uid }) => uid));
+  const there = new Set(view.folder.numbered().map(({ uid }) => uid));
   return view.rows.map(({ uid }) => uid).filter((uid) => !there.has(uid));
 }
 
 /** Undefined if nothing changed, or the mailbox is gone. */
-export function changesIn(uids: Uids, view: View): Changes | undefined {
-  const present = findChangedFolder(uids, view);
+export function changesIn(view: View): Changes | undefined {
+  const present = findChangedFolder(view);
   if (!present) return undefined;
-  const since = uids.changedSince(view.folder.id, view.modseq);
+  const since = view.folder.changedSince(view.modseq);
   const last = view.rows.at(-1)?.uid ?? 0;
   return {
     present,
-    vanished: goneFrom(uids, view, present),
+    vanished: goneFrom(view, present),
     arrived: since.filter(({ uid }) => uid > last),
     changed: since.filter(({ uid }) => uid <= last),
   };
 }
 
 /** Brings a view up to date with the changes just found. The caller tells the client. */
-export function follow(uids: Uids, view: View, { present, vanished, arrived, changed }: Changes): void {
+export function follow(folders: ImapFolders, view: View, { present, vanished, arrived, changed }: Changes): void {
   const gone = new Set(vanished);
   const byUid = new Map(changed.map((row) => [row.uid, row]));
-  view.rows = shared(uids, present, () => [
+  view.rows = shared(folders, present, () => [
     ...view.rows.filter(({ uid }) => !gone.has(uid)).map((row) => byUid.get(row.uid) ?? row),
     ...arrived,
   ]);

@@ -65,7 +65,7 @@
  *   left_lists, image_senders, invitation_answers   mailbox/state/received.ts
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/changing/removal.ts
  *   discarded_messages                   mailbox/changing/removal.ts
- *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/imap/uids.ts
+ *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql), mailbox/imap/uids.ts and imap-folders.ts
  *   imap_labels, imap_labelled, imap_label_vanished   mailbox/imap/label-folders.ts; where a label is renamed or removed, labels.ts
  *   imap_octets, and octets of imap_messages   mailbox/imap/octets.ts and a trigger (0049_octets.sql)
  *   seen_renewal                         mailbox/reading/renewal.ts

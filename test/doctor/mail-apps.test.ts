@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import type { World } from "../../src/doctor/check.ts";
 import { checkMailApps } from "../../src/doctor/checks/mail-checks.ts";
+import { createImapFolders } from "../../src/mailbox/imap/imap-folders.ts";
 import { createOctets } from "../../src/mailbox/imap/octets.ts";
-import { createUids } from "../../src/mailbox/imap/uids.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 test("what is left to be made ready for mail apps, what cannot be, and what changed", async () => {
@@ -11,7 +11,7 @@ test("what is left to be made ready for mail apps, what cannot be, and what chan
   const find = () => checkMailApps({ store } as unknown as World);
   expect(await find()).toEqual([]);
   for (const text of ["one", "two", "three"]) await receive({ text });
-  await createUids(core).opened(box, "inbox");
+  await createImapFolders(core).opened(box, "inbox");
   expect(await find()).toMatchObject([{ state: "ok", detail: "3 messages are being made ready for them" }]);
   await createOctets(core).job.runDue(runtime.now());
   expect(await find()).toMatchObject([{ state: "ok", detail: "all mail of mailboxes that they opened is ready" }]);

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { connect as connectTls } from "node:tls";
 import { fileMessage } from "../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
-import { createUids } from "../../src/mailbox/imap/uids.ts";
+import { createImapFolders } from "../../src/mailbox/imap/imap-folders.ts";
 import { formatBodyStructure, formatImapEnvelope, openMessageContent } from "../../src/message/imap-data.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
@@ -28,9 +28,9 @@ for (const { name, bytes } of corpusFiles()) {
   const { seq, duplicate } = await store.enqueue((tx) =>
     fileMessage(core, tx, { mailboxId, receivedOn: "alice@example.test", message, now: app.runtime.now() }),
   );
-  const uids = createUids(core);
-  const opened = await uids.opened(mailboxId, "inbox");
-  const uid = duplicate ? undefined : uids.uidIn(opened.id, seq);
+  const folders = createImapFolders(core);
+  const opened = await folders.opened(mailboxId, "inbox");
+  const uid = duplicate ? undefined : opened.uidIn(seq);
   if (uid !== undefined) filed.set(uid, name);
 }
 

@@ -7,7 +7,7 @@ import { connect as connectTls } from "node:tls";
 import { letOthersRun } from "../../src/base/pause.ts";
 import { readConfig } from "../../src/config.ts";
 import { demoEnvironment } from "../../src/demo/demo-folder.ts";
-import { imapFolder } from "../../src/mailbox/imap/uids.ts";
+import { mailFolder } from "../../src/mailbox/imap/uids.ts";
 import { readStandby, writeStandby } from "../../src/replica/follow-replica.ts";
 import { becomeServer } from "../../src/replica/promote.ts";
 import { openStore } from "../../src/store/store.ts";
@@ -164,7 +164,7 @@ test("a standby that becomes the server numbers mail anew, also after a crash on
   const now = server.runtime.now();
   const present = (): number | undefined => {
     const store = openStore({ folder: data, restoring: true, runtime: server.runtime });
-    const row = imapFolder(store.db, server.owner.mailboxId, "inbox");
+    const row = mailFolder(store.db, server.owner.mailboxId, "inbox");
     store.close();
     return row?.uidValidity;
   };

@@ -3,26 +3,32 @@ import { expect, test } from "bun:test";
 import type { Parser } from "../../src/imap/grammar.ts";
 import type { Named } from "../../src/imap/mailbox-names.ts";
 import { type Changes, changesIn, follow, openView, rowsIn, type View } from "../../src/imap/view.ts";
-import type { ImapFolder, Numbered, Uids } from "../../src/mailbox/imap/uids.ts";
+import type { ImapFolders } from "../../src/mailbox/imap/imap-folders.ts";
+import type { ImapFolder, Numbered } from "../../src/mailbox/imap/uids.ts";
 
 /** A folder in memory. `reads`: how often all of it was read. */
 function folderOf(count: number) {
   let rows: Numbered[] = Array.from({ length: count }, (_, i) => ({ uid: i + 1, seq: 100 + i, modseq: 1 }));
   const gone: { uid: number; modseq: number }[] = [];
-  const folder = { id: 1, mailboxId: "mbx", folder: "inbox", modseq: 1, uidNext: count + 1 } as ImapFolder;
   let reads = 0;
-  const uids = {
+  const folder = {
+    objectId: "mbx_inbox",
+    mailboxId: "mbx",
+    folder: "inbox",
+    modseq: 1,
+    uidNext: count + 1,
     present: () => ({ ...folder }),
     numbered: () => {
       reads++;
       return rows;
     },
-    changedSince: (_: number, modseq: number) => rows.filter((row) => row.modseq > modseq),
-    vanishedSince: (_: ImapFolder, modseq: number) => gone.filter((one) => one.modseq > modseq).map(({ uid }) => uid),
-  } as unknown as Uids;
+    changedSince: (modseq: number) => rows.filter((row) => row.modseq > modseq),
+    vanishedSince: (modseq: number) => gone.filter((one) => one.modseq > modseq).map(({ uid }) => uid),
+  } as ImapFolder;
+  const folders = {} as ImapFolders;
   return {
-    uids,
-    open: () => openView(uids, {} as Named, folder, false),
+    folders,
+    open: () => openView(folders, {} as Named, folder, false),
     reads: () => reads,
     change(uid: number) {
       folder.modseq++;
@@ -41,17 +47,17 @@ function folderOf(count: number) {
   };
 }
 
-function refresh(uids: Uids, view: View): Changes | undefined {
-  const changes = changesIn(uids, view);
-  if (changes) follow(uids, view, changes);
+function refresh(folders: ImapFolders, view: View): Changes | undefined {
+  const changes = changesIn(view);
+  if (changes) follow(folders, view, changes);
   return changes;
 }
 
 test("rows of a set are each there once, ascending, and `*` is the last one", () => {
-  const { open, remove, uids } = folderOf(6);
+  const { open, remove, folders } = folderOf(6);
   const view = open();
   remove(2);
-  refresh(uids, view);
+  refresh(folders, view);
   const at = (set: ReturnType<Parser["sequenceSet"]>, byUid: boolean): number[] =>
     rowsIn(view, set, byUid).map(({ uid }) => uid);
   const last = Number.POSITIVE_INFINITY;
@@ -77,11 +83,11 @@ test("rows of a set are each there once, ascending, and `*` is the last one", ()
 test("after a refresh, a view knows what arrived, what is gone, and the latest change of each", () => {
   const it = folderOf(3);
   const view = it.open();
-  expect(refresh(it.uids, view)).toBeUndefined();
+  expect(refresh(it.folders, view)).toBeUndefined();
   it.change(2);
   it.remove(1);
   it.arrive();
-  const changes = refresh(it.uids, view);
+  const changes = refresh(it.folders, view);
   expect([changes?.vanished, changes?.changed.map(({ uid }) => uid), changes?.arrived.map(({ uid }) => uid)]).toEqual([
     [1],
     [2],
@@ -100,7 +106,7 @@ test("sessions that know the same share its rows, and see what came while the fo
   const views = [it.open(), it.open(), it.open()];
   expect(it.reads()).toBe(1);
   it.arrive();
-  for (const view of views) refresh(it.uids, view);
+  for (const view of views) refresh(it.folders, view);
   const later = it.open();
   expect(new Set([...views, later].map(({ rows }) => rows)).size).toBe(1);
   expect(later.rows).toHaveLength(1_001);

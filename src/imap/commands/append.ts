@@ -29,7 +29,7 @@ export async function append(session: ImapSession, parser: Parser): Promise<stri
   const bytes = parser.octets();
   if (isMarked) parser.expect(")");
   parser.end();
-  const { core, uids } = session;
+  const { core, folders } = session;
   const caller = session.writer("append");
   const target = named(core.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
@@ -40,7 +40,7 @@ export async function append(session: ImapSession, parser: Parser): Promise<stri
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
   if (await losesNul(bytes)) throw new Refused("NUL is not kept: encode the part in base64", "UNKNOWN-CTE");
-  const opened = await uids.opened(reach.mailbox.id, folder, label);
+  const opened = await folders.opened(reach.mailbox.id, folder, label);
   const message = await core.parser.prepareTransferred(bytes).catch((error) => {
     if (isUnavailable(error)) throw error;
     core.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
@@ -82,14 +82,14 @@ export async function append(session: ImapSession, parser: Parser): Promise<stri
   });
   // An app that now deletes it where it was moves it; a draft has another UID there.
   if (label !== undefined && kind !== "draft" && "before" in filed && filed.seq !== undefined) {
-    for (const { id, folder: present } of uids.listHoldingFolders(opened)) {
-      const uid = present === filed.before ? uids.uidIn(id, filed.seq) : undefined;
-      if (uid !== undefined) session.noteCopied(id, uid);
+    for (const one of opened.listHoldingFolders()) {
+      const uid = one.folder === filed.before ? one.uidIn(filed.seq) : undefined;
+      if (uid !== undefined) session.noteCopied(one, uid);
     }
   }
-  await uids.updated(opened);
+  await opened.updated();
   // What was sent may have been moved since.
-  const uid = filed.seq === undefined ? undefined : uids.uidIn(opened.id, filed.seq);
+  const uid = filed.seq === undefined ? undefined : opened.uidIn(filed.seq);
   return uid === undefined ? "Filed" : `[APPENDUID ${opened.uidValidity} ${uid}] Filed`;
 }
 

@@ -39,18 +39,19 @@ export const keepsAll = (session: ImapSession, view: View): boolean =>
 
 /** `only`: UIDs. Returns whether there were any. */
 export async function expungeDeleted(session: ImapSession, view: View, only?: ReadonlySet<number>): Promise<boolean> {
-  const { core, uids } = session;
-  const { id, label } = uids.present(view.folder) ?? view.folder;
+  const { core } = session;
+  const folder = view.folder.present() ?? view.folder;
+  const { label } = folder;
   // The client marked none that it was not told of.
-  const marked = uids
-    .markedDeleted(id)
+  const marked = folder
+    .markedDeleted()
     .filter(({ uid }) => findSequenceNumber(view, uid) !== undefined && (only?.has(uid) ?? true));
   for (let next = 0; next < marked.length; next += PORTION) {
     const seqs = marked.slice(next, next + PORTION).map(({ seq }) => seq);
     await core.store.enqueue((tx) => {
       const now = core.now();
       const caller = session.writer("expunge");
-      const still = uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
+      const still = folder.states(seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
       if (still.length === 0) return;
       const threads = new Set(still.map(({ threadId }) => threadId));
       const listStateSeqs = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
@@ -59,7 +60,7 @@ export async function expungeDeleted(session: ImapSession, view: View, only?: Re
       else {
         // An app that copied it to a label, and deletes it here, moves it there.
         const { moved = [], deleted = [] } = Object.groupBy(still, ({ uid }) =>
-          session.wasCopied(id, uid) ? "moved" : "deleted",
+          session.wasCopied(folder, uid) ? "moved" : "deleted",
         );
         fileUnder(tx, caller, listStateSeqs(moved), { leaves: true }, now);
         changeMessages(tx, caller, listStateSeqs(deleted), { folder: "trash" }, now);

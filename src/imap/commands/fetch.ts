@@ -91,7 +91,7 @@ export async function fetch(session: ImapSession, parser: Parser, byUid: boolean
       continue;
     }
     const seen = marksSeen ? await markSeen(session, view, portion) : undefined;
-    const states = new Map(listRowStates(session.uids, view, portion).map((state) => [state.uid, state]));
+    const states = new Map(listRowStates(view, portion).map((state) => [state.uid, state]));
     const caller = session.caller("fetch");
     const { userId } = caller;
     const known = session.octets.known(wantsKnown ? [...states.values()].map(({ seq }) => seq) : [], userId);
@@ -124,9 +124,8 @@ export async function fetch(session: ImapSession, parser: Parser, byUid: boolean
 
 /** Tells which UIDs of a set vanished since (RFC 7162 §3.2.6); where that is no longer known, all that are missing. */
 async function tellVanished(session: ImapSession, view: View, set: SequenceSet, since: number): Promise<void> {
-  const { uids } = session;
-  const present = uids.present(view.folder) ?? view.folder;
-  const vanished = uids.vanishedSince(present, since) ?? gapsIn(view);
+  const present = view.folder.present() ?? view.folder;
+  const vanished = present.vanishedSince(since) ?? gapsIn(view);
   // What the client counts is told it as vanished now, not earlier.
   const asked = vanished.filter((uid) => isIn(set, uid) && findSequenceNumber(view, uid) === undefined);
   if (asked.length > 0) await session.send(`* VANISHED (EARLIER) ${formatSequenceSet(asked)}`);
@@ -134,9 +133,9 @@ async function tellVanished(session: ImapSession, view: View, set: SequenceSet, 
 
 /** Marks messages as read, since the client asks for their text. Returns the UIDs of those that were not. */
 async function markSeen(session: ImapSession, view: View, rows: readonly Numbered[]): Promise<ReadonlySet<number>> {
-  const { core, uids } = session;
+  const { core } = session;
   const caller = session.writer("fetch");
-  const unread = listRowStates(uids, view, rows).filter(({ read }) => read === 0);
+  const unread = listRowStates(view, rows).filter(({ read }) => read === 0);
   const seqs = unread.map(({ seq }) => seq);
   if (seqs.length > 0) await core.store.enqueue((tx) => changeMessages(tx, caller, seqs, { read: true }, core.now()));
   return new Set(unread.map(({ uid }) => uid));
@@ -176,12 +175,12 @@ function neededOctets(item: FetchItem, { known }: FetchedMessage): "nothing" | "
 
 async function tell(fetched: FetchedMessage, items: readonly FetchItem[], reply: Reply): Promise<void> {
   const { session, view, state, userId } = fetched;
-  const { octets, uids } = session;
+  const { octets } = session;
   const needs = new Set(items.map((item) => neededOctets(item, fetched)));
   if (needs.has("all") || needs.has("header")) {
     await reply.takeTurns(state.size);
     // It may have been written anew meanwhile.
-    if (state.kind === "draft" && uids.uidIn(view.folder.id, state.seq) !== state.uid) return;
+    if (state.kind === "draft" && view.folder.uidIn(state.seq) !== state.uid) return;
   }
   if (needs.has("all")) {
     await octets.withContent(state.seq, userId, (content) =>

@@ -10,14 +10,7 @@ import {
 } from "../../mailbox/imap/label-folders.ts";
 import { labelKey } from "../../mailbox/state/labels.ts";
 import type { Parser } from "../grammar.ts";
-import {
-  findLabelPath,
-  imapMailboxId,
-  type LabelPath,
-  listLabelFolders,
-  MOST_LISTED,
-  named,
-} from "../mailbox-names.ts";
+import { findLabelPath, type LabelPath, listLabelFolders, MOST_LISTED, named } from "../mailbox-names.ts";
 import { type ImapSession, Refused, requireLabel } from "../session.ts";
 
 interface NamedLabelPath extends LabelPath {
@@ -78,16 +71,16 @@ export async function create(session: ImapSession, parser: Parser): Promise<stri
   parser.end();
   const path = labelPathIn(session, "createLabel", name, true);
   const { reach, label } = path;
-  const { core, uids } = session;
+  const { core, folders } = session;
   const beside = labelFolderNames(core.db, reach.mailbox.id, MOST_LISTED);
   if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
   requireFree(session, path);
   if (beside.length >= MOST_LISTED) throw new Refused(`A mailbox shows ${MOST_LISTED} labels at most`, "LIMIT");
   const caller = session.caller("createLabel");
-  await uids.opened(reach.mailbox.id, "inbox");
+  await folders.opened(reach.mailbox.id, "inbox");
   await core.store.enqueue((tx) => makeLabelFolder(tx, caller, reach.mailbox.id, label, core.now()));
-  const opened = await uids.opened(reach.mailbox.id, undefined, label);
-  return `[MAILBOXID (${imapMailboxId(opened)})] It is made`;
+  const opened = await folders.opened(reach.mailbox.id, undefined, label);
+  return `[MAILBOXID (${opened.objectId})] It is made`;
 }
 
 export async function remove(session: ImapSession, parser: Parser): Promise<string> {
@@ -101,13 +94,12 @@ export async function remove(session: ImapSession, parser: Parser): Promise<stri
     if (isAbove || path.label === "") throw new Refused("It is of no label itself", isAbove ? "HASCHILDREN" : "CANNOT");
     throw new Refused("No such mailbox", "NONEXISTENT");
   }
-  const { core, uids } = session;
-  const selected = session.view && uids.present(session.view.folder);
+  const selected = session.view?.folder.present();
   if (selected?.label === label && selected.mailboxId === path.reach.mailbox.id) {
     session.view = undefined;
     await session.send("* OK [CLOSED] It was open");
   }
-  await renameLabelFolder(core, session.caller("deleteLabel"), {
+  await renameLabelFolder(session.core, session.caller("deleteLabel"), {
     mailboxId: path.reach.mailbox.id,
     label,
     to: undefined,

@@ -2,16 +2,7 @@
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapFolder } from "../../mailbox/imap/uids.ts";
 import { encodeUtf7, Malformed, type Parser, quoteImapText } from "../grammar.ts";
-import {
-  buildPatternMatcher,
-  imapMailboxId,
-  type Named,
-  named,
-  namesAbove,
-  namesFor,
-  namesOfNone,
-  SHARED,
-} from "../mailbox-names.ts";
+import { buildPatternMatcher, type Named, named, namesAbove, namesFor, namesOfNone, SHARED } from "../mailbox-names.ts";
 import { type ImapSession, Refused } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 
@@ -34,8 +25,8 @@ function statusItems(parser: Parser): string[] {
 }
 
 /** The octets of a folder (RFC 8438), which are frozen where they were not. */
-async function sumFolderOctets({ uids, octets }: ImapSession, { id }: ImapFolder, userId: string): Promise<number> {
-  const seqs = uids.numbered(id).map(({ seq }) => seq);
+async function sumFolderOctets({ octets }: ImapSession, folder: ImapFolder, userId: string): Promise<number> {
+  const seqs = folder.numbered().map(({ seq }) => seq);
   let sum = 0;
   for (let next = 0; next < seqs.length; next += PORTION) {
     const portion = seqs.slice(next, next + PORTION);
@@ -48,10 +39,10 @@ async function sumFolderOctets({ uids, octets }: ImapSession, { id }: ImapFolder
 
 async function writeStatusResponse(session: ImapSession, one: Named, items: readonly string[]): Promise<string> {
   const { name, folder, label, reach } = one;
-  const { core, uids } = session;
+  const { core, folders } = session;
   const { userId } = session.caller("status");
-  const row = await uids.opened(reach.mailbox.id, folder, label);
-  const counts = items.includes("MESSAGES") || items.includes("UNSEEN") ? uids.counts(row) : undefined;
+  const row = await folders.opened(reach.mailbox.id, folder, label);
+  const counts = items.includes("MESSAGES") || items.includes("UNSEEN") ? row.counts() : undefined;
   const values: string[] = [];
   for (const item of items) values.push(`${item} ${await readStatusItem(item)}`);
   return `* STATUS ${session.formatMailboxName(name)} (${values.join(" ")})`;
@@ -71,12 +62,12 @@ async function writeStatusResponse(session: ImapSession, one: Named, items: read
       case "SIZE":
         return sumFolderOctets(session, row, userId);
       case "DELETED":
-        return uids.deleted(row).count;
+        return row.deleted().count;
       case "DELETED-STORAGE":
         // Elsewhere EXPUNGE moves to Trash, which frees nothing.
-        return folder === "trash" || folder === "spam" ? uids.deleted(row).bytes : 0;
+        return folder === "trash" || folder === "spam" ? row.deleted().bytes : 0;
       case "MAILBOXID":
-        return `(${imapMailboxId(row)})`;
+        return `(${row.objectId})`;
       case "APPENDLIMIT":
         return core.options.get("smtp.maxMessageBytes");
       default:

@@ -52,7 +52,7 @@ async function transfer(session: ImapSession, parser: Parser, byUid: boolean, mo
   const caller = session.writer(chooseOperation(moves));
   const view = session.selected({ toChange: moves });
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
-  const { core, uids } = session;
+  const { core, folders } = session;
   const target = named(core.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
   const isWithin = target.reach.mailbox.id === view.folder.mailboxId;
@@ -60,10 +60,10 @@ async function transfer(session: ImapSession, parser: Parser, byUid: boolean, mo
   if (isWithin && view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
   if (!target.reach.access.manage) throw new Refused("Your share of the mailbox lets you file nothing in it", "NOPERM");
   const rows = rowsIn(view, set, byUid);
-  await uids.updated(view.folder);
-  const opened = await uids.opened(target.reach.mailbox.id, target.folder, target.label);
+  await view.folder.updated();
+  const opened = await folders.opened(target.reach.mailbox.id, target.folder, target.label);
   // An app that copies, and then deletes what it copied, would lose it.
-  if (opened.id === view.folder.id) throw new Refused("It is in that mailbox already", "CANNOT");
+  if (opened.objectId === view.folder.objectId) throw new Refused("It is in that mailbox already", "CANNOT");
   const archives = !isWithin || (moves && view.folder.folder !== undefined);
   const to: Target = {
     ...target,
@@ -83,8 +83,7 @@ async function transfer(session: ImapSession, parser: Parser, byUid: boolean, mo
   if (done.length === 0) return moves ? "MOVE completed" : "COPY completed";
   // RFC 9051 §7.1: of MOVE, before EXPUNGE.
   if (!moves) {
-    if (isWithin && target.label !== undefined)
-      for (const { from } of done) session.noteCopied(view.folder.id, from.uid);
+    if (isWithin && target.label !== undefined) for (const { from } of done) session.noteCopied(view.folder, from.uid);
     return `${copyUid(opened, done)} COPY completed`;
   }
   await session.send(`* OK ${copyUid(opened, done)} Moved`);
@@ -111,13 +110,13 @@ async function requireTransferable(
   { reach, label, chooseTargetFolder }: Target,
   needed: "read" | "manage",
 ): Promise<void> {
-  const { core, uids } = session;
+  const { core } = session;
   const isOther = reach.mailbox.id !== view.folder.mailboxId;
   let bytes = 0;
   /** Conversations that move within the mailbox, as the journal counts them; another may have what comes already. */
   let changes = 0;
   for (let next = 0; next < rows.length; next += PORTION) {
-    const there = listRowStates(uids, view, rows.slice(next, next + PORTION));
+    const there = listRowStates(view, rows.slice(next, next + PORTION));
     bytes += there.reduce((sum, { size }) => sum + size, 0);
     if (label !== undefined) for (const { labels } of there) patchedLabels(labels, { addLabels: [label] });
     // What a label alone is given to stays where it is.
@@ -141,8 +140,8 @@ async function requireTransferable(
 }
 
 /** The mailbox as it is now: a label may end between two portions, and its messages stay then. @throws Refused */
-function requirePresent(session: ImapSession, { folder }: View): ImapFolder {
-  const present = session.uids.present(folder);
+function requirePresent({ folder }: View): ImapFolder {
+  const present = folder.present();
   if (!present) throw new Refused("The label is gone", "NONEXISTENT");
   return present;
 }
@@ -155,14 +154,14 @@ async function moveWithin(
   moves: boolean,
   done: Pair[],
 ): Promise<void> {
-  const { core, uids } = session;
+  const { core } = session;
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const moved = await core.store.enqueue((tx) => {
       const caller = session.writer(chooseOperation(moves));
       const now = core.now();
-      const { label: source } = requirePresent(session, view);
-      const states = listRowStates(uids, view, portion);
+      const { label: source } = requirePresent(view);
+      const states = listRowStates(view, portion);
       const seqs = states.map(({ seq }) => seq);
       if (label !== undefined) fileUnder(tx, caller, seqs, { label, leaves: moves && source === undefined }, now);
       if (folder !== undefined) changeMessages(tx, caller, seqs, { folder }, now);
@@ -170,8 +169,8 @@ async function moveWithin(
       if (moves && source !== undefined && folder !== "trash" && folder !== "spam") {
         labelAll(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] }, now);
       }
-      uids.update(tx, opened, seqs);
-      const there = new Map(uids.states(opened.id, seqs).map((state) => [state.seq, state]));
+      opened.update(tx, seqs);
+      const there = new Map(opened.states(seqs).map((state) => [state.seq, state]));
       return states.flatMap((from) => {
         const to = there.get(from.seq);
         return to ? [{ from, to: to.uid, folder: to.folder }] : [];
@@ -189,10 +188,10 @@ async function carry(
   moves: boolean,
   done: Pair[],
 ): Promise<void> {
-  const { core, uids } = session;
+  const { core } = session;
   const { id: mailboxId, address } = reach.mailbox;
   for (let next = 0; next < rows.length; next += CARRIED_AT_ONCE) {
-    const portion = listRowStates(uids, view, rows.slice(next, next + CARRIED_AT_ONCE));
+    const portion = listRowStates(view, rows.slice(next, next + CARRIED_AT_ONCE));
     const prepared = await Promise.all(
       portion.map(async (state) => {
         const bytes = await fileToCarry(core, state.seq, state.folder);
@@ -201,15 +200,15 @@ async function carry(
     );
     const carried = await core.store.enqueue((tx) => {
       const caller = session.writer(chooseOperation(moves));
-      requirePresent(session, view);
+      requirePresent(view);
       return prepared.flatMap((one) => {
         // Gone since, or written anew.
-        if (!one || uids.uidIn(view.folder.id, one.from.seq) !== one.from.uid) return [];
+        if (!one || view.folder.uidIn(one.from.seq) !== one.from.uid) return [];
         const { from, message } = one;
         const to = { mailboxId, address, folder: chooseTargetFolder(from), label };
         const filed = carryMessage(core, tx, caller, { seq: from.seq, from: from.folder, message, to, moves });
-        uids.update(tx, opened);
-        const [there] = filed ? uids.states(opened.id, [filed.seq]) : [];
+        opened.update(tx);
+        const [there] = filed ? opened.states([filed.seq]) : [];
         return there ? [{ from, to: there.uid, folder: there.folder, filed }] : [];
       });
     });
@@ -219,16 +218,16 @@ async function carry(
 
 /** Takes back what a COPY did, but for what changed since, and for all once that fails. Takes it from `done`. */
 async function restore(session: ImapSession, caller: Caller, { label, opened }: Target, done: Pair[]): Promise<void> {
-  const { core, uids } = session;
+  const { core } = session;
   const had = ({ labels }: ImapState): boolean => labels.some((one) => labelKey(one) === labelKey(label ?? ""));
   try {
     while (done.length > 0) {
       const portion = done.slice(-PORTION);
       await core.store.enqueue((tx) => {
         const now = core.now();
-        uids.update(tx, opened);
+        opened.update(tx);
         const seqs = portion.map(({ from, filed }) => filed?.seq ?? from.seq);
-        const present = new Map(uids.states(opened.id, seqs).map(({ uid, folder }) => [uid, folder]));
+        const present = new Map(opened.states(seqs).map(({ uid, folder }) => [uid, folder]));
         const still = portion.filter(({ to, folder }) => present.get(to) === folder);
         const moved = still.flatMap(({ from, folder, filed }) => (filed || from.folder === folder ? [] : [from]));
         for (const [folder, some] of Map.groupBy(moved, (state) => state.folder)) {

@@ -3,7 +3,7 @@
 import { FLAG_BITS } from "../../mailbox/imap/uids.ts";
 import { listLabels } from "../../mailbox/state/labels.ts";
 import { formatSequenceSet, isIn, Malformed, type Parser, type SequenceSet } from "../grammar.ts";
-import { hasBelow, imapMailboxId, named } from "../mailbox-names.ts";
+import { hasBelow, named } from "../mailbox-names.ts";
 import { type ImapSession, Refused } from "../session.ts";
 import { findSequenceNumber, gapsIn, openView, type View } from "../view.ts";
 import { expungeDeleted, keepsAll } from "./expunge.ts";
@@ -27,25 +27,25 @@ export async function select(session: ImapSession, parser: Parser, examines: boo
   // RFC 9051 §7.1, RFC 7162 §3.2.11.
   if (hadOne) await session.send("* OK [CLOSED] The one before");
   if (asked) await session.enableCondstore();
-  const { core, uids, octets } = session;
+  const { core, folders, octets } = session;
   const caller = session.caller("select");
   const readOnly = examines || !caller.scopes.has("write");
   const found = named(core.db, caller, name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
-  const opened = await uids.opened(found.reach.mailbox.id, found.folder, found.label);
+  const opened = await folders.opened(found.reach.mailbox.id, found.folder, found.label);
   const until = core.now() + MOST_WAIT_MS;
-  for (const { id, uidNext } of uids.listHoldingFolders(opened)) {
+  for (const { id, uidNext } of opened.listHoldingFolders()) {
     if (await octets.ready(id, uidNext, until - core.now())) continue;
     throw new Refused("The server still reads the mail of this mailbox; try again in a minute", "UNAVAILABLE");
   }
-  const view = openView(uids, found, opened, readOnly);
+  const view = openView(folders, found, opened, readOnly);
   const { folder } = view;
   const { mailbox: box, access } = found.reach;
   const keywords = session.keywordsIn(box.id);
   const labels = listLabels(core, caller, box.id, MOST_KEYWORDS);
   const flags = [...FLAGS, ...labels.map(({ label }) => keywords.of(label))];
   const permanentFlags = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
-  const firstUnseen = findSequenceNumber(view, uids.firstUnseen(folder) ?? 0);
+  const firstUnseen = findSequenceNumber(view, folder.firstUnseen() ?? 0);
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
@@ -55,7 +55,7 @@ export async function select(session: ImapSession, parser: Parser, examines: boo
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
     `* OK [HIGHESTMODSEQ ${folder.modseq}] The latest change`,
-    `* OK [MAILBOXID (${imapMailboxId(folder)})] Its id`,
+    `* OK [MAILBOXID (${folder.objectId})] Its id`,
   ];
   await session.send(lines.join("\r\n"));
   session.view = view;
@@ -97,14 +97,13 @@ function parameters(session: ImapSession, parser: Parser): { known: Known | unde
 
 /** Tells what vanished and what changed since the client was here. */
 async function resync(session: ImapSession, view: View, { modseq, uids: known }: Known): Promise<void> {
-  const { uids } = session;
   const isKnown = (uid: number): boolean => !known || isIn(known, uid);
   // What has just been counted is told as vanished now, not earlier.
-  const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(
+  const vanished = (view.folder.vanishedSince(modseq) ?? gapsIn(view)).filter(
     (uid) => isKnown(uid) && findSequenceNumber(view, uid) === undefined,
   );
   if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${formatSequenceSet(vanished)}`);
-  const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
+  const changed = view.folder.changedSince(modseq).filter(({ uid }) => isKnown(uid));
   const seqs = changed.map(({ seq }) => seq);
   await session.tellFlags(view, seqs, session.keywordsIn(view.folder.mailboxId));
 }

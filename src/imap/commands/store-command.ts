@@ -64,17 +64,18 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
   if (isAll && !view.named.reach.access.manage)
     throw new Refused("Your share of the mailbox lets you set \\Seen alone", "NOPERM");
   if (since !== undefined) await session.enableCondstore();
-  const { core, uids } = session;
+  const { core } = session;
+  const { folder } = view;
   const failed: number[] = [];
   const rows = rowsIn(view, set, byUid);
-  await uids.updated(view.folder);
+  await folder.updated();
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const changed = await core.store.enqueue((tx) => {
       const caller = session.writer("store");
       const now = core.now();
-      uids.update(tx, view.folder);
-      const states = listRowStates(uids, view, portion);
+      folder.update(tx);
+      const states = listRowStates(view, portion);
       const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
       const open = states.filter((state) => !isStale(state));
       const own = open.map(({ seq }) => seq);
@@ -83,22 +84,20 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
           const marks = { ...(read !== undefined && { read }), ...(flagged !== undefined && { flagged }) };
           changeMessages(tx, caller, own, marks, now);
         }
-        if (add !== 0 || remove !== 0)
-          flagMessages(tx, caller, view.folder.id, own, { add, remove: remove & ~add }, now);
+        if (add !== 0 || remove !== 0) flagMessages(tx, caller, folder, own, { add, remove: remove & ~add }, now);
         const labels = mode === "" && isAll ? { labels: addLabels } : { addLabels, removeLabels };
         const threads = [
           ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
         ];
         labelAll(tx, caller, threads, labels, now);
-        uids.update(tx, view.folder);
+        folder.update(tx);
       }
       return { own, stale: states.filter(isStale).map(({ uid }) => uid) };
     });
     failed.push(...changed.stale);
     const keywords = session.keywordsIn(view.folder.mailboxId);
     if (silent && !session.enabled.has("CONDSTORE")) {
-      for (const state of uids.states(view.folder.id, changed.own))
-        view.sentFlags.set(state.uid, formatFlagList(state, keywords));
+      for (const state of folder.states(changed.own)) view.sentFlags.set(state.uid, formatFlagList(state, keywords));
     } else await session.tellFlags(view, changed.own, keywords);
   }
   if (failed.length === 0) return "STORE completed";

@@ -14,7 +14,7 @@ import { type Folder, messages, threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { ThreadRow } from "../filing/threading.ts";
-import { orderUids, renumber, setImapFlags } from "../imap/uids.ts";
+import { type FlagChange, type ImapFolder, orderUids, renumber } from "../imap/uids.ts";
 import { derivedFolder, listApartMessages, loadReadState } from "../state/message-state.ts";
 import { folderTouch, learnFromMove, trainingTouch, unscheduleDrafts } from "./change.ts";
 import { noteChange } from "./change-feed.ts";
@@ -196,13 +196,13 @@ function moveWithin(tx: Tx, thread: ThreadRow, given: readonly Found[], folder: 
 export function flagMessages(
   tx: Tx,
   caller: Caller,
-  folderId: number,
+  folder: ImapFolder,
   seqs: readonly number[],
-  flags: { add: number; remove: number },
+  flags: FlagChange,
   now: number,
 ): void {
   const ids = reached(tx, caller, seqs, "manage").map(({ thread }) => thread.id);
-  if (setImapFlags(tx, folderId, seqs, flags) > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
+  if (folder.setFlags(tx, seqs, flags) > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
 }
 
 /**

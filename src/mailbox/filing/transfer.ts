@@ -29,7 +29,8 @@ import { isDamage } from "../../store/sound.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { noteDiscarded } from "../changing/removal.ts";
-import { flagNew, IMAP_FLAGS, openFolders } from "../imap/uids.ts";
+import { openFolders } from "../imap/imap-folders.ts";
+import { IMAP_FLAGS, setMailFlags } from "../imap/uids.ts";
 import { composeStored } from "../reading/messages.ts";
 import { routeWithin } from "../state/addresses.ts";
 import { addLabels, labelKey, listThreadLabels, MOST_LABELS } from "../state/labels.ts";
@@ -162,7 +163,7 @@ export function fileTransferred(
       .where(eq(threads.seq, written.threadSeq))
       .run();
   }
-  if (imapFlags !== 0) flagNew(tx, written.seq, imapFlags);
+  if (imapFlags !== 0) setMailFlags(tx, [written.seq], { add: imapFlags, remove: 0 });
   const labelled = labels.length > 0 ? addLabels(tx, written.threadSeq, labels) : [];
   if (joined) for (const label of labels) settle(tx, joined.seq, "label", "server", labelKey(label));
   if (starred && joined) settle(tx, joined.seq, "starred", "server");

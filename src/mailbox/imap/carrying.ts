@@ -21,7 +21,7 @@ import { fileTransferred, type TransferredMessage } from "../filing/transfer.ts"
 import { composeStored } from "../reading/messages.ts";
 import { labelKey, listThreadLabels, patchedLabels, writeLabels } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { IMAP_FLAGS, imapFolder, setImapFlags } from "./uids.ts";
+import { IMAP_FLAGS, setMailFlags } from "./uids.ts";
 
 type Source = NonNullable<ReturnType<ReturnType<typeof queries>["source"]["get"]>>;
 
@@ -124,8 +124,7 @@ function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ..
     return { ...filed, before, labelled: isNew ? [under] : [] };
   }
   noteOperation(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
-  const row = imapFolder(tx, mailboxId, folder);
-  if (row && imapFlags !== 0) setImapFlags(tx, row.id, [filed.seq], { add: imapFlags, remove: 0 });
+  if (imapFlags !== 0) setMailFlags(tx, [filed.seq], { add: imapFlags, remove: 0 });
   return filed;
 }
 

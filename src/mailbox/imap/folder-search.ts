@@ -11,7 +11,7 @@ import { FOLDERS, MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { threadsLabelledIn } from "../state/labels.ts";
-import { IMAP_FLAGS, type ImapFolder } from "./uids.ts";
+import type { ImapFolder } from "./uids.ts";
 
 /** Times its packed length that a text usually has. */
 const PACKED_TO = 4;
@@ -35,13 +35,6 @@ const statements = {
     "SELECT json_group_array(seq) AS seqs FROM threads INDEXED BY threads_starred WHERE mailbox_id = ? AND starred = 1",
   ),
   flagged: statement<Seqs, [threads: string]>(`SELECT json_group_array(seq) AS seqs ${OF_THREADS} WHERE flagged = 1`),
-  marked: statement<Seqs, [folderId: number, bit: number]>(
-    "SELECT json_group_array(message_seq) AS seqs FROM imap_messages WHERE folder_id = ? AND flags & ?",
-  ),
-  markedUnderLabel: statement<Seqs, [id: number, bit: number]>(
-    `SELECT json_group_array(message_seq) AS seqs FROM imap_labelled CROSS JOIN imap_messages USING (message_seq)
-     WHERE label_id = -?1 AND (flags & ~${IMAP_FLAGS.deleted} | iif(deleted, ${IMAP_FLAGS.deleted}, 0)) & ?2`,
-  ),
   message: statement<{ seq: number }, [id: string]>("SELECT seq FROM messages WHERE id = ?"),
   thread: statement<{ seq: number }, [id: string]>("SELECT seq FROM threads WHERE id = ?"),
   // A byte of a message is three of its text at most: a letter of a character set of one byte, in UTF-8.
@@ -114,10 +107,6 @@ export const findUnread = ({ db }: Reader, mailboxId: string): Promise<Set<numbe
 /** Flagged messages in any folder of a mailbox. */
 export const findFlagged = ({ db }: Reader, mailboxId: string): Promise<Set<number>> =>
   ofThreads(db, numbersIn(statements.starredThreads(db).get(mailboxId)), "flagged");
-
-/** Messages of a folder with a bit of IMAP_FLAGS. */
-export const findMarked = ({ db }: Reader, { id, label }: ImapFolder, bit: number): Set<number> =>
-  new Set(numbersIn((label === undefined ? statements.marked(db) : statements.markedUnderLabel(db)).get(id, bit)));
 
 /** Resolves with a test for messages whose conversation has a label in the mailbox. */
 export async function findLabelled(

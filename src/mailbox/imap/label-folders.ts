@@ -13,10 +13,20 @@ import { letOthersRun } from "../../base/pause.ts";
 import { noteOperation } from "../../journal/entries.ts";
 import { toThreadSeq } from "../../search/document-number.ts";
 import type { Core } from "../../store/core.ts";
-import { type Folder, imapFolders, imapLabels, users } from "../../store/schema.ts";
+import { FOLDERS, type Folder, imapFolders, imapLabels, users } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { labelKey, moveLabelFolder, replaceLabel, threadsLabelledIn } from "../state/labels.ts";
+import {
+  type FlagChange,
+  IMAP_FLAGS,
+  type ImapFolder,
+  labelNumbers,
+  mailFolder,
+  type NumberedRow,
+  numberedFolder,
+  setMailFlags,
+} from "./uids.ts";
 
 /** Messages that are numbered in one transaction, or read at once: some 10 ms. */
 const PORTION = 1_000;
@@ -24,23 +34,12 @@ const PORTION = 1_000;
 const MOST_COMPARED = 2_000;
 /** Changes of a folder, or vanished UIDs, that are found by one look at all of its numbers: 5 ms of 100,000. */
 const MOST_FOUND = 10_000;
+/** Folders whose mail the mailboxes of labels have. */
+const LABELLED: readonly Folder[] = ["inbox", "archive", "sent", "drafts"];
 
-/** The mailbox of a label, as of the last look. */
-export interface LabelFolder {
-  /** imap_labels.id, negative: no folder has it. */
-  id: number;
-  mailboxId: string;
-  /** The label as it is written in the mailbox. */
-  label: string;
-  uidValidity: number;
-  uidNext: number;
-  modseq: number;
-  vanishedThrough: number;
-}
+type LabelRow = NumberedRow & { label: string; filled: number };
 
-type LabelRow = LabelFolder & { filled: number };
-
-const SELECT_LABEL = `SELECT -imap_labels.id AS id, imap_labels.mailbox_id AS mailboxId,
+const SELECT_LABEL = `SELECT imap_labels.id, imap_labels.mailbox_id AS mailboxId,
     coalesce(mailbox_labels.label, imap_labels.label) AS label, filled, uid_validity + imap_labels.id AS uidValidity,
     imap_labels.uid_next AS uidNext, imap_labels.modseq, imap_labels.vanished_through AS vanishedThrough
   FROM imap_labels
@@ -67,7 +66,7 @@ const statements = {
     `${SELECT_LABEL} WHERE imap_labels.mailbox_id = ? AND imap_labels.label_key = ?`,
   ),
   byId: statement<LabelRow, [id: number]>(
-    `${SELECT_LABEL} WHERE imap_labels.id = -? AND imap_labels.label_key IS NOT NULL`,
+    `${SELECT_LABEL} WHERE imap_labels.id = ? AND imap_labels.label_key IS NOT NULL`,
   ),
   beginToFollow: statement<unknown, [mailboxId: string]>(
     `UPDATE imap_folders SET labelled_through = modseq WHERE mailbox_id = ?1
@@ -88,9 +87,6 @@ const statements = {
      WHERE folder NOT IN ('trash', 'spam') AND EXISTS (
        SELECT 1 FROM thread_labels WHERE thread_seq = message_seq / 65536 AND thread_labels.label_key = imap_labels.label_key)
      ON CONFLICT (message_seq, label_id) DO NOTHING`,
-  ),
-  advance: statement<unknown, [given: number, labelId: number]>(
-    "UPDATE imap_labels SET uid_next = uid_next + ? WHERE id = ?",
   ),
   nthChanged: statement<{ modseq: number }, [folderId: number, after: number]>(
     `SELECT modseq FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ? AND modseq > ?
@@ -136,7 +132,6 @@ const statements = {
        CROSS JOIN messages ON messages.seq = message_seq
      WHERE imap_folders.folder NOT IN ('trash', 'spam') ORDER BY filed_at, message_seq`,
   ),
-  bump: statement<unknown, [labelId: number]>("UPDATE imap_labels SET modseq = modseq + 1 WHERE id = ?"),
   bury: statement<unknown, [labelId: number, uids: string]>(
     `INSERT INTO imap_label_vanished (label_id, modseq, uid)
      SELECT imap_labels.id, modseq, value FROM json_each(?2) CROSS JOIN imap_labels WHERE imap_labels.id = ?1`,
@@ -168,9 +163,6 @@ const statements = {
   deleteSomeVanished: statement<unknown, [mailboxId: string, limit: number]>(
     `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
        FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
-  ),
-  lastForgotten: statement<{ modseq: number }, [labelId: number, most: number]>(
-    "SELECT modseq FROM imap_label_vanished WHERE label_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
   ),
   someForgotten: statement<unknown, [limit: number]>(
     `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
@@ -219,9 +211,6 @@ export const labelFolderNames = (db: Db, mailboxId: string, limit: number): stri
 /** A label that has a mailbox, as it is written there; undefined if there is none. */
 export const labelFolderNamed = (db: Db, mailboxId: string, label: string): string | undefined =>
   statements.isThere(db).get(mailboxId, labelKey(label))?.label;
-
-/** The mailbox of a label once it was opened, by the id that LabelFolder has. */
-export const labelFolder = (db: Db, id: number): LabelFolder | undefined => statements.byId(db).get(id) ?? undefined;
 
 function requireManaged(tx: Tx, caller: Caller, mailboxId: string): void {
   const reach = reachTo(tx, caller, mailboxId);
@@ -281,9 +270,9 @@ function open(tx: Tx, mailboxId: string, label: string): void {
 }
 
 function add(tx: Tx, labelId: number, seqs: readonly number[]): void {
-  statements.bump(tx).run(labelId);
+  labelNumbers.bump(tx).run(labelId);
   statements.add(tx).run(labelId, JSON.stringify(seqs));
-  statements.advance(tx).run(seqs.length, labelId);
+  labelNumbers.advance(tx).run(seqs.length, labelId);
 }
 
 /** A portion of what has changed in the folders of a mailbox. */
@@ -368,7 +357,7 @@ function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): voi
   for (const [key, one] of now) if (!unchanged.has(key)) getLabelChanges(one).added.push(one.seq);
   for (const [labelId, changes] of labels) {
     const gone = JSON.stringify(changes.gone);
-    statements.bump(tx).run(labelId);
+    labelNumbers.bump(tx).run(labelId);
     statements.bury(tx).run(labelId, gone);
     statements.remove(tx).run(labelId, gone);
     statements.touch(tx).run(labelId, JSON.stringify(changes.unchanged));
@@ -379,7 +368,7 @@ function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): voi
 }
 
 /** Brings the mailboxes of the labels of a mailbox up to date within a transaction that changes little; see compare. */
-export function updateLabels(tx: Tx, mailboxId: string, first: readonly number[]): void {
+function updateLabels(tx: Tx, mailboxId: string, first: readonly number[]): void {
   for (let isMore = true; isMore; ) {
     const changes = changesIn(tx, mailboxId);
     compare(tx, changes.seqs, first);
@@ -388,10 +377,16 @@ export function updateLabels(tx: Tx, mailboxId: string, first: readonly number[]
   }
 }
 
-/** Sets \Deleted of messages (messages.seq) in the mailbox of a label, or takes it away; returns how many changed. */
-export function setLabelDeleted(tx: Tx, id: number, seqs: readonly number[], deleted: boolean): number {
-  statements.bump(tx).run(-id);
-  return statements.setDeleted(tx).run(-id, Number(deleted), JSON.stringify(seqs)).changes;
+/** Sets and takes away flags of messages (messages.seq) in the mailbox of a label; returns how many changed. */
+function setLabelFlags(tx: Tx, id: number, seqs: readonly number[], { add, remove }: FlagChange): number {
+  const { deleted } = IMAP_FLAGS;
+  let changed = 0;
+  if ((add | remove) & deleted) {
+    labelNumbers.bump(tx).run(id);
+    changed += statements.setDeleted(tx).run(id, Number((add & deleted) !== 0), JSON.stringify(seqs)).changes;
+  }
+  if ((add | remove) & ~deleted) changed += setMailFlags(tx, seqs, { add: add & ~deleted, remove: remove & ~deleted });
+  return changed;
 }
 
 /** Removes a portion of what is kept for the labels of a mailbox; returns how much. */
@@ -428,9 +423,9 @@ export function createLabelFolders(
   async function fill({ id, mailboxId, label }: LabelRow): Promise<void> {
     const seqs = await listLabelMail(mailboxId, label);
     for (let next = 0; next < seqs.length; next += PORTION) {
-      await enqueue((tx) => add(tx, -id, seqs.slice(next, next + PORTION)));
+      await enqueue((tx) => add(tx, id, seqs.slice(next, next + PORTION)));
     }
-    const isSame = and(eq(imapLabels.id, -id), eq(imapLabels.labelKey, labelKey(label)));
+    const isSame = and(eq(imapLabels.id, id), eq(imapLabels.labelKey, labelKey(label)));
     await enqueue((tx) => void tx.update(imapLabels).set({ filled: true }).where(isSame).run());
   }
 
@@ -467,27 +462,46 @@ export function createLabelFolders(
     }
   }
 
+  /** The mailbox of a label, as of the last look. */
+  function toLabelFolder(row: LabelRow): ImapFolder {
+    const { id, mailboxId, label } = row;
+    return {
+      ...numberedFolder(db, labelNumbers, row),
+      objectId: `${mailboxId}_${id}`,
+      label,
+      present: () => presentLabel(id),
+      updated: () => updated(mailboxId),
+      update: (tx, first = []) => updateLabels(tx, mailboxId, first),
+      listHoldingFolders: () => LABELLED.flatMap((folder) => mailFolder(db, mailboxId, folder) ?? []),
+      setFlags: (tx, seqs, change) => setLabelFlags(tx, id, seqs, change),
+    };
+  }
+
+  function presentLabel(id: number): ImapFolder | undefined {
+    const row = statements.byId(db).get(id);
+    return row ? toLabelFolder(row) : undefined;
+  }
+
   return {
     /** The mailbox of a label once all of its mail has UIDs. The caller checks access and that the label is there. */
-    async opened(mailboxId: string, label: string, folders: readonly Folder[]): Promise<LabelFolder> {
-      for (const folder of folders) await folderOpened(mailboxId, folder);
+    async opened(mailboxId: string, label: string): Promise<ImapFolder> {
+      for (const folder of FOLDERS) await folderOpened(mailboxId, folder);
       for (;;) {
         const found = statements.byKey(db).get(mailboxId, labelKey(label));
         if (!found) await enqueue((tx) => open(tx, mailboxId, label));
         else if (!found.filled) await filled(found);
         else {
           await updated(mailboxId);
-          return labelFolder(db, found.id) ?? found;
+          return presentLabel(found.id) ?? toLabelFolder(found);
         }
       }
     },
-    settled: updated,
     /** Ends mailboxes of labels that are no longer there, and forgets what vanished long ago. `most`: UIDs of each. */
     async forget(most: number): Promise<void> {
       for (const { id, mailboxId, key } of statements.following(db).all()) {
         await enqueue((tx) => {
           if (!statements.isThere(tx).get(mailboxId, key)) return moveLabelFolder(tx, mailboxId, key, undefined);
-          const last = statements.lastForgotten(tx).get(id, most);
+          const last = labelNumbers.lastForgotten(tx).get(id, most);
           if (last) tx.update(imapLabels).set({ vanishedThrough: last.modseq }).where(eq(imapLabels.id, id)).run();
         });
       }

@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { changeMessages } from "../../../src/mailbox/changing/message-changes.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { findLabelled } from "../../../src/mailbox/imap/folder-search.ts";
+import { createImapFolders } from "../../../src/mailbox/imap/imap-folders.ts";
 import { forgetLabelled } from "../../../src/mailbox/imap/label-folders.ts";
-import { createUids } from "../../../src/mailbox/imap/uids.ts";
 import { replaceLabel, writeLabels } from "../../../src/mailbox/state/labels.ts";
 import { toThreadSeq } from "../../../src/search/document-number.ts";
 import type { Db } from "../../../src/store/store.ts";
@@ -34,10 +34,10 @@ test("a label that is renamed to one in use while its mail is numbered has the m
     }
     return enqueue(work);
   };
-  await createUids({ ...core, store: { ...store, enqueue: enqueueLate } }).opened(box, undefined, "A");
-  const uids = createUids(core);
-  const { id } = await uids.opened(box, undefined, "B");
-  expect(uids.numbered(id).map(({ seq }) => seq)).toEqual(seqs);
+  await createImapFolders({ ...core, store: { ...store, enqueue: enqueueLate } }).opened(box, undefined, "A");
+  const folders = createImapFolders(core);
+  const folder = await folders.opened(box, undefined, "B");
+  expect(folder.numbered().map(({ seq }) => seq)).toEqual(seqs);
 });
 
 /** Adds copies of the row of a table with that number, each with what `change` gives for 1, 2, … */
@@ -94,10 +94,10 @@ test("of conversations with many messages, all are in the label's mailbox, in po
   copyRow(store.db, "messages", first, 2_500, copy);
   const { seq, threadId } = await receive({ from: "last@remote.example" });
   updateThread(core, alice, threadId, { labels: ["Work"] });
-  const uids = createUids(core);
-  const { id } = await uids.opened(box, undefined, "Work");
+  const folders = createImapFolders(core);
+  const folder = await folders.opened(box, undefined, "Work");
   const copies = Array.from({ length: 2_500 }, (_, i) => first + i + 1);
-  expect(uids.numbered(id).map((one) => one.seq)).toEqual([...copies, first, seq]);
+  expect(folder.numbered().map((one) => one.seq)).toEqual([...copies, first, seq]);
 });
 
 test("a change of messages with many labels is looked at in portions", async () => {
@@ -105,22 +105,22 @@ test("a change of messages with many labels is looked at in portions", async () 
   const { core, store, box, seqs } = await labelled(names);
   const [first] = seqs as [number];
   copyRow(store.db, "messages", first, 299, (n) => ({ seq: first + n, id: `copy-${n}`, message_id: `<${n}@copy>` }));
-  const uids = createUids(core);
-  for (const name of names) await uids.opened(box, undefined, name);
-  const folder = await uids.opened(box, undefined, names[0]);
-  const rows = uids.numbered(folder.id);
+  const folders = createImapFolders(core);
+  for (const name of names) await folders.opened(box, undefined, name);
+  const folder = await folders.opened(box, undefined, names[0]);
+  const rows = folder.numbered();
   store.transact((tx) => writeLabels(tx, toThreadSeq(first), names.slice(0, -1)));
-  expect(await turnsDuring(uids.updated(folder))).toBeGreaterThan(5);
-  expect(uids.present(folder)?.modseq).toBeGreaterThan(folder.modseq);
-  expect(uids.numbered(folder.id).map(({ uid, seq }) => [uid, seq])).toEqual(rows.map(({ uid, seq }) => [uid, seq]));
+  expect(await turnsDuring(folder.updated())).toBeGreaterThan(5);
+  expect(folder.present()?.modseq).toBeGreaterThan(folder.modseq);
+  expect(folder.numbered().map(({ uid, seq }) => [uid, seq])).toEqual(rows.map(({ uid, seq }) => [uid, seq]));
 });
 
 test("what is not seen is counted, whether the label has less mail than the mailbox has unread, or more", async () => {
   const { core, store, box, alice, receive, seqs } = await labelled(["Work"], ["Work"], ["Work"]);
-  const uids = createUids(core);
+  const folders = createImapFolders(core);
   const counts = async () => {
-    const folder = await uids.opened(box, undefined, "Work");
-    return [uids.counts(folder), uids.firstUnseen(folder)];
+    const folder = await folders.opened(box, undefined, "Work");
+    return [folder.counts(), folder.firstUnseen()];
   };
   const read = (...of: number[]) => store.transact((tx) => changeMessages(tx, alice, of, { read: true }, core.now()));
   expect(await counts()).toEqual([{ messages: 3, unseen: 3 }, 1]);
@@ -135,8 +135,8 @@ test("what is not seen is counted, whether the label has less mail than the mail
 test("what vanished is forgotten in portions, of labels that are there and that are gone", async () => {
   const { core, store, box, runtime } = await labelled(["Kept", "Gone"]);
   const { db, enqueue } = store;
-  const uids = createUids(core);
-  for (const label of ["Kept", "Gone"]) await uids.opened(box, undefined, label);
+  const folders = createImapFolders(core);
+  for (const label of ["Kept", "Gone"]) await folders.opened(box, undefined, label);
   vanish(db, 23_000);
   db.$client.run("UPDATE imap_labels SET modseq = 23000, label_key = iif(label_key = 'gone', NULL, label_key)");
   const rows = db.$client.prepare<{ count: number; least: number }, []>(
@@ -149,17 +149,17 @@ test("what vanished is forgotten in portions, of labels that are there and that 
     most.atOnce = Math.max(most.atOnce, before - (rows.get()?.count ?? 0));
     return done;
   };
-  const [, forgets] = createUids({ ...core, store: { ...store, enqueue: enqueueCounted } }).jobs;
+  const [, forgets] = createImapFolders({ ...core, store: { ...store, enqueue: enqueueCounted } }).jobs;
   await forgets?.runDue(runtime.now());
   expect([rows.get(), most.atOnce]).toEqual([{ count: 20_000, least: 3_001 }, 1_000]);
-  const folder = await uids.opened(box, undefined, "Kept");
-  expect([uids.vanishedSince(folder, 2_999), uids.vanishedSince(folder, 3_000)?.length]).toEqual([undefined, 20_000]);
+  const folder = await folders.opened(box, undefined, "Kept");
+  expect([folder.vanishedSince(2_999), folder.vanishedSince(3_000)?.length]).toEqual([undefined, 20_000]);
 });
 
 test("what is kept for a mailbox that is removed goes in portions, what vanished, too", async () => {
   const { core, store, box } = await labelled(["One", "Two"], ["One"]);
-  const uids = createUids(core);
-  for (const label of ["One", "Two"]) await uids.opened(box, undefined, label);
+  const folders = createImapFolders(core);
+  for (const label of ["One", "Two"]) await folders.opened(box, undefined, label);
   vanish(store.db, 450);
   const counts: number[] = [];
   for (let count = 1; count > 0; counts.push(count)) count = store.transact((tx) => forgetLabelled(tx, box, 200));

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../../src/base/errors.ts";
 import { createLog } from "../../../src/base/log.ts";
+import { createImapFolders } from "../../../src/mailbox/imap/imap-folders.ts";
 import { createOctets } from "../../../src/mailbox/imap/octets.ts";
-import { createUids } from "../../../src/mailbox/imap/uids.ts";
 import { getRawMessage } from "../../../src/mailbox/reading/messages.ts";
 import { imapMessages, imapOctets, messageBodies, messages } from "../../../src/store/schema.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
@@ -81,7 +81,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     const one = office();
     const filed = [];
     for (let i = 0; i < count; i++) filed.push(await one.receive(mail, { now: i }));
-    const folder = await createUids(one.core).opened(one.box, "inbox");
+    const folder = await createImapFolders(one.core).opened(one.box, "inbox");
     const states = () =>
       one.store.db
         .select()
@@ -113,7 +113,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
 
   test("is ready for a mail app once it is frozen, the folder that is waited for first", async () => {
     const { octets, folder, receive, core, box, filed, states, runtime } = await opened(3);
-    const sent = await createUids(core).opened(box, "sent");
+    const sent = await createImapFolders(core).opened(box, "sent");
     expect(await octets.ready(sent.id, sent.uidNext, 0)).toBe(true);
     expect(await octets.ready(folder.id, folder.uidNext, 0)).toBe(false);
     expect(await octets.ready(folder.id, folder.uidNext, 1_000)).toBe(true);
@@ -151,7 +151,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
       for (let i = 0; i < 64; i++) await alice.receive({ text: "Next" });
     };
     await mailOf();
-    const folder = await createUids(core).opened(box, "inbox");
+    const folder = await createImapFolders(core).opened(box, "inbox");
     took = 30_000;
     expect(await octets.ready(folder.id, folder.uidNext, 20_000)).toBe(false);
     expect(await octets.ready(folder.id, folder.uidNext, 20_000)).toBe(true);
@@ -174,7 +174,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     });
     await alice.receive({ text: "Odd" });
     await alice.receive({ text: "Even" });
-    const folder = await createUids(alice.core).opened(alice.box, "inbox");
+    const folder = await createImapFolders(alice.core).opened(alice.box, "inbox");
     const states = () =>
       alice.store.db
         .select()
@@ -191,7 +191,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
 
   test("a draft that is written anew waits anew, and octets that change are noted", async () => {
     const { octets, receive, states, store, text, runtime, core, box } = await opened(0);
-    await createUids(core).opened(box, "drafts");
+    await createImapFolders(core).opened(box, "drafts");
     const { seq } = await receive({ text: "Hello" }, { kind: "draft" });
     await octets.job.runDue(runtime.now());
     expect(states()).toEqual([1]);

@@ -4,7 +4,8 @@ import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
 import { changeMessages, expungeMessages } from "../../../src/mailbox/changing/message-changes.ts";
 import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
-import { createUids, imapFolder, openFolders, renewUidValidity, setImapFlags } from "../../../src/mailbox/imap/uids.ts";
+import { createImapFolders, openFolders } from "../../../src/mailbox/imap/imap-folders.ts";
+import { mailFolder, renewUidValidity } from "../../../src/mailbox/imap/uids.ts";
 import {
   FOLDERS,
   type Folder,
@@ -21,18 +22,21 @@ import { createAlice } from "../../harness/servers/mailbox-world.ts";
 function office() {
   const alice = createAlice();
   const { store, core, box } = alice;
-  const uids = createUids(alice.core);
+  const folders = createImapFolders(alice.core);
   const state = (folder: Folder) => {
-    const found = imapFolder(store.db, box, folder);
+    const found = mailFolder(store.db, box, folder);
     if (!found) throw new Error("the mailbox is not opened");
     return found;
   };
   return {
     ...alice,
-    uids,
+    folders,
     state,
-    open: (folder: Folder = "inbox") => uids.opened(box, folder),
-    numbers: (folder: Folder) => uids.numbered(state(folder).id).map(({ uid, seq }) => [uid, seq]),
+    open: (folder: Folder = "inbox") => folders.opened(box, folder),
+    numbers: (folder: Folder) =>
+      state(folder)
+        .numbered()
+        .map(({ uid, seq }) => [uid, seq]),
     change: (seqs: number[], change: Parameters<typeof changeMessages>[3]) =>
       store.transact((tx) => changeMessages(tx, alice.alice, seqs, change, core.now())),
     expunge: (seqs: number[]) => store.transact((tx) => expungeMessages(tx, alice.alice, seqs, core.now())),
@@ -75,7 +79,7 @@ describe("mail that was there before", () => {
   });
 
   test("a fill that was cut short goes on, around what was moved meanwhile", async () => {
-    const { receive, open, numbers, store, box, change, runtime, uids, state } = office();
+    const { receive, open, numbers, store, box, change, runtime, folders, state } = office();
     const seqs: number[] = [];
     for (let i = 0; i < 4; i++) {
       runtime.setBy(1_000);
@@ -92,7 +96,7 @@ describe("mail that was there before", () => {
     change([two], { folder: "archive" });
     change([three], { folder: "trash" });
     change([three], { folder: "inbox" });
-    await uids.jobs[0]?.runDue(runtime.now());
+    await folders.jobs[0]?.runDue(runtime.now());
     expect(numbers("inbox")).toEqual([
       [1, one],
       [2, four],
@@ -104,7 +108,7 @@ describe("mail that was there before", () => {
 });
 
 test("a large folder is numbered and read in portions that do not grow with it", async () => {
-  const { receive, store, open, uids } = office();
+  const { receive, store, open } = office();
   await receive({});
   // Copies of one row.
   store.db.$client.exec(`
@@ -114,16 +118,11 @@ test("a large folder is numbered and read in portions that do not grow with it",
       "from", "to", cc, bcc, reply_to, subject, snippet, received_on, sent_by, size, fingerprint, has_attachments, auth, delivered_at, list_signer, flagged, by_key
       FROM copy, (WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 40000) SELECT n FROM numbers)`);
   const started = performance.now();
-  const { id } = await open();
-  const rows = uids.numbered(id);
+  const folder = await open();
+  const rows = folder.numbered();
   expect(rows).toHaveLength(40_001);
   for (let next = 0; next < rows.length; next += 200) {
-    expect(
-      uids.states(
-        id,
-        rows.slice(next, next + 200).map(({ seq }) => seq),
-      )[0]?.uid,
-    ).toBeDefined();
+    expect(folder.states(rows.slice(next, next + 200).map(({ seq }) => seq))[0]?.uid).toBeDefined();
   }
   // One that reads the whole folder for each portion takes a minute.
   expect(performance.now() - started).toBeLessThan(15_000);
@@ -150,11 +149,11 @@ test("random changes agree with a model", async () => {
   );
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
-      const { receive, send, core, alice, store, uids, state, open, change, expunge } = office();
+      const { receive, send, core, alice, store, folders, state, open, change, expunge } = office();
       await receive({ messageId: "<root@x>" });
       await send({ headers: ["In-Reply-To: <root@x>"] });
       await open();
-      for (const folder of FOLDERS) await uids.opened(state("inbox").mailboxId, folder);
+      for (const folder of FOLDERS) await folders.opened(state("inbox").mailboxId, folder);
       /** A client's knowledge of each folder, and the modification sequence by which it has it. */
       const known = new Map(
         FOLDERS.map((folder) => [folder, { modseq: 0, uids: new Map<number, string>(), highest: 0 }]),
@@ -192,8 +191,8 @@ test("random changes agree with a model", async () => {
           const present = state(folder);
           const mine = known.get(folder) as { modseq: number; uids: Map<number, string>; highest: number };
           // A client learns everything from what changed and what vanished since it last asked.
-          for (const uid of uids.vanishedSince(present, mine.modseq) ?? []) mine.uids.delete(uid);
-          for (const { uid, seq, modseq } of uids.changedSince(present.id, mine.modseq)) {
+          for (const uid of present.vanishedSince(mine.modseq) ?? []) mine.uids.delete(uid);
+          for (const { uid, seq, modseq } of present.changedSince(mine.modseq)) {
             expect(modseq).toBeLessThanOrEqual(present.modseq);
             if (!mine.uids.has(uid)) expect(uid).toBeGreaterThan(mine.highest);
             mine.uids.set(uid, describeOf(seq));
@@ -207,7 +206,7 @@ test("random changes agree with a model", async () => {
             .where(eq(messages.folder, folder))
             .all()
             .map(({ seq }) => seq);
-          const numbered = uids.numbered(present.id);
+          const numbered = present.numbered();
           expect(numbered.map(({ seq }) => seq).sort()).toEqual(there.sort());
           expect([...mine.uids].sort(([a], [b]) => a - b)).toEqual(
             numbered.map(({ uid, seq }) => [uid, describeOf(seq)]),
@@ -220,21 +219,21 @@ test("random changes agree with a model", async () => {
 }, 60_000);
 
 test("a draft that is written anew has another UID", async () => {
-  const { receive, open, numbers, store, uids, state } = office();
+  const { receive, open, numbers, store, state } = office();
   const draft = await receive({}, { kind: "draft" });
   await open("drafts");
   const { modseq } = state("drafts");
   store.db.update(messages).set({ size: 9, filedAt: 9 }).where(eq(messages.seq, draft.seq)).run();
   expect(numbers("drafts")).toEqual([[2, draft.seq]]);
-  expect(uids.vanishedSince(state("drafts"), modseq)).toEqual([1]);
+  expect(state("drafts").vanishedSince(modseq)).toEqual([1]);
 });
 
 test("flags of IMAP alone are kept, and \\Deleted not in another folder", async () => {
   const { receive, open, store, state, change } = office();
   const { seq } = await receive({});
-  const { id } = await open();
+  const folder = await open();
   const flags = () => store.db.select().from(imapMessages).get()?.flags;
-  const set = (add: number, remove = 0) => store.transact((tx) => setImapFlags(tx, id, [seq], { add, remove }));
+  const set = (add: number, remove = 0) => store.transact((tx) => folder.setFlags(tx, [seq], { add, remove }));
   set(7);
   const { modseq } = state("inbox");
   set(1);
@@ -247,7 +246,7 @@ test("flags of IMAP alone are kept, and \\Deleted not in another folder", async 
 });
 
 test("what vanished is kept for the latest, and known to be incomplete before", async () => {
-  const { store, uids, open, state } = office();
+  const { store, folders, open, state } = office();
   const { id } = await open();
   const rows = Array.from({ length: 20_003 }, (_, i) => ({ folderId: id, modseq: i + 2, uid: i + 1 }));
   store.transact((tx) => {
@@ -256,10 +255,10 @@ test("what vanished is kept for the latest, and known to be incomplete before", 
         .values(rows.slice(i, i + 1_000))
         .run();
   });
-  expect(uids.vanishedSince(state("inbox"), 0)).toHaveLength(20_003);
-  await uids.jobs[1]?.runDue(START);
-  expect(uids.vanishedSince(state("inbox"), 3)).toBeUndefined();
-  expect(uids.vanishedSince(state("inbox"), 4)).toHaveLength(20_000);
+  expect(state("inbox").vanishedSince(0)).toHaveLength(20_003);
+  await folders.jobs[1]?.runDue(START);
+  expect(state("inbox").vanishedSince(3)).toBeUndefined();
+  expect(state("inbox").vanishedSince(4)).toHaveLength(20_000);
 });
 
 test("a mailbox that is removed takes its numbers along", async () => {

@@ -1,7 +1,8 @@
 /** How labels of conversations are written. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { createUids, imapFolder } from "../../../src/mailbox/imap/uids.ts";
+import { createImapFolders } from "../../../src/mailbox/imap/imap-folders.ts";
+import { mailFolder } from "../../../src/mailbox/imap/uids.ts";
 import { listLabels, listThreadLabels, writeLabels } from "../../../src/mailbox/state/labels.ts";
 import { toThreadSeq } from "../../../src/search/document-number.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
@@ -9,13 +10,13 @@ import { createAlice } from "../../harness/servers/mailbox-world.ts";
 async function conversation() {
   const { core, receive, store, box, alice } = createAlice();
   const { seq } = await receive({});
-  await createUids(core).opened(box, "inbox");
+  await createImapFolders(core).opened(box, "inbox");
   const thread = toThreadSeq(seq);
   return {
     write: (labels: readonly string[]) => store.transact((tx) => writeLabels(tx, thread, labels)),
     labels: () => listThreadLabels(store.db, [thread]).get(thread) ?? [],
     inUse: () => listLabels(core, alice, box, 100).map(({ label, threads }) => [label, threads]),
-    modseq: () => imapFolder(store.db, box, "inbox")?.modseq ?? 0,
+    modseq: () => mailFolder(store.db, box, "inbox")?.modseq ?? 0,
   };
 }
 
