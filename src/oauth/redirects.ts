@@ -20,7 +20,7 @@ const RESERVED: ReadonlySet<string> = new Set(
 const RESERVED_KINDS =
   /^(?:chrome|edge|ie|microsoft|moz|ms|search|web|windows|x-apple)[-.+]|[-.](?:extension|settings|systempreferences)$/;
 
-/** RedirectTarget that a redirect leads to. `app`: whatever program took the scheme; `computer`: a program on the person's computer. */
+/** Where a redirect leads to. `app`: whatever program took the scheme; `computer`: a program on the person's computer. */
 export type RedirectTarget = { kind: "host" | "app" | "computer"; name: string };
 
 const isLoopback = ({ protocol, hostname }: URL): boolean => protocol === "http:" && LOOPBACK.has(hostname);

@@ -220,12 +220,17 @@ export function useChange<Given, Result>(
 }
 
 /**
- * One key for all that is administered of a workspace, since changes affect each other: a new person may have a mailbox, a removed one had shares.
+ * One key for all that is administered of a workspace, since changes affect each other: a new person may have a mailbox, a
+ * removed one had shares.
  */
 export const WORKSPACE = ["settings", "workspace"] as const;
+
+/** The server lists by age, which pages need; people look for a name. */
+export const sortedBy = <T>(list: readonly T[], itemSortKey: (item: T) => string): T[] =>
+  list.toSorted((a, b) => (itemSortKey(a) < itemSortKey(b) ? -1 : 1));
 
 /** Domains of the workspace, sorted by name. */
 export const domainsQuery = queryOptions({
   queryKey: [...WORKSPACE, "domains"],
-  queryFn: async () => (await fetchAllPages(api.listDomains, "domains")).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+  queryFn: async () => sortedBy(await fetchAllPages(api.listDomains, "domains"), ({ name }) => name),
 });

@@ -164,8 +164,8 @@ export function createImapFolders(core: Core) {
 }
 
 /** Keeps the latest UIDs that vanished from a folder. */
-function forgetVanished(tx: Tx, folderId: number, kept = MOST_VANISHED): void {
-  const last = mailNumbers.lastForgotten(tx).get(folderId, kept);
+function forgetVanished(tx: Tx, folderId: number): void {
+  const last = mailNumbers.lastForgotten(tx).get(folderId, MOST_VANISHED);
   if (!last) return;
   statements.forget(tx).run(folderId, last.modseq);
   tx.update(imapFolders).set({ vanishedThrough: last.modseq }).where(eq(imapFolders.id, folderId)).run();

@@ -1,7 +1,7 @@
 /** Queries of a workspace that is administered: people, mailboxes, outbound mail, the server's settings. */
 import { queryOptions } from "@tanstack/react-query";
 import { type Answer, api, fetchAllPages, MOST_OF_A_PAGE } from "../../lib/api-client.ts";
-import { WORKSPACE } from "../../lib/queries.ts";
+import { sortedBy, WORKSPACE } from "../../lib/queries.ts";
 
 export type PersonView = Answer<"listPeople">["people"][number];
 export type LockedView = Answer<"lockPerson">;
@@ -29,10 +29,6 @@ const WHILE_EXAMINING_MS = 500;
 /** Options of a query of this section. */
 const querying = <T>(name: string, queryFn: () => Promise<T>) =>
   queryOptions({ queryKey: [...WORKSPACE, name], queryFn });
-
-/** The server lists by age, which pages need; people look for a name. */
-const sortedBy = <T>(list: readonly T[], itemSortKey: (item: T) => string): T[] =>
-  list.toSorted((a, b) => (itemSortKey(a) < itemSortKey(b) ? -1 : 1));
 
 /** People of the workspace, sorted by address. */
 export const peopleQuery = querying("people", async () =>
