@@ -261,9 +261,13 @@ export function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void 
 }
 
 /** The columns of an end. */
-const makeEndColumns = ({ runtime }: Core, expiresAt: number | null, keyId: string | undefined) => {
+const makeEndColumns = (
+  { runtime }: Core,
+  expiresAt: number | null,
+  keyId: string | undefined,
+): Partial<typeof schema.mailboxes.$inferInsert> => {
   const byKey = expiresAt !== null && keyId !== undefined;
-  return { expiresAt, endedBy: byKey ? keyId : null, endedAt: byKey ? runtime.now() : null, endToldAt: null };
+  return { expiresAt, endedBy: byKey ? keyId : null, endedAt: byKey ? runtime.now() : null, endNotifiedAt: null };
 };
 
 /** Refuses a past time, which could remove the mailbox at once. @throws AppError bad_request */
